@@ -1,0 +1,2 @@
+//! The `ixion` command.
+fn main() {}

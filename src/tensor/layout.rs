@@ -1,0 +1,583 @@
+//! Layouts: where in its storage each element of a tensor lies.
+
+use super::{MAX_RANK, Result, Shape, TensorError, resolve_axis};
+
+/// How the axes of a tensor are ordered in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum Format {
+    /// One stride for each axis. The format of PyTorch, ndarray and the naive kernels.
+    #[default]
+    Plain,
+    /// One axis is cut into blocks whose elements lie innermost: NCHW with `axis` 1 and `block` 16 is stored as
+    /// N, ⌈C/16⌉, H, W, 16, the last block padded with zeros.
+    Blocked {
+        /// The axis that is cut.
+        axis: u8,
+        /// The number of elements in a block.
+        block: u8,
+    },
+}
+
+/// Shape, strides and offset of a tensor, in elements of its storage.
+///
+/// Strides are never negative (as in PyTorch); a stride of zero repeats an element along its axis. All methods that
+/// make a view (`permute`, `narrow`, …) are arithmetic on the layout alone: no element moves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Layout {
+    shape: Shape,
+    strides: [usize; MAX_RANK],
+    offset: usize,
+    format: Format,
+}
+
+impl Layout {
+    /// The row-major layout of a contiguous tensor.
+    pub fn contiguous(shape: Shape) -> Self {
+        Self {
+            shape,
+            strides: shape.row_major_strides(),
+            offset: 0,
+            format: Format::Plain,
+        }
+    }
+
+    /// A plain layout of given strides and offset, in elements.
+    ///
+    /// # Errors
+    /// [`TensorError::ShapeMismatch`] when there are not as many strides as axes; [`TensorError::BadLayout`] when the
+    /// position of the last element overflows.
+    pub fn strided(shape: Shape, strides: &[usize], offset: usize) -> Result<Self> {
+        if strides.len() != shape.rank() {
+            return Err(TensorError::ShapeMismatch {
+                operation: "strides",
+                wanted: shape.to_vec(),
+                found: strides.to_vec(),
+            });
+        }
+        let mut inline = [0; MAX_RANK];
+        inline[..strides.len()].copy_from_slice(strides);
+        let layout = Self {
+            shape,
+            strides: inline,
+            offset,
+            format: Format::Plain,
+        };
+        match layout.checked_span() {
+            Some(_) => Ok(layout),
+            None => Err(layout.does_not_fit(0)),
+        }
+    }
+
+    /// A blocked layout: `shape` with `axis` cut into blocks of `block` elements.
+    ///
+    /// # Errors
+    /// An axis out of range, a block of zero, or a shape whose padded size overflows.
+    pub fn blocked(shape: Shape, axis: usize, block: usize) -> Result<Self> {
+        let dim = *shape.get(axis).ok_or(TensorError::OutOfRange {
+            what: "axis",
+            index: axis as i64,
+            len: shape.rank(),
+        })?;
+        let Ok(block @ 1..) = u8::try_from(block) else {
+            return Err(TensorError::InvalidArgument(format!(
+                "a block of {block} elements: 1 to 255 are possible"
+            )));
+        };
+        let mut padded = shape.to_vec();
+        padded[axis] = dim.checked_next_multiple_of(block.into()).unwrap_or(usize::MAX);
+        Shape::new(&padded)?;
+        let format = Format::Blocked {
+            axis: axis as u8,
+            block,
+        };
+        Ok(Self {
+            shape,
+            strides: [0; MAX_RANK],
+            offset: 0,
+            format,
+        })
+    }
+
+    /// The logical shape, whatever the format.
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// One stride for each axis, in elements. All zero for a blocked layout, where they have no meaning.
+    pub fn strides(&self) -> &[usize] {
+        &self.strides[..self.shape.rank()]
+    }
+
+    /// Position of the first element in the storage, in elements.
+    pub fn offset(&self) -> usize {
+        self.offset
+    }
+
+    /// Plain or blocked.
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
+    /// True when the elements lie in row-major order without gaps, wherever they begin.
+    pub fn is_contiguous(&self) -> bool {
+        if self.format != Format::Plain {
+            return false;
+        }
+        let row_major = self.shape.row_major_strides();
+        self.shape.num_elements() == 0
+            || self
+                .shape
+                .iter()
+                .zip(self.strides())
+                .zip(row_major)
+                .all(|((&dim, &stride), want)| dim == 1 || stride == want)
+    }
+
+    /// The number of elements, from the start of the storage, that this layout needs: one past its last element.
+    pub fn span(&self) -> usize {
+        self.checked_span().unwrap_or(usize::MAX)
+    }
+
+    fn checked_span(&self) -> Option<usize> {
+        let elements = match self.format {
+            Format::Blocked { axis, block } => {
+                let dims = self.shape.iter().enumerate();
+                dims.map(|(i, &d)| {
+                    if i == axis as usize {
+                        d.next_multiple_of(block.into())
+                    } else {
+                        d
+                    }
+                })
+                .product()
+            }
+            Format::Plain if self.shape.num_elements() == 0 => return Some(self.offset),
+            Format::Plain => {
+                let mut last = 0usize;
+                for (&dim, &stride) in self.shape.iter().zip(self.strides()) {
+                    last = last.checked_add((dim - 1).checked_mul(stride)?)?;
+                }
+                last.checked_add(1)?
+            }
+        };
+        self.offset.checked_add(elements)
+    }
+
+    /// Checks that the layout stays within storage of `len` elements.
+    ///
+    /// # Errors
+    /// [`TensorError::BadLayout`] when it does not.
+    pub fn check_within(&self, len: usize) -> Result<()> {
+        if self.span() <= len {
+            Ok(())
+        } else {
+            Err(self.does_not_fit(len))
+        }
+    }
+
+    /// True when no two elements can share a place: what a layout needs to be written through.
+    ///
+    /// The test is sufficient, not necessary: sorted by stride, each axis must step over all that lies below it.
+    pub fn is_injective(&self) -> bool {
+        if self.format != Format::Plain || self.shape.num_elements() <= 1 {
+            return true;
+        }
+        let mut axes: Vec<(usize, usize)> = self
+            .strides()
+            .iter()
+            .copied()
+            .zip(self.shape.iter().copied())
+            .filter(|&(_, dim)| dim > 1)
+            .collect();
+        axes.sort_unstable();
+        let mut reach = 0;
+        axes.iter().all(|&(stride, dim)| {
+            let steps_over = stride > reach;
+            reach += (dim - 1) * stride;
+            steps_over
+        })
+    }
+
+    fn does_not_fit(&self, len: usize) -> TensorError {
+        TensorError::BadLayout {
+            shape: self.shape.to_vec(),
+            strides: self.strides().to_vec(),
+            offset: self.offset,
+            len,
+        }
+    }
+
+    fn require_plain(&self) -> Result<()> {
+        match self.format {
+            Format::Plain => Ok(()),
+            Format::Blocked { axis, block } => Err(TensorError::Blocked {
+                axis: axis.into(),
+                block: block.into(),
+            }),
+        }
+    }
+
+    fn with_axes(&self, axes: &[(usize, usize)], offset: usize) -> Result<Self> {
+        let dims: Vec<usize> = axes.iter().map(|axis| axis.0).collect();
+        let strides: Vec<usize> = axes.iter().map(|axis| axis.1).collect();
+        Self::strided(Shape::new(&dims)?, &strides, offset)
+    }
+
+    fn axes(&self) -> Vec<(usize, usize)> {
+        self.shape
+            .iter()
+            .copied()
+            .zip(self.strides().iter().copied())
+            .collect()
+    }
+
+    /// The axes in another order; `order[i]` is the old axis that becomes axis `i` (`torch.permute`).
+    ///
+    /// # Errors
+    /// When `order` is not a permutation of the axes.
+    pub fn permute(&self, order: &[usize]) -> Result<Self> {
+        self.require_plain()?;
+        let mut seen = vec![false; self.shape.rank()];
+        for &axis in order {
+            match seen.get_mut(axis) {
+                Some(used) if !*used => *used = true,
+                _ => return Err(not_a_permutation(order, self.shape.rank())),
+            }
+        }
+        if order.len() != self.shape.rank() {
+            return Err(not_a_permutation(order, self.shape.rank()));
+        }
+        let axes = self.axes();
+        let permuted: Vec<_> = order.iter().map(|&axis| axes[axis]).collect();
+        self.with_axes(&permuted, self.offset)
+    }
+
+    /// Two axes exchanged (`torch.transpose`); negative axes count from the end.
+    ///
+    /// # Errors
+    /// An axis out of range.
+    pub fn transpose(&self, first: i64, second: i64) -> Result<Self> {
+        let mut order: Vec<usize> = (0..self.shape.rank()).collect();
+        let (first, second) = (self.shape.axis(first)?, self.shape.axis(second)?);
+        if !order.is_empty() {
+            order.swap(first, second);
+        }
+        self.permute(&order)
+    }
+
+    /// Every `step`-th element of `start..end` along one axis (`x[start:end:step]` with resolved bounds).
+    ///
+    /// # Errors
+    /// `start > end`, `end` past the axis, or a step of zero.
+    pub fn slice(&self, axis: usize, start: usize, end: usize, step: usize) -> Result<Self> {
+        self.require_plain()?;
+        let mut axes = self.axes();
+        let Some(&(dim, stride)) = axes.get(axis) else {
+            return Err(TensorError::OutOfRange {
+                what: "axis",
+                index: axis as i64,
+                len: axes.len(),
+            });
+        };
+        if start > end || end > dim || step == 0 {
+            return Err(TensorError::InvalidArgument(format!(
+                "slice {start}..{end} with step {step} does not fit axis {axis} of length {dim}"
+            )));
+        }
+        let len = (end - start).div_ceil(step);
+        axes[axis] = (
+            len,
+            if len > 1 {
+                stride.saturating_mul(step)
+            } else {
+                stride
+            },
+        );
+        let offset = if len == 0 {
+            self.offset
+        } else {
+            self.offset + start * stride
+        };
+        self.with_axes(&axes, offset)
+    }
+
+    /// `len` elements from `start` along one axis (`torch.narrow`).
+    ///
+    /// # Errors
+    /// As [`Layout::slice`].
+    pub fn narrow(&self, axis: usize, start: usize, len: usize) -> Result<Self> {
+        self.slice(axis, start, start.saturating_add(len), 1)
+    }
+
+    /// One index of an axis, which disappears (`torch.select`).
+    ///
+    /// # Errors
+    /// An axis or an index out of range.
+    pub fn select(&self, axis: usize, index: usize) -> Result<Self> {
+        let mut axes = self.narrow(axis, index, 1)?;
+        axes = axes.squeeze(axis)?;
+        Ok(axes)
+    }
+
+    /// Removes an axis of length 1 (`torch.squeeze`).
+    ///
+    /// # Errors
+    /// An axis out of range or of another length than 1.
+    pub fn squeeze(&self, axis: usize) -> Result<Self> {
+        self.require_plain()?;
+        let mut axes = self.axes();
+        match axes.get(axis) {
+            Some(&(1, _)) => drop(axes.remove(axis)),
+            Some(&(dim, _)) => {
+                return Err(TensorError::InvalidArgument(format!(
+                    "axis {axis} has length {dim}, only 1 can be removed"
+                )));
+            }
+            None => {
+                return Err(TensorError::OutOfRange {
+                    what: "axis",
+                    index: axis as i64,
+                    len: axes.len(),
+                });
+            }
+        }
+        self.with_axes(&axes, self.offset)
+    }
+
+    /// Inserts an axis of length 1 (`torch.unsqueeze`).
+    ///
+    /// # Errors
+    /// An axis above the rank, or a rank above [`MAX_RANK`].
+    pub fn unsqueeze(&self, axis: usize) -> Result<Self> {
+        self.require_plain()?;
+        let mut axes = self.axes();
+        if axis > axes.len() {
+            return Err(TensorError::OutOfRange {
+                what: "axis",
+                index: axis as i64,
+                len: axes.len() + 1,
+            });
+        }
+        let stride = axes
+            .get(axis)
+            .map_or(1, |&(dim, stride)| stride.saturating_mul(dim.max(1)));
+        axes.insert(axis, (1, stride));
+        self.with_axes(&axes, self.offset)
+    }
+
+    /// Axes of length 1 repeated without a copy, and new axes in front (`torch.expand`).
+    ///
+    /// # Errors
+    /// [`TensorError::NotBroadcastable`] when another axis would have to change.
+    pub fn expand(&self, shape: &[usize]) -> Result<Self> {
+        self.require_plain()?;
+        let refuse = || TensorError::NotBroadcastable {
+            left: self.shape.to_vec(),
+            right: shape.to_vec(),
+        };
+        let new_axes = shape.len().checked_sub(self.shape.rank()).ok_or_else(refuse)?;
+        let mut axes = vec![(1, 0); new_axes];
+        axes.extend(self.axes());
+        for (axis, &wanted) in axes.iter_mut().zip(shape) {
+            match axis.0 {
+                dim if dim == wanted => {}
+                1 => *axis = (wanted, 0),
+                _ => return Err(refuse()),
+            }
+        }
+        self.with_axes(&axes, self.offset)
+    }
+
+    /// The same elements under another shape in row-major order, where that needs no copy (`torch.Tensor.view`).
+    ///
+    /// `Ok(None)` means that the elements would have to move.
+    ///
+    /// # Errors
+    /// [`TensorError::ShapeMismatch`] when the numbers of elements differ.
+    pub fn reshape(&self, shape: &Shape) -> Result<Option<Self>> {
+        if shape.num_elements() != self.shape.num_elements() {
+            return Err(TensorError::ShapeMismatch {
+                operation: "reshape",
+                wanted: shape.to_vec(),
+                found: self.shape.to_vec(),
+            });
+        }
+        if self.format != Format::Plain {
+            return Ok(None);
+        }
+        if self.is_contiguous() {
+            return Ok(Some(Self {
+                offset: self.offset,
+                ..Self::contiguous(*shape)
+            }));
+        }
+        let Some(strides) = reshaped_strides(&self.merged_axes(), shape) else {
+            return Ok(None);
+        };
+        Self::strided(*shape, &strides, self.offset).map(Some)
+    }
+
+    /// The axes with neighbours that lie one within the other merged, and those of length 1 dropped.
+    fn merged_axes(&self) -> Vec<(usize, usize)> {
+        let mut merged: Vec<(usize, usize)> = Vec::new();
+        for (dim, stride) in self.axes().into_iter().filter(|&(dim, _)| dim != 1) {
+            match merged.last_mut() {
+                Some(last) if last.1 == stride * dim => *last = (last.0 * dim, stride),
+                _ => merged.push((dim, stride)),
+            }
+        }
+        merged
+    }
+}
+
+/// Strides of `shape` over merged axes, or `None` where a new axis would cross from one of them into the next.
+fn reshaped_strides(merged: &[(usize, usize)], shape: &Shape) -> Option<Vec<usize>> {
+    let mut strides = vec![0; shape.rank()];
+    let mut remaining = merged.iter().rev();
+    let mut current = (1, 1);
+    for (stride, &dim) in strides.iter_mut().zip(shape.iter()).rev() {
+        if dim == 1 {
+            *stride = current.1;
+            continue;
+        }
+        if current.0 == 1 {
+            current = *remaining.next()?;
+        }
+        if current.0 % dim != 0 {
+            return None;
+        }
+        *stride = current.1;
+        current = (current.0 / dim, current.1 * dim);
+    }
+    Some(strides)
+}
+
+fn not_a_permutation(order: &[usize], rank: usize) -> TensorError {
+    TensorError::InvalidArgument(format!("{order:?} is not a permutation of the {rank} axes"))
+}
+
+/// Resolves possibly negative axes to a permutation, as PyTorch's `permute(dims)` reads them.
+///
+/// # Errors
+/// An axis out of range. Repeated axes are left for [`Layout::permute`] to refuse.
+pub fn resolve_axes(axes: &[i64], rank: usize) -> Result<Vec<usize>> {
+    axes.iter().map(|&axis| resolve_axis(axis, rank)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn layout(dims: &[usize]) -> Layout {
+        Layout::contiguous(Shape::new(dims).unwrap())
+    }
+
+    /// Positions of all elements in row-major order of the logical shape, the slow and obvious way.
+    fn positions(layout: &Layout) -> Vec<usize> {
+        let mut all = vec![layout.offset()];
+        for (&dim, &stride) in layout.shape().iter().zip(layout.strides()) {
+            all = all
+                .iter()
+                .flat_map(|&p| (0..dim).map(move |i| p + i * stride))
+                .collect();
+        }
+        all
+    }
+
+    #[test]
+    fn views_pick_the_right_elements() {
+        let x = layout(&[2, 3]);
+        assert_eq!(positions(&x.permute(&[1, 0]).unwrap()), [0, 3, 1, 4, 2, 5]);
+        assert_eq!(positions(&x.slice(1, 0, 3, 2).unwrap()), [0, 2, 3, 5]);
+        assert_eq!(positions(&x.select(0, 1).unwrap()), [3, 4, 5]);
+        assert_eq!(positions(&x.narrow(1, 1, 2).unwrap()), [1, 2, 4, 5]);
+        assert_eq!(
+            positions(&layout(&[2, 1]).expand(&[2, 2, 2]).unwrap()),
+            [0, 0, 1, 1, 0, 0, 1, 1]
+        );
+    }
+
+    #[test]
+    fn reshape_without_a_copy_where_possible() {
+        let x = layout(&[2, 3, 4]);
+        assert!(x.reshape(&Shape::new(&[6, 4]).unwrap()).unwrap().is_some());
+        let transposed = x.transpose(0, 1).unwrap();
+        assert_eq!(transposed.reshape(&Shape::new(&[24]).unwrap()).unwrap(), None);
+        let split = transposed
+            .reshape(&Shape::new(&[3, 2, 2, 2]).unwrap())
+            .unwrap()
+            .unwrap();
+        assert_eq!(positions(&split), positions(&transposed));
+        assert!(x.reshape(&Shape::new(&[5]).unwrap()).is_err());
+    }
+
+    #[test]
+    fn empty_views_stay_within_storage() {
+        let x = layout(&[2, 3]);
+        let empty = x.narrow(0, 2, 0).unwrap();
+        assert_eq!((empty.shape().dims(), empty.span()), (&[0, 3][..], 0));
+        empty.check_within(6).unwrap();
+    }
+
+    #[test]
+    fn bad_arguments_are_errors() {
+        let x = layout(&[2, 3]);
+        assert!(x.permute(&[0, 0]).is_err() && x.permute(&[0]).is_err() && x.permute(&[0, 2]).is_err());
+        assert!(x.slice(0, 2, 1, 1).is_err() && x.slice(0, 0, 3, 1).is_err() && x.slice(0, 0, 2, 0).is_err());
+        assert!(x.squeeze(0).is_err() && x.unsqueeze(3).is_err() && x.expand(&[3]).is_err());
+        assert!(Layout::strided(*x.shape(), &[usize::MAX, 1], 1).is_err());
+    }
+
+    #[test]
+    fn blocked_layouts_know_their_padded_size() {
+        let blocked = Layout::blocked(Shape::new(&[1, 20, 2, 2]).unwrap(), 1, 16).unwrap();
+        assert_eq!(blocked.span(), 32 * 4);
+        assert!(blocked.permute(&[0, 1, 2, 3]).is_err());
+        assert!(Layout::blocked(Shape::SCALAR, 0, 16).is_err());
+    }
+
+    #[test]
+    fn only_injective_layouts_may_be_written() {
+        assert!(layout(&[2, 3]).permute(&[1, 0]).unwrap().is_injective());
+        assert!(!layout(&[2, 1]).expand(&[2, 3]).unwrap().is_injective());
+        let overlapping = Layout::strided(Shape::new(&[3, 3]).unwrap(), &[1, 1], 0).unwrap();
+        assert!(!overlapping.is_injective());
+    }
+
+    proptest! {
+        #[test]
+        fn a_reshaped_view_reads_the_same_elements(
+            dims in proptest::collection::vec(1usize..5, 1..5),
+            seed in 0usize..24,
+            target in proptest::collection::vec(1usize..7, 1..5),
+        ) {
+            let rank = dims.len();
+            let mut order: Vec<usize> = (0..rank).collect();
+            order.rotate_left(seed % rank);
+            let x = layout(&dims).permute(&order).unwrap();
+            let target = Shape::new(&target).unwrap();
+            if target.num_elements() == x.shape().num_elements() {
+                if let Some(view) = x.reshape(&target).unwrap() {
+                    prop_assert_eq!(positions(&view), positions(&x));
+                }
+            }
+        }
+
+        #[test]
+        fn injective_means_no_position_twice(
+            dims in proptest::collection::vec(1usize..4, 1..4),
+            strides in proptest::collection::vec(0usize..12, 3),
+        ) {
+            let shape = Shape::new(&dims).unwrap();
+            let x = Layout::strided(shape, &strides[..dims.len()], 0).unwrap();
+            let mut all = positions(&x);
+            prop_assert_eq!(all.iter().max().map_or(0, |last| last + 1), x.span());
+            let count = all.len();
+            all.sort_unstable();
+            all.dedup();
+            if x.is_injective() { prop_assert_eq!(all.len(), count); }
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! N-d tensors of 13 element types over [`ndarray`]; shapes, element types, `.npy` files, pictures.
+//!
+//! A [`Tensor`] is an element type ([`DType`]), a [`Layout`] and shared storage. Its public face is ndarray:
+//! [`Tensor::array`] and [`TensorViewMut::array`] give ndarray views without a copy, [`Tensor::from_array`] and
+//! [`Tensor::into_array`] take and give owned arrays. Layers read [`TensorView`]s and write [`TensorViewMut`]s, which
+//! do not say who owns the memory.
+
+mod base;
+mod dim;
+mod dtype;
+mod error;
+mod layout;
+mod shape;
+mod storage;
+mod view;
+
+pub use base::Tensor;
+pub use dim::{Dim, DimExpr};
+pub use dtype::{DType, Element, with_element};
+pub use error::{Result, TensorError};
+pub use half::{bf16, f16};
+pub use layout::{Format, Layout, resolve_axes};
+pub use num_complex::Complex;
+pub use shape::{Shape, broadcast_shapes, resolve_axis};
+pub use storage::ALIGNMENT;
+pub use view::{Bits, TensorView, TensorViewMut, with_bits};
+
+/// Largest number of axes that a tensor can have.
+pub const MAX_RANK: usize = 8;
