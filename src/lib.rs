@@ -1,4 +1,37 @@
 //! # Ixion: the Rust runtime for PNNX
+//!
+//! PNNX (PyTorch Neural Network Exchange) writes a PyTorch model as a `.param` text and a `.bin` of weights. Ixion reads
+//! the two and runs the model, without libtorch and without a detour through ONNX.
+//!
+//! ```
+//! use ixion::graph::RuntimeGraph;
+//! use ixion::tensor::Tensor;
+//! use ixion::Limits;
+//!
+//! # let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/model_file/digits");
+//! let mut graph = RuntimeGraph::new(format!("{folder}/digits.pnnx.param"));
+//! graph.build()?;
+//! let pictures = Tensor::load_npy(format!("{folder}/in_0.npy"), &Limits::default())?;
+//! let logits = graph.run_with(vec![pictures])?.remove(0);
+//! assert_eq!(logits.shape().dims(), &[10, 10]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! ## The way through the code
+//!
+//! | module | what it does |
+//! |---|---|
+//! | [`pnnx`] | the file format: text, archive, the file's graph, expressions, Python source |
+//! | [`tensor`] | N-d tensors of 13 element types over ndarray; `.npy` files and pictures |
+//! | [`graph`] | the runtime graph, the traits of layers, the registry, the interpreter |
+//! | [`layers`] | the operators: what each means and how it runs on the CPU |
+//! | [`kernels`] | arithmetic on arrays and slices; knows no graph |
+//!
+//! Dependencies point one way: `layers → graph, kernels → pnnx, tensor`.
+
+pub mod graph;
+pub mod kernels;
+pub mod layers;
 mod limits;
 pub mod pnnx;
 pub mod tensor;

@@ -195,6 +195,11 @@ impl Tensor {
         self.storage.len()
     }
 
+    /// The address of the storage: equal for tensors that share it. For bookkeeping, not for access.
+    pub fn storage_id(&self) -> usize {
+        self.storage.as_ptr() as usize
+    }
+
     /// True when both tensors are views of one storage.
     pub fn shares_storage(&self, other: &Tensor) -> bool {
         Arc::ptr_eq(&self.storage, &other.storage)

@@ -13,6 +13,7 @@ mod layout;
 mod shape;
 mod storage;
 mod view;
+mod workspace;
 
 pub use base::Tensor;
 pub use dim::{Dim, DimExpr};
@@ -24,6 +25,7 @@ pub use num_complex::Complex;
 pub use shape::{Shape, broadcast_shapes, resolve_axis};
 pub use storage::ALIGNMENT;
 pub use view::{Bits, TensorView, TensorViewMut, with_bits};
+pub use workspace::Workspace;
 
 /// Largest number of axes that a tensor can have.
 pub const MAX_RANK: usize = 8;

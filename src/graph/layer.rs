@@ -1,0 +1,312 @@
+//! The traits of layers: what an operator means, and how it runs on the CPU.
+//!
+//! A type of operator is one Rust type. It implements [`Layer`], which says what the operator means (shapes, element
+//! types, which outputs are views), once for all devices; and one trait for each device that it runs on, here
+//! [`CpuLayer`]. Required are two methods, [`Layer::infer`] and [`CpuLayer::forward`]; all others have defaults.
+
+use super::{LayerError, TensorMeta};
+use crate::tensor::{DType, Element, Format, Layout, Shape, Tensor, TensorView, TensorViewMut, Workspace};
+use crate::Limits;
+use std::fmt;
+use std::ops::RangeInclusive;
+
+/// What an operator means, on whatever device it runs.
+///
+/// ```
+/// use ixion::graph::{Layer, LayerError, TensorMeta};
+///
+/// /// Twice its input.
+/// #[derive(Debug, Clone)]
+/// struct Double;
+///
+/// impl Layer for Double {
+///     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+///         Ok(vec![inputs[0].with_dims(inputs[0].dims().to_vec())])
+///     }
+/// }
+/// # let x = TensorMeta::new(ixion::tensor::DType::F32, [2, 3]);
+/// # assert_eq!(Double.infer(&[x.clone()]).unwrap(), [x]);
+/// ```
+pub trait Layer: fmt::Debug + Send + Sync {
+    /// How many inputs the layer takes. The graph checks it before any other method sees an input, so that indexing
+    /// within this range is safe. Default: exactly one.
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        1..=1
+    }
+
+    /// How many outputs the layer makes. Default: one.
+    fn num_outputs(&self) -> usize {
+        1
+    }
+
+    /// The rule for shapes and element types: what the outputs will be, given the inputs.
+    ///
+    /// The same rule serves when the model is built, with symbolic dimensions, and when it runs, with numbers. It is
+    /// also the place to refuse inputs that the layer cannot take.
+    ///
+    /// # Errors
+    /// A [`LayerError`] that says which input is wrong and what is needed.
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError>;
+
+    /// An output that is an input under another layout, so that nothing needs to be computed or copied.
+    ///
+    /// `inputs` are the layouts of all inputs, `shape` is that of the output. A layer returns a view for all of its
+    /// outputs or for none; where it returns views, `forward` is not called. Default: none.
+    ///
+    /// # Errors
+    /// A [`LayerError`] when the layout cannot be made.
+    fn view(&self, output: usize, inputs: &[Layout], shape: &Shape) -> Result<Option<View>, LayerError> {
+        let _ = (output, inputs, shape);
+        Ok(None)
+    }
+
+    /// The input whose memory an output may overwrite, element for element. A planner may then give both the same
+    /// place and call [`CpuLayer::forward_in_place`]. Default: none.
+    fn in_place(&self, output: usize) -> Option<usize> {
+        let _ = output;
+        None
+    }
+
+    /// The only output, where it does not depend on any input, such as a stored constant. Default: none.
+    ///
+    /// # Errors
+    /// A [`LayerError`] when it cannot be read.
+    fn constant(&self) -> Result<Option<Tensor>, LayerError> {
+        Ok(None)
+    }
+
+    /// True when the sizes of the outputs depend on values, as with `masked_select`. Such a layer implements
+    /// [`CpuLayer::forward_dynamic`] instead of `forward`. Default: false.
+    fn is_data_dependent(&self) -> bool {
+        false
+    }
+
+    /// What one run costs. Default: no multiplications, every input read and every output written once.
+    fn cost(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Cost {
+        Cost::of_moving(inputs, outputs)
+    }
+}
+
+/// An output that lies in the memory of an input; see [`Layer::view`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct View {
+    /// Position of the input.
+    pub input: usize,
+    /// Where the output's elements lie in the input's storage.
+    pub layout: Layout,
+}
+
+/// What one run of a layer costs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Cost {
+    /// Multiply-accumulate operations.
+    pub macs: u64,
+    /// Bytes of the inputs and outputs, each counted once; weights that are attributes are not included.
+    pub bytes: u64,
+}
+
+impl Cost {
+    /// The cost of reading every input and writing every output once. Symbolic sizes count as zero.
+    pub fn of_moving(inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Self {
+        let size = |meta: &TensorMeta| {
+            let elements = meta.num_elements().fixed().and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
+            elements.saturating_mul(meta.dtype().size() as u64)
+        };
+        Self { macs: 0, bytes: inputs.iter().chain(outputs).map(size).fold(0, u64::saturating_add) }
+    }
+
+    /// The same with this number of multiply-accumulate operations.
+    #[must_use]
+    pub fn with_macs(self, macs: u64) -> Self {
+        Self { macs, ..self }
+    }
+}
+
+/// Element type and memory format of one tensor of a layer, as [`CpuLayer::supports`] is asked about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct TensorFormat {
+    /// The element type.
+    pub dtype: DType,
+    /// Plain or blocked.
+    pub format: Format,
+}
+
+/// One way of computing a layer; the engine times them and picks one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Tactic {
+    /// The number by which the layer knows it.
+    pub id: u32,
+    /// A short name for reports, such as `im2col`.
+    pub name: &'static str,
+}
+
+/// How a layer runs on the CPU.
+///
+/// # Life of a layer
+///
+/// 1. It is **created** from its parameters and weights, or with [`deserialize`](CpuLayer::deserialize) from bytes that
+///    [`serialize`](CpuLayer::serialize) made.
+/// 2. [`supports`](CpuLayer::supports) and [`tactics`](CpuLayer::tactics) say what it can do;
+///    [`set_tactic`](CpuLayer::set_tactic) settles one.
+/// 3. [`configure`](CpuLayer::configure) tells it the final shapes and types, again whenever they change;
+///    [`workspace`](CpuLayer::workspace) is asked after that.
+/// 4. [`initialize`](CpuLayer::initialize) once, [`forward`](CpuLayer::forward) any number of times,
+///    [`terminate`](CpuLayer::terminate) once for each `initialize`.
+/// 5. It is **cloned** for another context: the clone is initialised and configured as the original is, has
+///    parameters and state of its own, and shares only weights, which nobody changes.
+pub trait CpuLayer: Layer + CloneCpuLayer {
+    /// Computes the outputs.
+    ///
+    /// `outputs` have the shapes and types that [`Layer::infer`] returned for these inputs, and hold arbitrary values.
+    /// Inputs may have any strides.
+    ///
+    /// # Errors
+    /// A [`LayerError`]; it ends the run.
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        context: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError>;
+
+    /// Computes outputs whose sizes were not known before; only where [`Layer::is_data_dependent`].
+    ///
+    /// # Errors
+    /// A [`LayerError`]; it ends the run. The default says that the layer has no such form.
+    fn forward_dynamic(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        context: &mut ForwardContext<'_>,
+    ) -> Result<Vec<Tensor>, LayerError> {
+        let _ = (inputs, context);
+        Err(LayerError::Unsupported(format!("{self:?} has no outputs of data-dependent size")))
+    }
+
+    /// Computes an output in the memory of the input that [`Layer::in_place`] names; `others` are the other inputs.
+    ///
+    /// # Errors
+    /// A [`LayerError`]; it ends the run. The default says that the layer has no such form.
+    fn forward_in_place(
+        &mut self,
+        data: &mut TensorViewMut<'_>,
+        others: &[TensorView<'_>],
+        context: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        let _ = (data, others, context);
+        Err(LayerError::Unsupported(format!("{self:?} cannot work in place")))
+    }
+
+    /// Whether the tensor at `position` may have the format `formats[position]`, given those before it.
+    ///
+    /// Positions count the inputs first, then the outputs. Default: every element type, plain.
+    fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
+        formats.get(position).is_some_and(|format| format.format == Format::Plain)
+    }
+
+    /// The ways of computing this layer, the one for general use first. Default: one.
+    fn tactics(&self) -> Vec<Tactic> {
+        vec![Tactic { id: 0, name: "default" }]
+    }
+
+    /// Settles one of [`tactics`](CpuLayer::tactics).
+    ///
+    /// # Errors
+    /// [`LayerError::Unsupported`] for a number that is not among them.
+    fn set_tactic(&mut self, id: u32) -> Result<(), LayerError> {
+        if self.tactics().iter().any(|tactic| tactic.id == id) {
+            return Ok(());
+        }
+        Err(LayerError::Unsupported(format!("there is no tactic {id}")))
+    }
+
+    /// Takes note of the final shapes and element types. Called before the first `forward` and again whenever they
+    /// change. Default: nothing to note.
+    ///
+    /// # Errors
+    /// A [`LayerError`] when the layer cannot work with them.
+    fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<(), LayerError> {
+        let _ = (inputs, outputs);
+        Ok(())
+    }
+
+    /// Bytes of scratch memory that `forward` needs for the configured shapes and all smaller ones. Default: none.
+    fn workspace(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> usize {
+        let _ = (inputs, outputs);
+        0
+    }
+
+    /// Prepares whatever lasts until [`terminate`](CpuLayer::terminate), such as packed weights. Default: nothing.
+    ///
+    /// # Errors
+    /// A [`LayerError`]; the graph is then not built.
+    fn initialize(&mut self) -> Result<(), LayerError> {
+        Ok(())
+    }
+
+    /// Lets go of what [`initialize`](CpuLayer::initialize) prepared. Default: nothing.
+    fn terminate(&mut self) {}
+
+    /// The layer's state beyond its parameters and weights: tactic, configured types, packed weights. Default: empty.
+    ///
+    /// # Errors
+    /// A [`LayerError`] when the state cannot be written.
+    fn serialize(&self) -> Result<Vec<u8>, LayerError> {
+        Ok(Vec::new())
+    }
+
+    /// Takes over the state that [`serialize`](CpuLayer::serialize) wrote, on a layer of the same parameters.
+    ///
+    /// # Errors
+    /// A [`LayerError`] when these bytes were not written by such a layer. The default takes no bytes at all.
+    fn deserialize(&mut self, bytes: &[u8]) -> Result<(), LayerError> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        Err(LayerError::Unsupported(format!("{} bytes of state, but this layer keeps none", bytes.len())))
+    }
+}
+
+/// Cloning through a `dyn CpuLayer`. Implemented for every layer that is `Clone`.
+pub trait CloneCpuLayer {
+    /// A clone of the layer; see [the life of a layer](CpuLayer#life-of-a-layer).
+    fn clone_layer(&self) -> Box<dyn CpuLayer>;
+}
+
+impl<L: CpuLayer + Clone + 'static> CloneCpuLayer for L {
+    fn clone_layer(&self) -> Box<dyn CpuLayer> {
+        Box::new(self.clone())
+    }
+}
+
+impl Clone for Box<dyn CpuLayer> {
+    fn clone(&self) -> Self {
+        (**self).clone_layer()
+    }
+}
+
+/// What a layer may use while it computes.
+#[derive(Debug)]
+pub struct ForwardContext<'a> {
+    workspace: &'a mut Workspace,
+    limits: &'a Limits,
+}
+
+impl<'a> ForwardContext<'a> {
+    /// A context of scratch memory and limits.
+    pub fn new(workspace: &'a mut Workspace, limits: &'a Limits) -> Self {
+        Self { workspace, limits }
+    }
+
+    /// Scratch memory for `len` elements, holding arbitrary values. [`CpuLayer::workspace`] must have asked for it.
+    ///
+    /// # Errors
+    /// [`TensorError::OutOfRange`](crate::tensor::TensorError::OutOfRange) when it asked for less.
+    pub fn scratch<T: Element>(&mut self, len: usize) -> Result<&mut [T], LayerError> {
+        Ok(self.workspace.slice(len)?)
+    }
+
+    /// The limits of this run; a layer that computes for long checks the deadline from time to time.
+    pub fn limits(&self) -> &Limits {
+        self.limits
+    }
+}

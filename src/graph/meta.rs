@@ -1,0 +1,127 @@
+//! What is known of a tensor before it exists: element type, dimensions, and sometimes its values.
+
+use crate::tensor::{DType, Dim, Shape, TensorError, TensorView};
+use std::fmt;
+
+/// Element type and dimensions of a tensor, and its values where they are small integers.
+///
+/// This is what a layer's shape rule reads and returns. While a model is built, dimensions may be symbolic; while it
+/// runs, they are numbers. Values matter where one operator computes the shape that another one uses, as in
+/// `x.reshape(x.size(0), -1)`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TensorMeta {
+    dtype: DType,
+    dims: Vec<Dim>,
+    values: Option<Vec<Dim>>,
+}
+
+impl TensorMeta {
+    /// A tensor of this element type and these dimensions, its values unknown.
+    pub fn new(dtype: DType, dims: impl IntoIterator<Item = impl Into<Dim>>) -> Self {
+        Self { dtype, dims: dims.into_iter().map(Into::into).collect(), values: None }
+    }
+
+    /// The description of a tensor that exists. Values are taken up from integers of at most
+    /// [`TensorMeta::MAX_VALUES`] elements, which is what shapes are computed from.
+    pub fn of(tensor: &TensorView<'_>) -> Self {
+        let meta = Self::new(tensor.dtype(), tensor.shape().iter().copied());
+        if tensor.dtype() != DType::I64 || tensor.shape().rank() > 1 || tensor.num_elements() > Self::MAX_VALUES {
+            return meta;
+        }
+        let values = tensor.to_vec::<i64>().ok();
+        Self { values: values.map(|values| values.into_iter().map(Dim::Fixed).collect()), ..meta }
+    }
+
+    /// The largest number of elements whose values are kept.
+    pub const MAX_VALUES: usize = 64;
+
+    /// The same with known values, in row-major order.
+    #[must_use]
+    pub fn with_values(self, values: Vec<Dim>) -> Self {
+        Self { values: Some(values), ..self }
+    }
+
+    /// The same with other dimensions and unknown values.
+    #[must_use]
+    pub fn with_dims(&self, dims: impl IntoIterator<Item = impl Into<Dim>>) -> Self {
+        Self::new(self.dtype, dims)
+    }
+
+    /// The same with another element type and unknown values.
+    #[must_use]
+    pub fn with_dtype(&self, dtype: DType) -> Self {
+        Self { dtype, dims: self.dims.clone(), values: None }
+    }
+
+    /// The element type.
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// The dimensions.
+    pub fn dims(&self) -> &[Dim] {
+        &self.dims
+    }
+
+    /// The number of axes.
+    pub fn rank(&self) -> usize {
+        self.dims.len()
+    }
+
+    /// The values in row-major order, where they are known.
+    pub fn values(&self) -> Option<&[Dim]> {
+        self.values.as_deref()
+    }
+
+    /// The product of all dimensions.
+    pub fn num_elements(&self) -> Dim {
+        self.dims.iter().fold(Dim::Fixed(1), |product, dim| product * dim.clone())
+    }
+
+    /// The shape, when every dimension is a number.
+    ///
+    /// # Errors
+    /// [`TensorError::InvalidArgument`] for a symbolic or negative dimension, and whatever [`Shape::new`] refuses.
+    pub fn shape(&self) -> Result<Shape, TensorError> {
+        let number = |dim: &Dim| dim.fixed().and_then(|value| usize::try_from(value).ok());
+        let dims: Option<Vec<usize>> = self.dims.iter().map(number).collect();
+        match dims {
+            Some(dims) => Shape::new(&dims),
+            None => Err(TensorError::InvalidArgument(format!("{self} is not the shape of a tensor"))),
+        }
+    }
+}
+
+/// Writes dimensions and element type as `1×3×224×224 f32`.
+impl fmt::Display for TensorMeta {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let dims: Vec<String> = self.dims.iter().map(Dim::to_string).collect();
+        let dims = if dims.is_empty() { "scalar".to_owned() } else { dims.join("×") };
+        f.pad(&format!("{dims} {}", self.dtype))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tensor::Tensor;
+
+    #[test]
+    fn small_integers_keep_their_values() {
+        let sizes = Tensor::from_vec(vec![2i64, -1], &[2]).unwrap();
+        let meta = TensorMeta::of(&sizes.view());
+        assert_eq!(meta.values(), Some(&[Dim::Fixed(2), Dim::Fixed(-1)][..]));
+        let floats = Tensor::from_vec(vec![2f32], &[1]).unwrap();
+        assert_eq!(TensorMeta::of(&floats.view()).values(), None);
+    }
+
+    #[test]
+    fn only_numbers_make_a_shape() {
+        let fixed = TensorMeta::new(DType::F32, [2, 3]);
+        assert_eq!(fixed.shape().unwrap().dims(), &[2, 3]);
+        assert_eq!(fixed.to_string(), "2×3 f32");
+        let symbolic = TensorMeta::new(DType::F32, [Dim::symbol("n"), Dim::Fixed(3)]);
+        assert!(symbolic.shape().unwrap_err().to_string().contains("n×3"));
+        assert!(TensorMeta::new(DType::F32, [-1]).shape().is_err());
+    }
+}

@@ -1,0 +1,34 @@
+//! The runtime graph: operators with layers, operands with tensors, and the plain interpreter.
+//!
+//! A [`RuntimeGraph`] goes through three states. It **needs init** while it knows only a path, **needs build** once the
+//! file is read, and is **complete** when every operator has its [`Layer`] and all stand in topological order. Then:
+//! set inputs by name, run, get outputs by name.
+//!
+//! The traits of layers are here too: [`Layer`] says what an operator means, [`CpuLayer`] how it runs on the CPU, and a
+//! [`Registry`] leads from the type of an operator to the layer.
+
+mod attribute;
+mod convert;
+mod error;
+mod runtime;
+mod layer;
+mod live;
+mod meta;
+mod operator;
+mod reader;
+mod registry;
+mod run;
+mod sort;
+mod trace;
+
+pub use crate::operator;
+pub use attribute::RuntimeAttribute;
+pub use error::{GraphError, LayerError, OperatorPlace, Stage, UnknownOperator};
+pub use runtime::{BuildState, InputPort, OutputPort, RuntimeGraph, archive_beside};
+pub use layer::{CloneCpuLayer, Cost, CpuLayer, ForwardContext, Layer, Tactic, TensorFormat, View};
+pub use meta::TensorMeta;
+pub use operator::{OperandIndex, OperatorIndex, RuntimeOperand, RuntimeOperator, RuntimeParameter};
+pub use reader::{Field, FieldValue, FromParameter, OperatorReader, Weight};
+pub use registry::{Creator, Device, DeviceLayer, FromOperator, Registry, RegistryError};
+pub use sort::topological_order;
+pub use trace::{LayerTrace, Trace};

@@ -1,0 +1,146 @@
+//! The nodes and edges of the runtime graph.
+
+use super::error::OperatorPlace;
+use super::{CpuLayer, RuntimeAttribute, TensorMeta};
+use crate::pnnx::{self, Dim};
+use crate::tensor::{DType, Tensor};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// A typed parameter of an operator, together with its text in the file.
+pub type RuntimeParameter = pnnx::Parameter;
+
+/// Index of a [`RuntimeOperator`] in its graph.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct OperatorIndex(pub(super) usize);
+
+/// Index of a [`RuntimeOperand`] in its graph.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct OperandIndex(pub(super) usize);
+
+/// One operator: its place in the graph, its parameters and weights, and the layer that runs it.
+#[derive(Debug, Clone)]
+pub struct RuntimeOperator {
+    pub(super) name: String,
+    pub(super) op_type: String,
+    pub(super) line: Option<usize>,
+    pub(super) inputs: Vec<OperandIndex>,
+    pub(super) input_names: Vec<Option<String>>,
+    pub(super) outputs: Vec<OperandIndex>,
+    pub(super) params: BTreeMap<String, RuntimeParameter>,
+    pub(super) attrs: BTreeMap<String, RuntimeAttribute>,
+    pub(super) layer: Option<Box<dyn CpuLayer>>,
+    pub(super) has_run: bool,
+    /// The inputs that the layer was last configured for.
+    pub(super) configured: Option<Vec<TensorMeta>>,
+}
+
+impl RuntimeOperator {
+    /// The operator's name, unique in its graph.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The operator's type, such as `nn.Conv2d`.
+    pub fn op_type(&self) -> &str {
+        &self.op_type
+    }
+
+    /// The line of the file that it came from, counted from 1.
+    pub fn line(&self) -> Option<usize> {
+        self.line
+    }
+
+    /// The operands that it reads, in order; one that is used twice stands here twice.
+    pub fn inputs(&self) -> &[OperandIndex] {
+        &self.inputs
+    }
+
+    /// The names that the file gives the inputs (`$key=…`), one for each input.
+    pub fn input_names(&self) -> &[Option<String>] {
+        &self.input_names
+    }
+
+    /// The operands that it writes, in order.
+    pub fn outputs(&self) -> &[OperandIndex] {
+        &self.outputs
+    }
+
+    /// The parameters by key.
+    pub fn params(&self) -> &BTreeMap<String, RuntimeParameter> {
+        &self.params
+    }
+
+    /// The weights by key.
+    pub fn attrs(&self) -> &BTreeMap<String, RuntimeAttribute> {
+        &self.attrs
+    }
+
+    /// The layer that runs it; none for the model's inputs, and before the graph is built.
+    pub fn layer(&self) -> Option<&dyn CpuLayer> {
+        self.layer.as_deref()
+    }
+
+    /// Whether it has run since the inputs were last set.
+    pub fn has_run(&self) -> bool {
+        self.has_run
+    }
+
+    /// Bytes of all weights.
+    pub fn weight_bytes(&self) -> u64 {
+        self.attrs.values().map(RuntimeAttribute::byte_len).fold(0, u64::saturating_add)
+    }
+
+    pub(super) fn place(&self, file: Option<&Path>) -> Box<OperatorPlace> {
+        Box::new(OperatorPlace {
+            op_type: self.op_type.clone(),
+            name: self.name.clone(),
+            file: file.map(Path::to_path_buf),
+            line: self.line,
+        })
+    }
+}
+
+/// One edge of the graph: a tensor that one operator writes and others read.
+#[derive(Debug, Clone)]
+pub struct RuntimeOperand {
+    pub(super) name: String,
+    pub(super) dtype: Option<DType>,
+    pub(super) shape: Option<Vec<Dim>>,
+    pub(super) producer: Option<OperatorIndex>,
+    pub(super) consumers: Vec<OperatorIndex>,
+    pub(super) is_output: bool,
+    pub(super) data: Option<Tensor>,
+}
+
+impl RuntimeOperand {
+    /// The operand's name, unique in its graph.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The element type that the file names. A hint: what counts is what the layer makes.
+    pub fn dtype(&self) -> Option<DType> {
+        self.dtype
+    }
+
+    /// The shape that the file names. A hint, recorded from the sample that the model was exported with.
+    pub fn shape(&self) -> Option<&[Dim]> {
+        self.shape.as_deref()
+    }
+
+    /// The operator that writes it.
+    pub fn producer(&self) -> Option<OperatorIndex> {
+        self.producer
+    }
+
+    /// The operators that read it, one entry for each use.
+    pub fn consumers(&self) -> &[OperatorIndex] {
+        &self.consumers
+    }
+
+    /// The tensor, while it is held: from its making until its last consumer has run; outputs of the model stay.
+    pub fn data(&self) -> Option<&Tensor> {
+        self.data.as_ref()
+    }
+}

@@ -1,0 +1,401 @@
+//! Reading an operator: typed parameters, weights, and the certainty that no key was ignored.
+
+use super::{LayerError, RuntimeAttribute, RuntimeParameter};
+use crate::tensor::{DType, TensorView};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What a layer is created from: the parameters, attributes and named inputs of one operator.
+///
+/// Every key that is read is ticked off; [`finish`](OperatorReader::finish) refuses an operator with keys that nothing
+/// read, because ignoring one could change the result.
+#[derive(Debug)]
+pub struct OperatorReader<'a> {
+    params: &'a BTreeMap<String, RuntimeParameter>,
+    attrs: &'a BTreeMap<String, RuntimeAttribute>,
+    input_names: &'a [Option<String>],
+    num_outputs: usize,
+    read: BTreeSet<&'static str>,
+    unnamed_taken: usize,
+}
+
+impl<'a> OperatorReader<'a> {
+    /// A reader of one operator. `input_names` has an entry for each input, `None` for an input without a name.
+    pub fn new(
+        params: &'a BTreeMap<String, RuntimeParameter>,
+        attrs: &'a BTreeMap<String, RuntimeAttribute>,
+        input_names: &'a [Option<String>],
+        num_outputs: usize,
+    ) -> Self {
+        Self { params, attrs, input_names, num_outputs, read: BTreeSet::new(), unnamed_taken: 0 }
+    }
+
+    /// The parameter of this key, and ticks the key off.
+    pub fn param(&mut self, key: &'static str) -> Option<&'a RuntimeParameter> {
+        self.read.insert(key);
+        self.params.get(key)
+    }
+
+    /// The attribute of this key, and ticks the key off. What it decodes is the layer's own and not kept by the graph.
+    pub fn attr(&mut self, key: &'static str) -> Option<RuntimeAttribute> {
+        self.read.insert(key);
+        self.attrs.get(key).map(RuntimeAttribute::detached)
+    }
+
+    /// Position of the input of this name (`$key=…`), and ticks the key off.
+    ///
+    /// Names are optional in the file. Inputs without one are handed out in their order to the keys that ask, except
+    /// the first: that is the tensor that the operator works on, and layers find it at position 0.
+    pub fn input(&mut self, key: &'static str) -> Option<usize> {
+        self.read.insert(key);
+        let named = self.input_names.iter().position(|name| name.as_deref() == Some(key));
+        named.or_else(|| {
+            let unnamed = self.input_names.iter().enumerate().skip(1).filter(|(_, name)| name.is_none());
+            let position = unnamed.map(|(position, _)| position).nth(self.unnamed_taken)?;
+            self.unnamed_taken += 1;
+            Some(position)
+        })
+    }
+
+    /// How many inputs the operator has.
+    pub fn num_inputs(&self) -> usize {
+        self.input_names.len()
+    }
+
+    /// How many outputs the operator has.
+    pub fn num_outputs(&self) -> usize {
+        self.num_outputs
+    }
+
+    /// Ends the reading.
+    ///
+    /// # Errors
+    /// [`LayerError::UnknownKeys`] with all keys that were not read.
+    pub fn finish(self) -> Result<(), LayerError> {
+        let named_inputs = self.input_names.iter().skip(1).flatten();
+        self.all_read("parameters", self.params.keys())?;
+        self.all_read("attributes", self.attrs.keys())?;
+        self.all_read("named inputs", named_inputs)
+    }
+
+    fn all_read<'k>(
+        &self,
+        what: &'static str,
+        keys: impl Iterator<Item = &'k String>,
+    ) -> Result<(), LayerError> {
+        let keys: Vec<String> = keys.filter(|key| !self.read.contains(key.as_str())).cloned().collect();
+        if keys.is_empty() {
+            return Ok(());
+        }
+        let known = self.read.iter().map(|key| (*key).to_owned()).collect();
+        Err(LayerError::UnknownKeys { what, keys, known })
+    }
+}
+
+/// One field of an operator: what a registry publishes of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Field {
+    /// The key in the file.
+    pub key: &'static str,
+    /// What kind of value it takes.
+    pub kind: &'static str,
+    /// The value where the key is absent, as Rust code; `None` where the key must be there.
+    pub default: Option<&'static str>,
+    /// What it means.
+    pub doc: &'static str,
+}
+
+/// A type that a field of an operator can have.
+pub trait FieldValue: Sized {
+    /// What kind of value this is, in words, such as `2 integers`.
+    const KIND: &'static str;
+
+    /// Reads the value of a key; `None` where the key is absent.
+    ///
+    /// # Errors
+    /// A [`LayerError`] that names the key, the kind that is wanted and what is there.
+    fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>, LayerError>;
+
+    /// Reads the value of a key that must be there.
+    ///
+    /// # Errors
+    /// [`LayerError::MissingParameter`], or as [`FieldValue::read`].
+    fn require(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Self, LayerError> {
+        Self::read(reader, key)?
+            .ok_or_else(|| LayerError::MissingParameter { key: key.to_owned(), wanted: Self::KIND })
+    }
+}
+
+/// A type that is read from the value of a parameter.
+pub trait FromParameter: Sized {
+    /// What kind of value this is, in words.
+    const KIND: &'static str;
+
+    /// The value, or `None` when the parameter is of another kind.
+    fn from_parameter(parameter: &RuntimeParameter) -> Option<Self>;
+}
+
+impl<T: FromParameter> FieldValue for T {
+    const KIND: &'static str = <T as FromParameter>::KIND;
+
+    fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>, LayerError> {
+        let Some(parameter) = reader.param(key) else { return Ok(None) };
+        T::from_parameter(parameter).map(Some).ok_or_else(|| LayerError::WrongParameter {
+            key: key.to_owned(),
+            wanted: <T as FromParameter>::KIND.to_owned(),
+            found: parameter.raw().to_owned(),
+        })
+    }
+}
+
+impl FromParameter for bool {
+    const KIND: &'static str = "a bool";
+
+    fn from_parameter(parameter: &RuntimeParameter) -> Option<Self> {
+        parameter.as_bool().ok()
+    }
+}
+
+impl FromParameter for i64 {
+    const KIND: &'static str = "an integer";
+
+    fn from_parameter(parameter: &RuntimeParameter) -> Option<Self> {
+        parameter.as_i64().ok()
+    }
+}
+
+impl FromParameter for usize {
+    const KIND: &'static str = "an integer of at least 0";
+
+    fn from_parameter(parameter: &RuntimeParameter) -> Option<Self> {
+        usize::try_from(parameter.as_i64().ok()?).ok()
+    }
+}
+
+impl FromParameter for f64 {
+    const KIND: &'static str = "a number";
+
+    fn from_parameter(parameter: &RuntimeParameter) -> Option<Self> {
+        parameter.as_f64().ok()
+    }
+}
+
+impl FromParameter for String {
+    const KIND: &'static str = "a string";
+
+    fn from_parameter(parameter: &RuntimeParameter) -> Option<Self> {
+        Some(parameter.raw().to_owned())
+    }
+}
+
+impl FromParameter for DType {
+    const KIND: &'static str = "an element type such as torch.float";
+
+    fn from_parameter(parameter: &RuntimeParameter) -> Option<Self> {
+        DType::from_torch_name(parameter.raw())
+    }
+}
+
+impl FromParameter for Vec<i64> {
+    const KIND: &'static str = "a list of integers";
+
+    fn from_parameter(parameter: &RuntimeParameter) -> Option<Self> {
+        if matches!(parameter.raw(), "()" | "[]") {
+            return Some(Vec::new());
+        }
+        parameter.as_i64s().ok().map(Into::into).or_else(|| Some(vec![parameter.as_i64().ok()?]))
+    }
+}
+
+/// Integers of at least 0, one for each of `N` axes; a single integer stands for all of them, as in PyTorch.
+impl<const N: usize> FromParameter for [usize; N] {
+    const KIND: &'static str = "an integer of at least 0 for each axis, or one for all";
+
+    fn from_parameter(parameter: &RuntimeParameter) -> Option<Self> {
+        let values = Vec::<i64>::from_parameter(parameter)?;
+        let values: Option<Vec<usize>> = values.into_iter().map(|value| usize::try_from(value).ok()).collect();
+        match values?.as_slice() {
+            [value] => Some([*value; N]),
+            values => values.try_into().ok(),
+        }
+    }
+}
+
+/// `None` in the file, or a value.
+impl<T: FromParameter> FromParameter for Option<T> {
+    const KIND: &'static str = T::KIND;
+
+    fn from_parameter(parameter: &RuntimeParameter) -> Option<Self> {
+        if parameter.raw() == "None" { Some(None) } else { T::from_parameter(parameter).map(Some) }
+    }
+}
+
+/// A weight of a layer: an attribute of the operator (as `nn.Conv2d` has it) or one of its inputs (`F.conv2d`).
+#[derive(Debug, Clone)]
+pub enum Weight {
+    /// Stored in the model file.
+    Attribute(RuntimeAttribute),
+    /// Computed by the graph: the position of the input.
+    Input(usize),
+}
+
+impl Weight {
+    /// The weight's elements, given the inputs of this run.
+    ///
+    /// # Errors
+    /// [`LayerError::Weight`] when an attribute cannot be read, [`LayerError::InputCount`] when the input is not there.
+    pub fn view<'a>(&'a self, inputs: &[TensorView<'a>]) -> Result<TensorView<'a>, LayerError> {
+        match self {
+            Weight::Attribute(attribute) => Ok(attribute.decode()?.view()),
+            Weight::Input(position) => inputs.get(*position).copied().ok_or_else(|| too_few(*position, inputs.len())),
+        }
+    }
+
+    /// The weight's element type and dimensions, given those of the inputs.
+    ///
+    /// # Errors
+    /// [`LayerError::InputCount`] when the input is not there.
+    pub fn meta(&self, inputs: &[super::TensorMeta]) -> Result<super::TensorMeta, LayerError> {
+        match self {
+            Weight::Attribute(attribute) => {
+                Ok(super::TensorMeta::new(attribute.dtype(), attribute.shape().iter().copied()))
+            }
+            Weight::Input(position) => inputs.get(*position).cloned().ok_or_else(|| too_few(*position, inputs.len())),
+        }
+    }
+
+    /// How many inputs of the operator this weight takes: 0 or 1.
+    pub fn num_inputs(&self) -> usize {
+        usize::from(matches!(self, Weight::Input(_)))
+    }
+}
+
+fn too_few(position: usize, found: usize) -> LayerError {
+    LayerError::InputCount { wanted: format!("at least {}", position + 1), found }
+}
+
+impl FieldValue for Weight {
+    const KIND: &'static str = "a weight";
+
+    fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>, LayerError> {
+        if let Some(attribute) = reader.attr(key) {
+            return Ok(Some(Weight::Attribute(attribute)));
+        }
+        Ok(reader.input(key).map(Weight::Input))
+    }
+
+    fn require(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Self, LayerError> {
+        Self::read(reader, key)?.ok_or_else(|| LayerError::MissingWeight { key: key.to_owned() })
+    }
+}
+
+/// A weight that may be absent. Functional operators say so with `key=None`; modules have no attribute of that key,
+/// and sometimes a flag of the same name (`bias=False`).
+impl FieldValue for Option<Weight> {
+    const KIND: &'static str = "a weight or None";
+
+    fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>, LayerError> {
+        let flag = reader.param(key);
+        if let Some(attribute) = reader.attr(key) {
+            return Ok(Some(Some(Weight::Attribute(attribute))));
+        }
+        match flag {
+            Some(flag) if flag.raw() == "None" || flag.raw() == "False" => Ok(Some(None)),
+            Some(flag) if flag.raw() == "True" => Err(LayerError::MissingWeight { key: key.to_owned() }),
+            Some(other) => Err(LayerError::WrongParameter {
+                key: key.to_owned(),
+                wanted: "a weight, None or False".to_owned(),
+                found: other.raw().to_owned(),
+            }),
+            None => Ok(Some(reader.input(key).map(Weight::Input))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tensor::Tensor;
+
+    struct Source {
+        params: BTreeMap<String, RuntimeParameter>,
+        attrs: BTreeMap<String, RuntimeAttribute>,
+        names: Vec<Option<String>>,
+    }
+
+    fn source(params: &[(&str, &str)], attrs: &[&str], names: &[Option<&str>]) -> Source {
+        let weight = RuntimeAttribute::from_tensor(Tensor::scalar(1f32));
+        Source {
+            params: params.iter().map(|(k, v)| (k.to_string(), RuntimeParameter::parse(v))).collect(),
+            attrs: attrs.iter().map(|k| (k.to_string(), weight.clone())).collect(),
+            names: names.iter().map(|name| name.map(str::to_owned)).collect(),
+        }
+    }
+
+    impl Source {
+        fn reader(&self) -> OperatorReader<'_> {
+            OperatorReader::new(&self.params, &self.attrs, &self.names, 1)
+        }
+    }
+
+    fn read<T: FieldValue>(raw: &str) -> Result<T, LayerError> {
+        T::require(&mut source(&[("key", raw)], &[], &[None]).reader(), "key")
+    }
+
+    #[test]
+    fn values_are_read_as_pytorch_reads_them() {
+        assert_eq!(read::<f64>("2").unwrap(), 2.0);
+        assert_eq!(read::<f64>("-inf").unwrap(), f64::NEG_INFINITY);
+        assert_eq!(read::<[usize; 2]>("3").unwrap(), [3, 3]);
+        assert_eq!(read::<[usize; 2]>("(3,1)").unwrap(), [3, 1]);
+        assert_eq!(read::<Vec<i64>>("()").unwrap(), [] as [i64; 0]);
+        assert_eq!(read::<Option<f64>>("None").unwrap(), None);
+        assert_eq!(read::<DType>("torch.long").unwrap(), DType::I64);
+        assert_eq!(read::<String>("reflect").unwrap(), "reflect");
+    }
+
+    #[test]
+    fn errors_name_key_wanted_and_found() {
+        let message = |error: LayerError| error.to_string();
+        assert_eq!(
+            message(read::<[usize; 2]>("(1,2,3)").unwrap_err()),
+            "parameter `key` should be an integer of at least 0 for each axis, or one for all, but is `(1,2,3)`"
+        );
+        assert_eq!(message(read::<usize>("-1").unwrap_err()), "parameter `key` should be an integer of at least 0, but is `-1`");
+        let missing = bool::require(&mut source(&[], &[], &[]).reader(), "ceil_mode").unwrap_err();
+        assert_eq!(message(missing), "parameter `ceil_mode` (a bool) is missing");
+    }
+
+    #[test]
+    fn a_key_that_nothing_reads_is_an_error() {
+        let source = source(&[("dim", "1"), ("surprise", "2")], &[], &[None]);
+        let mut reader = source.reader();
+        i64::require(&mut reader, "dim").unwrap();
+        let error = reader.finish().unwrap_err().to_string();
+        assert_eq!(error, "parameters not understood by this operator: `surprise`; it knows `dim`");
+    }
+
+    #[test]
+    fn weights_come_from_attributes_or_inputs_named_or_not() {
+        let position = |source: &Source, key| match Weight::require(&mut source.reader(), key).unwrap() {
+            Weight::Input(position) => Some(position),
+            Weight::Attribute(_) => None,
+        };
+        assert_eq!(position(&source(&[], &["weight"], &[None]), "weight"), None);
+        assert_eq!(position(&source(&[], &[], &[Some("input"), Some("bias"), Some("weight")]), "weight"), Some(2));
+        assert_eq!(position(&source(&[], &[], &[None, None]), "weight"), Some(1));
+        assert!(Weight::require(&mut source(&[], &[], &[None]).reader(), "weight").is_err());
+    }
+
+    #[test]
+    fn an_optional_weight_may_be_absent_but_not_forgotten() {
+        let optional = |source: &Source| Option::<Weight>::require(&mut source.reader(), "bias");
+        assert!(optional(&source(&[("bias", "None")], &[], &[None, None])).unwrap().is_none());
+        assert!(optional(&source(&[("bias", "False")], &[], &[None])).unwrap().is_none());
+        assert!(optional(&source(&[], &[], &[None])).unwrap().is_none());
+        assert!(optional(&source(&[("bias", "True")], &["bias"], &[None])).unwrap().is_some());
+        assert!(matches!(
+            optional(&source(&[("bias", "True")], &[], &[None])),
+            Err(LayerError::MissingWeight { .. })
+        ));
+    }
+}

@@ -1,0 +1,304 @@
+//! From the type of an operator to the layer that runs it.
+
+use super::reader::Field;
+use super::{CpuLayer, LayerError, OperatorReader};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Where a layer runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Device {
+    /// The processor.
+    Cpu,
+}
+
+/// What layers are called on a device; implemented for the trait object of each device's trait.
+pub trait DeviceLayer {
+    /// The device that such layers run on.
+    const DEVICE: Device;
+}
+
+impl DeviceLayer for dyn CpuLayer {
+    const DEVICE: Device = Device::Cpu;
+}
+
+/// An operator that can be created from the keys of a file.
+///
+/// The macro [`operator!`](crate::operator) implements it for a struct; by hand it is a dozen lines.
+pub trait FromOperator: Sized {
+    /// The operator types that this layer runs, the principal one first.
+    const TYPES: &'static [&'static str];
+    /// What the operator does, in one or a few sentences.
+    const DOC: &'static str;
+    /// The parameters, weights and named inputs.
+    const FIELDS: &'static [Field];
+
+    /// Reads the fields.
+    ///
+    /// # Errors
+    /// A [`LayerError`] that names the key, what is wanted and what is there.
+    fn from_operator(reader: &mut OperatorReader<'_>) -> Result<Self, LayerError>;
+
+    /// Checks what the fields' types cannot say, such as a stride of 0. Default: nothing to check.
+    ///
+    /// # Errors
+    /// A [`LayerError`], usually [`LayerError::InvalidParameter`].
+    fn validate(&self) -> Result<(), LayerError> {
+        Ok(())
+    }
+}
+
+type Create<L> = Arc<dyn Fn(&mut OperatorReader<'_>) -> Result<Box<L>, LayerError> + Send + Sync>;
+
+/// How layers of one operator type are made, and what is published of it.
+pub struct Creator<L: ?Sized = dyn CpuLayer> {
+    /// Whose operator it is: `ixion` for the built-in ones.
+    pub namespace: String,
+    /// The version, counted up when the meaning of the fields changes.
+    pub version: String,
+    /// What the operator does.
+    pub doc: String,
+    /// The parameters, weights and named inputs.
+    pub fields: Vec<Field>,
+    create: Create<L>,
+}
+
+impl<L: ?Sized> Clone for Creator<L> {
+    fn clone(&self) -> Self {
+        Self {
+            namespace: self.namespace.clone(),
+            version: self.version.clone(),
+            doc: self.doc.clone(),
+            fields: self.fields.clone(),
+            create: Arc::clone(&self.create),
+        }
+    }
+}
+
+impl<L: ?Sized> std::fmt::Debug for Creator<L> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Creator").field("namespace", &self.namespace).field("version", &self.version).finish()
+    }
+}
+
+impl<L: ?Sized> Creator<L> {
+    /// The namespace of the layers that come with Ixion.
+    pub const BUILT_IN: &'static str = "ixion";
+
+    /// A creator that calls `create`.
+    pub fn new(
+        namespace: impl Into<String>,
+        version: impl Into<String>,
+        create: impl Fn(&mut OperatorReader<'_>) -> Result<Box<L>, LayerError> + Send + Sync + 'static,
+    ) -> Self {
+        let (namespace, version) = (namespace.into(), version.into());
+        Self { namespace, version, doc: String::new(), fields: Vec::new(), create: Arc::new(create) }
+    }
+
+    /// Makes a layer; every key of the operator must be read by it.
+    ///
+    /// # Errors
+    /// A [`LayerError`] that names the key.
+    pub fn create(&self, mut reader: OperatorReader<'_>) -> Result<Box<L>, LayerError> {
+        let layer = (self.create)(&mut reader)?;
+        reader.finish()?;
+        Ok(layer)
+    }
+}
+
+impl Creator<dyn CpuLayer> {
+    /// The creator of an operator that implements [`FromOperator`].
+    pub fn of<T: FromOperator + CpuLayer + 'static>() -> Self {
+        let create = |reader: &mut OperatorReader<'_>| -> Result<Box<dyn CpuLayer>, LayerError> {
+            let layer = T::from_operator(reader)?;
+            layer.validate()?;
+            Ok(Box::new(layer))
+        };
+        Self { doc: T::DOC.to_owned(), fields: T::FIELDS.to_vec(), ..Self::new(Self::BUILT_IN, "1", create) }
+    }
+}
+
+/// The layers of one device, by operator type.
+///
+/// [`Registry::default`] holds all layers that come with Ixion; [`Registry::empty`] none. A registry is consulted
+/// while a graph is built, never while it runs.
+///
+/// ```
+/// use ixion::graph::Registry;
+/// let registry = Registry::default();
+/// assert!(registry.get("nn.ReLU").is_ok());
+/// let error = registry.get("nn.Relu").unwrap_err();
+/// assert_eq!(error.to_string(), "no layer is registered for `nn.Relu`; did you mean `nn.ReLU`?");
+/// ```
+#[derive(Debug, Clone)]
+pub struct Registry<L: ?Sized = dyn CpuLayer> {
+    creators: BTreeMap<String, Creator<L>>,
+}
+
+impl<L: ?Sized + DeviceLayer> Registry<L> {
+    /// A registry without layers.
+    pub fn empty() -> Self {
+        Self { creators: BTreeMap::new() }
+    }
+
+    /// The device that the layers run on.
+    pub fn device(&self) -> Device {
+        L::DEVICE
+    }
+
+    /// Adds a creator for an operator type.
+    ///
+    /// # Errors
+    /// [`RegistryError::Duplicate`] when the type has one; [`Registry::replace`] takes its place instead.
+    pub fn add(&mut self, op_type: impl Into<String>, creator: Creator<L>) -> Result<(), RegistryError> {
+        let op_type = op_type.into();
+        if self.creators.contains_key(&op_type) {
+            return Err(RegistryError::Duplicate { op_type });
+        }
+        self.creators.insert(op_type, creator);
+        Ok(())
+    }
+
+    /// Adds a creator for an operator type, and returns the one that it had.
+    pub fn replace(&mut self, op_type: impl Into<String>, creator: Creator<L>) -> Option<Creator<L>> {
+        self.creators.insert(op_type.into(), creator)
+    }
+
+    /// The creator for an operator type.
+    ///
+    /// # Errors
+    /// [`RegistryError::Missing`] with the nearest registered type.
+    pub fn get(&self, op_type: &str) -> Result<&Creator<L>, RegistryError> {
+        self.creators.get(op_type).ok_or_else(|| RegistryError::Missing {
+            op_type: op_type.to_owned(),
+            nearest: self.nearest(op_type),
+        })
+    }
+
+    /// All operator types and their creators, in alphabetical order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Creator<L>)> {
+        self.creators.iter().map(|(op_type, creator)| (op_type.as_str(), creator))
+    }
+
+    /// The registered type whose name is nearest to this one, if any is near.
+    pub fn nearest(&self, op_type: &str) -> Option<String> {
+        let wanted = op_type.to_lowercase();
+        let similarity = |known: &String| strsim::jaro_winkler(&wanted, &known.to_lowercase());
+        let scored = self.creators.keys().map(|known| (similarity(known), known));
+        let (score, best) = scored.max_by(|a, b| a.0.total_cmp(&b.0))?;
+        (score > 0.85).then(|| best.clone())
+    }
+}
+
+impl Registry<dyn CpuLayer> {
+    /// Adds an operator under all of its types.
+    ///
+    /// # Errors
+    /// [`RegistryError::Duplicate`] when one of the types has a creator already.
+    pub fn register<T: FromOperator + CpuLayer + 'static>(&mut self) -> Result<(), RegistryError> {
+        T::TYPES.iter().try_for_each(|op_type| self.add(*op_type, Creator::of::<T>()))
+    }
+}
+
+impl Default for Registry<dyn CpuLayer> {
+    fn default() -> Self {
+        crate::layers::registry()
+    }
+}
+
+/// An operator type that is registered twice, or not at all.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RegistryError {
+    /// The type has a creator already.
+    #[error("a layer is already registered for `{op_type}`; use `replace` to take its place")]
+    Duplicate {
+        /// The operator type.
+        op_type: String,
+    },
+    /// The type has no creator.
+    #[error("no layer is registered for `{op_type}`{}", nearest.as_ref().map(|n| format!("; did you mean `{n}`?")).unwrap_or_default())]
+    Missing {
+        /// The operator type.
+        op_type: String,
+        /// The registered type whose name is nearest.
+        nearest: Option<String>,
+    },
+}
+
+/// Declares an operator: a struct whose fields are the operator's parameters and weights.
+///
+/// Each field names its type and, after `=`, the value that PyTorch assumes where the file leaves the key out; a field
+/// without a default must be in the file. `as "key"` reads a key that is no Rust name. The macro writes the struct and
+/// its [`FromOperator`](crate::graph::FromOperator); what remains is the meaning ([`Layer`](crate::graph::Layer)) and the
+/// arithmetic ([`CpuLayer`](crate::graph::CpuLayer)).
+///
+/// ```
+/// ixion::operator! {
+///     /// `torch.nn.Threshold`: x where x is above the threshold, else a constant.
+///     pub struct Threshold for "nn.Threshold", "F.threshold" {
+///         /// The threshold.
+///         threshold: f64,
+///         /// The constant.
+///         value: f64 = 0.0,
+///     }
+/// }
+/// use ixion::graph::FromOperator;
+/// assert_eq!(Threshold::TYPES, ["nn.Threshold", "F.threshold"]);
+/// assert_eq!(Threshold::FIELDS[1].default, Some("0.0"));
+/// ```
+#[macro_export]
+macro_rules! operator {
+    (
+        $(#[doc = $doc:literal])*
+        $vis:vis struct $name:ident for $($op_type:literal),+ $(,)? {
+            $($(#[doc = $field_doc:literal])* $field:ident $(as $key:literal)? : $type:ty $(= $default:expr)?),* $(,)?
+        }
+        $(validate |$this:ident| $validate:block)?
+    ) => {
+        $(#[doc = $doc])*
+        #[derive(Debug, Clone)]
+        $vis struct $name {
+            $($(#[doc = $field_doc])* pub $field: $type,)*
+        }
+
+        impl $crate::graph::FromOperator for $name {
+            const TYPES: &'static [&'static str] = &[$($op_type),+];
+            const DOC: &'static str = concat!($($doc, "\n"),*);
+            const FIELDS: &'static [$crate::graph::Field] = &[$($crate::graph::Field {
+                key: $crate::operator!(@key $field $($key)?),
+                kind: <$type as $crate::graph::FieldValue>::KIND,
+                default: $crate::operator!(@default $($default)?),
+                doc: concat!($($field_doc, "\n"),*),
+            }),*];
+
+            #[allow(unused_variables)]
+            fn from_operator(
+                reader: &mut $crate::graph::OperatorReader<'_>,
+            ) -> Result<Self, $crate::graph::LayerError> {
+                Ok(Self {
+                    $($field: $crate::operator!(@read reader, $type, $crate::operator!(@key $field $($key)?) $(, $default)?),)*
+                })
+            }
+
+            $(fn validate(&self) -> Result<(), $crate::graph::LayerError> {
+                let $this = self;
+                $validate
+            })?
+        }
+    };
+    (@key $field:ident) => { stringify!($field) };
+    (@key $field:ident $key:literal) => { $key };
+    (@default) => { None };
+    (@default $default:expr) => { Some(stringify!($default)) };
+    (@read $reader:ident, $type:ty, $key:expr) => {
+        <$type as $crate::graph::FieldValue>::require($reader, $key)?
+    };
+    (@read $reader:ident, $type:ty, $key:expr, $default:expr) => {
+        match <$type as $crate::graph::FieldValue>::read($reader, $key)? {
+            Some(value) => value,
+            None => $default,
+        }
+    };
+}

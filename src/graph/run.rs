@@ -1,0 +1,330 @@
+//! Running a graph, one operator after the other.
+
+use super::error::Stage;
+use super::runtime::{BuildState, RuntimeGraph};
+use super::live::LiveMemory;
+use super::operator::{OperandIndex, RuntimeOperator};
+use super::trace::{LayerTrace, Trace};
+use super::{ForwardContext, GraphError, LayerError, TensorMeta};
+use crate::pnnx::Dim;
+use crate::tensor::{Layout, Shape, Tensor, TensorView, Workspace};
+use crate::{LimitError, Limits};
+use std::path::Path;
+use std::time::Instant;
+
+impl RuntimeGraph {
+    /// Sets an input by the name of its `pnnx.Input` operator or of its operand. The tensor is shared, not copied, and
+    /// let go once the last operator that reads it has run: inputs are set again before every run.
+    ///
+    /// # Errors
+    /// [`GraphError::UnknownName`]; [`GraphError::InputDType`] and [`GraphError::InputShape`] when the element type or
+    /// the number of axes is not that of the file. Other lengths than the file's are accepted where the layers accept
+    /// them: the file only records the sample that the model was exported with.
+    pub fn set_input(&mut self, name: &str, tensor: Tensor) -> Result<(), GraphError> {
+        if self.state() != BuildState::Complete {
+            return Err(GraphError::NotBuilt);
+        }
+        let port = self.inputs.iter().find(|port| port.name == name || self.operand(port.operand).name == name);
+        let Some(port) = port else {
+            let known = self.input_names();
+            return Err(GraphError::UnknownName { what: "input", name: name.to_owned(), known });
+        };
+        let (name, index) = (port.name.clone(), port.operand);
+        self.check_input(&name, index, &tensor)?;
+        self.operators.iter_mut().for_each(|operator| operator.has_run = false);
+        self.operands[index.0].data = Some(tensor);
+        Ok(())
+    }
+
+    /// Sets all inputs in the order of [`RuntimeGraph::inputs`], runs, and returns all outputs.
+    ///
+    /// # Errors
+    /// As [`RuntimeGraph::set_input`] and [`RuntimeGraph::run`]; too few or too many inputs.
+    pub fn run_with(&mut self, inputs: Vec<Tensor>) -> Result<Vec<Tensor>, GraphError> {
+        let names = self.input_names();
+        if inputs.len() > names.len() {
+            return Err(GraphError::TooManyInputs { wanted: names.len(), found: inputs.len(), names });
+        }
+        for (name, tensor) in names.iter().zip(inputs) {
+            self.set_input(name, tensor)?;
+        }
+        self.run()?;
+        self.output_values()
+    }
+
+    /// Runs all operators. Activations are let go after their last consumer; outputs stay until the next run.
+    ///
+    /// # Errors
+    /// [`GraphError::NotBuilt`], [`GraphError::MissingInputs`], or the error of the operator that failed.
+    pub fn run(&mut self) -> Result<(), GraphError> {
+        self.execute(&mut |_| {}).map(|_| ())
+    }
+
+    /// Runs all operators and reports time, shapes and memory of each.
+    ///
+    /// # Errors
+    /// As [`RuntimeGraph::run`].
+    pub fn run_traced(&mut self) -> Result<Trace, GraphError> {
+        let mut layers = Vec::with_capacity(self.operators.len());
+        let start = Instant::now();
+        let peak_bytes = self.execute(&mut |layer| layers.push(layer))?;
+        Ok(Trace { layers, total: start.elapsed(), peak_bytes })
+    }
+
+    fn input_names(&self) -> Vec<String> {
+        self.inputs.iter().map(|port| port.name.clone()).collect()
+    }
+
+    fn check_input(&self, name: &str, index: OperandIndex, tensor: &Tensor) -> Result<(), GraphError> {
+        let operand = self.operand(index);
+        if let Some(wanted) = operand.dtype.filter(|&wanted| wanted != tensor.dtype()) {
+            return Err(GraphError::InputDType { name: name.to_owned(), wanted, found: tensor.dtype() });
+        }
+        match &operand.shape {
+            Some(wanted) if wanted.len() != tensor.rank() => Err(GraphError::InputShape {
+                name: name.to_owned(),
+                wanted: display_dims(wanted),
+                found: *tensor.shape(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Runs everything; returns the most bytes that activations took at a time.
+    fn execute(&mut self, observe: &mut dyn FnMut(LayerTrace)) -> Result<u64, GraphError> {
+        self.check_ready()?;
+        let notes = self.unusual_inputs();
+        let mut live = LiveMemory::default();
+        self.drop_old_outputs(&mut live);
+        for index in 0..self.operators.len() {
+            let start = Instant::now();
+            self.step(index, &mut live).map_err(|error| error.with_inputs(&notes))?;
+            observe(self.traced(index, start));
+            self.release_inputs(index, &mut live);
+            log::debug!("{} `{}` took {:?}", self.operators[index].op_type, self.operators[index].name, start.elapsed());
+        }
+        Ok(live.peak())
+    }
+
+    fn check_ready(&self) -> Result<(), GraphError> {
+        if self.state() != BuildState::Complete {
+            return Err(GraphError::NotBuilt);
+        }
+        let unset = self.inputs.iter().filter(|port| self.operand(port.operand).data.is_none());
+        let missing: Vec<String> = unset.map(|port| port.name.clone()).collect();
+        if missing.is_empty() { Ok(()) } else { Err(GraphError::MissingInputs { missing }) }
+    }
+
+    /// What the last run left, except the inputs of this one.
+    fn drop_old_outputs(&mut self, live: &mut LiveMemory) {
+        let inputs: Vec<usize> = self.inputs.iter().map(|port| port.operand.0).collect();
+        for (index, operand) in self.operands.iter_mut().enumerate() {
+            match &operand.data {
+                Some(tensor) if inputs.contains(&index) => live.hold(tensor),
+                _ => operand.data = None,
+            }
+        }
+    }
+
+    fn step(&mut self, index: usize, live: &mut LiveMemory) -> Result<(), GraphError> {
+        let operator = &mut self.operators[index];
+        let path = self.param.as_deref();
+        let limit = |source: LimitError| GraphError::Limit { place: operator.place(path), source };
+        self.limits.check_deadline().map_err(limit)?;
+        let inputs: Vec<Tensor> = operator.inputs.iter().filter_map(|&i| self.operands[i.0].data.clone()).collect();
+        let workspace = match &mut self.workspace {
+            Some(workspace) => workspace,
+            none => none.insert(Workspace::new().map_err(|e| operator.error(path, Stage::Forward, e.into()))?),
+        };
+        let outputs = operator.compute(&inputs, workspace, &self.limits, live, path)?;
+        for (&output, tensor) in operator.outputs.iter().zip(outputs) {
+            live.hold(&tensor);
+            self.operands[output.0].data = Some(tensor);
+        }
+        operator.has_run = true;
+        Ok(())
+    }
+
+    /// Lets go of operands that no operator needs any more.
+    fn release_inputs(&mut self, index: usize, live: &mut LiveMemory) {
+        let operator = &self.operators[index];
+        for &operand in operator.inputs.iter().chain(&operator.outputs) {
+            let operand = &mut self.operands[operand.0];
+            let needed = operand.is_output || operand.consumers.iter().any(|consumer| consumer.0 > index);
+            if let Some(tensor) = operand.data.take_if(|_| !needed) {
+                live.release(&tensor);
+            }
+        }
+    }
+
+    /// Inputs that differ from the sample that the model was exported with: a likely cause when an operator fails.
+    fn unusual_inputs(&self) -> Vec<String> {
+        let notes = self.inputs.iter().filter_map(|port| {
+            let operand = self.operand(port.operand);
+            let (wanted, found) = (operand.shape.as_ref()?, operand.data.as_ref()?.shape());
+            let fits = wanted.iter().zip(found.iter()).all(|(dim, &len)| match dim {
+                Dim::Fixed(fixed) => *fixed == len as u64,
+                _ => true,
+            });
+            let (name, wanted) = (&port.name, display_dims(wanted));
+            (!fits).then(|| format!("input `{name}` is {found}, but the model was exported with {wanted}"))
+        });
+        notes.collect()
+    }
+
+    fn traced(&self, index: usize, start: Instant) -> LayerTrace {
+        let time = start.elapsed();
+        let operator = &self.operators[index];
+        let metas = |operands: &[OperandIndex]| -> Vec<TensorMeta> {
+            let data = operands.iter().filter_map(|&i| self.operands[i.0].data.as_ref());
+            data.map(|tensor| TensorMeta::new(tensor.dtype(), tensor.shape().iter().copied())).collect()
+        };
+        let (inputs, outputs) = (metas(&operator.inputs), metas(&operator.outputs));
+        let cost = operator.layer().map(|layer| layer.cost(&inputs, &outputs)).unwrap_or_default();
+        LayerTrace { name: operator.name.clone(), op_type: operator.op_type.clone(), time, inputs, outputs, cost }
+    }
+}
+
+impl RuntimeOperator {
+    pub(super) fn error(&self, path: Option<&Path>, stage: Stage, source: LayerError) -> GraphError {
+        GraphError::Operator { place: self.place(path), stage, source: Box::new(source), inputs: Vec::new() }
+    }
+
+    pub(super) fn initialize(&mut self, path: Option<&Path>) -> Result<(), GraphError> {
+        let Some(layer) = &mut self.layer else { return Ok(()) };
+        let result = layer.initialize();
+        result.map_err(|source| self.error(path, Stage::Initialize, source))
+    }
+
+    /// Infers, configures, allocates and computes. Outputs that are views or constants cost nothing.
+    fn compute(
+        &mut self,
+        inputs: &[Tensor],
+        workspace: &mut Workspace,
+        limits: &Limits,
+        live: &LiveMemory,
+        path: Option<&Path>,
+    ) -> Result<Vec<Tensor>, GraphError> {
+        let Some(layer) = &mut self.layer else { return Err(GraphError::NotBuilt) };
+        let mut computation = Computation { layer: &mut **layer, inputs, workspace, limits, live };
+        let result = computation.run(&mut self.configured);
+        result.map_err(|(stage, source)| self.error(path, stage, source))
+    }
+}
+
+/// One run of one layer.
+struct Computation<'a> {
+    layer: &'a mut dyn super::CpuLayer,
+    inputs: &'a [Tensor],
+    workspace: &'a mut Workspace,
+    limits: &'a Limits,
+    live: &'a LiveMemory,
+}
+
+type Staged<T> = Result<T, (Stage, LayerError)>;
+
+fn at<E: Into<LayerError>>(stage: Stage) -> impl Fn(E) -> (Stage, LayerError) {
+    move |error| (stage, error.into())
+}
+
+impl Computation<'_> {
+    fn run(&mut self, configured: &mut Option<Vec<TensorMeta>>) -> Staged<Vec<Tensor>> {
+        if let Some(constant) = self.layer.constant().map_err(at(Stage::Forward))? {
+            return Ok(vec![constant]);
+        }
+        let views: Vec<TensorView<'_>> = self.inputs.iter().map(Tensor::view).collect();
+        let metas: Vec<TensorMeta> = views.iter().map(TensorMeta::of).collect();
+        let inferred = self.layer.infer(&metas).map_err(at(Stage::Infer))?;
+        self.check_count(inferred.len())?;
+        if configured.as_ref() != Some(&metas) {
+            self.layer.configure(&metas, &inferred).map_err(at(Stage::Configure))?;
+            *configured = Some(metas.clone());
+        }
+        let bytes = self.layer.workspace(&metas, &inferred);
+        self.limits.check_tensor("workspace", bytes as u64).map_err(at(Stage::Forward))?;
+        self.workspace.reserve(bytes).map_err(at(Stage::Forward))?;
+        if self.layer.is_data_dependent() {
+            return self.forward_dynamic(&views);
+        }
+        let shapes: Result<Vec<Shape>, _> = inferred.iter().map(TensorMeta::shape).collect();
+        let shapes = shapes.map_err(at(Stage::Infer))?;
+        match self.views(&shapes)? {
+            Some(outputs) => Ok(outputs),
+            None => self.forward(&views, &inferred, &shapes),
+        }
+    }
+
+    fn check_count(&self, found: usize) -> Staged<()> {
+        let wanted = self.layer.num_outputs();
+        if wanted == found {
+            return Ok(());
+        }
+        let error = LayerError::BrokenPromise { wanted: format!("{wanted} outputs"), found: found.to_string() };
+        Err((Stage::Infer, error))
+    }
+
+    /// The outputs, if the layer says that they lie in its inputs.
+    fn views(&self, shapes: &[Shape]) -> Staged<Option<Vec<Tensor>>> {
+        let layouts: Vec<Layout> = self.inputs.iter().map(|tensor| *tensor.layout()).collect();
+        let mut outputs = Vec::with_capacity(shapes.len());
+        for (position, shape) in shapes.iter().enumerate() {
+            let view = self.layer.view(position, &layouts, shape).map_err(at(Stage::Infer))?;
+            let Some(view) = view else { return Ok(None) };
+            let source = self.inputs.get(view.input).ok_or_else(|| {
+                let found = format!("a view of input {}", view.input);
+                (Stage::Infer, LayerError::BrokenPromise { wanted: format!("{} inputs", self.inputs.len()), found })
+            })?;
+            check_promise(shape, view.layout.shape())?;
+            outputs.push(source.with_layout(view.layout).map_err(at(Stage::Infer))?);
+        }
+        Ok(Some(outputs))
+    }
+
+    fn forward(
+        &mut self,
+        views: &[TensorView<'_>],
+        metas: &[TensorMeta],
+        shapes: &[Shape],
+    ) -> Staged<Vec<Tensor>> {
+        let mut outputs = Vec::with_capacity(metas.len());
+        let mut total = self.live.bytes();
+        for (meta, shape) in metas.iter().zip(shapes) {
+            let bytes = (shape.num_elements() as u64).saturating_mul(meta.dtype().size() as u64);
+            total = total.saturating_add(bytes);
+            self.limits.check_tensor("an activation", bytes).map_err(at(Stage::Forward))?;
+            self.limits.check_total("the activations", total).map_err(at(Stage::Forward))?;
+            outputs.push(Tensor::zeros(meta.dtype(), shape).map_err(at(Stage::Forward))?);
+        }
+        let mut targets = Vec::with_capacity(outputs.len());
+        for output in &mut outputs {
+            targets.push(output.view_mut().map_err(at(Stage::Forward))?);
+        }
+        let mut context = ForwardContext::new(self.workspace, self.limits);
+        self.layer.forward(views, &mut targets, &mut context).map_err(at(Stage::Forward))?;
+        drop(targets);
+        Ok(outputs)
+    }
+
+    fn forward_dynamic(&mut self, views: &[TensorView<'_>]) -> Staged<Vec<Tensor>> {
+        let mut context = ForwardContext::new(self.workspace, self.limits);
+        let outputs = self.layer.forward_dynamic(views, &mut context).map_err(at(Stage::Forward))?;
+        self.check_count(outputs.len())?;
+        Ok(outputs)
+    }
+}
+
+fn check_promise(wanted: &Shape, found: &Shape) -> Staged<()> {
+    if wanted == found {
+        return Ok(());
+    }
+    let (wanted, found) = (wanted.to_string(), found.to_string());
+    Err((Stage::Infer, LayerError::BrokenPromise { wanted, found }))
+}
+
+fn display_dims(dims: &[Dim]) -> String {
+    if dims.is_empty() {
+        return "scalar".to_owned();
+    }
+    let dims: Vec<String> = dims.iter().map(ToString::to_string).collect();
+    dims.join("×")
+}

@@ -1,0 +1,312 @@
+//! The runtime graph: from a path to named inputs and outputs.
+
+use super::convert::{Converted, convert};
+use super::operator::{OperandIndex, OperatorIndex, RuntimeOperand, RuntimeOperator};
+use super::{GraphError, Registry};
+use crate::Limits;
+use crate::pnnx;
+use crate::tensor::{Tensor, Workspace};
+use std::path::{Path, PathBuf};
+
+/// How far a graph has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum BuildState {
+    /// The file has not been read.
+    NeedsInit,
+    /// The file has been read, the layers do not exist yet.
+    NeedsBuild,
+    /// Ready to run.
+    Complete,
+}
+
+/// A model, ready to be built and run, one operator after the other.
+///
+/// This is the plain interpreter. It does no optimisation, now or later: it is what optimised engines are checked
+/// against.
+///
+/// ```
+/// use ixion::graph::RuntimeGraph;
+/// use ixion::tensor::Tensor;
+/// # let model = concat!(env!("CARGO_MANIFEST_DIR"), "/model_file/linear/linear.pnnx.param");
+/// let mut graph = RuntimeGraph::new(model);
+/// graph.build()?;
+/// let name = graph.inputs()[0].name.clone();
+/// graph.set_input(&name, Tensor::from_vec(vec![0.5f32; 32], &[1, 32])?)?;
+/// graph.run()?;
+/// let output = graph.output("pnnx_output_0")?;
+/// assert_eq!(output.shape().dims(), &[1, 128]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct RuntimeGraph {
+    pub(super) param: Option<PathBuf>,
+    bin: Option<PathBuf>,
+    pub(super) limits: Limits,
+    random_weights: Option<u64>,
+    registry: Registry,
+    file: Option<pnnx::Graph>,
+    state: BuildState,
+    pub(super) operators: Vec<RuntimeOperator>,
+    pub(super) operands: Vec<RuntimeOperand>,
+    pub(super) inputs: Vec<InputPort>,
+    pub(super) outputs: Vec<OutputPort>,
+    pub(super) workspace: Option<Workspace>,
+}
+
+/// A named input of a model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InputPort {
+    /// The name of the `pnnx.Input` operator. The name of its operand is accepted as well.
+    pub name: String,
+    /// The operand that it fills.
+    pub operand: OperandIndex,
+}
+
+/// A named output of a model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OutputPort {
+    /// The name of the operand; of an output that is the only one of its `pnnx.Output` operator, that operator's name.
+    pub name: String,
+    /// The operand that it returns.
+    pub operand: OperandIndex,
+}
+
+/// The archive that belongs to a `.param` file: `x.pnnx.bin` beside `x.pnnx.param`.
+pub fn archive_beside(param: &Path) -> PathBuf {
+    param.with_extension("bin")
+}
+
+impl RuntimeGraph {
+    /// A graph that will be read from this `.param` file and the archive beside it. Nothing is read yet.
+    pub fn new(param: impl Into<PathBuf>) -> Self {
+        Self { param: Some(param.into()), ..Self::unread(BuildState::NeedsInit) }
+    }
+
+    /// A graph over one that is in memory already.
+    pub fn from_pnnx(file: pnnx::Graph) -> Self {
+        Self { file: Some(file), ..Self::unread(BuildState::NeedsBuild) }
+    }
+
+    fn unread(state: BuildState) -> Self {
+        Self {
+            param: None,
+            bin: None,
+            limits: Limits::default(),
+            random_weights: None,
+            registry: Registry::default(),
+            file: None,
+            state,
+            operators: Vec::new(),
+            operands: Vec::new(),
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+            workspace: None,
+        }
+    }
+
+    /// Reads the weights from this archive instead of the one beside the `.param` file.
+    #[must_use]
+    pub fn with_bin(self, bin: impl Into<PathBuf>) -> Self {
+        Self { bin: Some(bin.into()), ..self }
+    }
+
+    /// Makes up random weights from a seed instead of reading an archive.
+    #[must_use]
+    pub fn with_random_weights(self, seed: u64) -> Self {
+        Self { random_weights: Some(seed), ..self }
+    }
+
+    /// Loads and runs within these limits.
+    #[must_use]
+    pub fn with_limits(self, limits: Limits) -> Self {
+        Self { limits, ..self }
+    }
+
+    /// Creates layers from this registry instead of the built-in one.
+    #[must_use]
+    pub fn with_registry(self, registry: Registry) -> Self {
+        Self { registry, ..self }
+    }
+
+    /// Replaces the limits, for instance by ones with a new deadline.
+    pub fn set_limits(&mut self, limits: Limits) {
+        self.limits = limits;
+    }
+
+    /// How far the graph has come.
+    pub fn state(&self) -> BuildState {
+        self.state
+    }
+
+    /// Reads the file: the text, and the directory of the archive. May be repeated; then the graph must be built again.
+    ///
+    /// # Errors
+    /// An empty path, a file that is missing or broken, or a graph without operators. The graph is as it was before.
+    pub fn init(&mut self) -> Result<(), GraphError> {
+        let Some(param) = &self.param else {
+            return if self.file.is_some() { Ok(()) } else { Err(GraphError::EmptyPath) };
+        };
+        if param.as_os_str().is_empty() {
+            return Err(GraphError::EmptyPath);
+        }
+        let beside = archive_beside(param);
+        let bin = match (&self.bin, self.random_weights) {
+            (_, Some(_)) => None,
+            (Some(bin), None) => Some(bin.as_path()),
+            (None, None) => beside.is_file().then_some(beside.as_path()),
+        };
+        let file = pnnx::Graph::load(param, bin, &self.limits)?;
+        if file.operators().next().is_none() {
+            return Err(GraphError::NoOperators { file: param.clone() });
+        }
+        self.file = Some(file);
+        self.state = BuildState::NeedsBuild;
+        Ok(())
+    }
+
+    /// Makes the graph ready to run: connects operators and operands, creates the layers, sorts them topologically,
+    /// initialises them, and lets go of the file's graph. Reads the file first if that has not been done; does
+    /// nothing on a graph that is complete.
+    ///
+    /// # Errors
+    /// As [`RuntimeGraph::init`]; missing weights and unsupported operators (all of them at once); a layer that cannot
+    /// be created; a cycle; an operand without a producer.
+    pub fn build(&mut self) -> Result<(), GraphError> {
+        if self.state == BuildState::Complete {
+            return Ok(());
+        }
+        if self.state == BuildState::NeedsInit {
+            self.init()?;
+        }
+        let Some(file) = &self.file else { return Err(GraphError::NotBuilt) };
+        let path = self.param.as_deref();
+        let converted = convert(file, path, &self.registry, self.random_weights)?;
+        self.check_weights(file)?;
+        self.adopt(converted)?;
+        self.file = None;
+        self.state = BuildState::Complete;
+        Ok(())
+    }
+
+    fn check_weights(&self, file: &pnnx::Graph) -> Result<(), GraphError> {
+        if self.random_weights.is_some() {
+            return Ok(());
+        }
+        let count: usize = file.operators().map(|(_, operator)| operator.attrs().len()).sum();
+        if let (Some(param), None) = (&self.param, &self.bin) {
+            let beside = archive_beside(param);
+            if count > 0 && !beside.is_file() {
+                return Err(GraphError::NoArchive { beside, count });
+            }
+        }
+        match file.check_weights() {
+            errors if errors.is_empty() => Ok(()),
+            errors => Err(GraphError::Weights(errors)),
+        }
+    }
+
+    fn adopt(&mut self, converted: Converted) -> Result<(), GraphError> {
+        let Converted { mut operators, operands, inputs, outputs } = converted;
+        for operator in &mut operators {
+            operator.initialize(self.param.as_deref())?;
+        }
+        self.release_layers();
+        self.operators = operators;
+        self.operands = operands;
+        self.inputs = inputs;
+        self.outputs = outputs;
+        Ok(())
+    }
+
+    fn release_layers(&mut self) {
+        for layer in self.operators.iter_mut().filter_map(|operator| operator.layer.as_mut()) {
+            layer.terminate();
+        }
+    }
+
+    /// All operators in the order in which they run. Inputs and outputs of the model are not among them: see
+    /// [`RuntimeGraph::inputs`] and [`RuntimeGraph::outputs`].
+    pub fn operators(&self) -> &[RuntimeOperator] {
+        &self.operators
+    }
+
+    /// The operator of this name.
+    pub fn operator_named(&self, name: &str) -> Option<&RuntimeOperator> {
+        self.operators.iter().find(|operator| operator.name == name)
+    }
+
+    /// The operator of this index.
+    pub fn operator(&self, index: OperatorIndex) -> &RuntimeOperator {
+        &self.operators[index.0]
+    }
+
+    /// All operands.
+    pub fn operands(&self) -> &[RuntimeOperand] {
+        &self.operands
+    }
+
+    /// The operand of this index.
+    pub fn operand(&self, index: OperandIndex) -> &RuntimeOperand {
+        &self.operands[index.0]
+    }
+
+    /// The input operands of an operator by the name of the operator that produces them; those of the model's inputs
+    /// under the input's name.
+    pub fn inputs_by_producer<'a>(
+        &'a self,
+        operator: &'a RuntimeOperator,
+    ) -> impl Iterator<Item = (&'a str, &'a RuntimeOperand)> {
+        operator.inputs.iter().map(|&index| {
+            let operand = self.operand(index);
+            let input = || self.inputs.iter().find(|port| port.operand == index);
+            let producer = match operand.producer {
+                Some(producer) => self.operator(producer).name(),
+                None => input().map_or("", |port| port.name.as_str()),
+            };
+            (producer, operand)
+        })
+    }
+
+    /// The model's inputs, in the order of the file.
+    pub fn inputs(&self) -> &[InputPort] {
+        &self.inputs
+    }
+
+    /// The model's outputs, in the order in which the model returns them; tuples are flattened depth first.
+    pub fn outputs(&self) -> &[OutputPort] {
+        &self.outputs
+    }
+
+    /// The tensor of an output, shared and not copied.
+    ///
+    /// # Errors
+    /// [`GraphError::UnknownName`], or [`GraphError::NotRun`] before the first run.
+    pub fn output(&self, name: &str) -> Result<Tensor, GraphError> {
+        let port = self.outputs.iter().find(|port| port.name == name || self.operand(port.operand).name == name);
+        let port = port.ok_or_else(|| GraphError::UnknownName {
+            what: "output",
+            name: name.to_owned(),
+            known: self.outputs.iter().map(|port| port.name.clone()).collect(),
+        })?;
+        self.value_of(port)
+    }
+
+    /// The tensors of all outputs, in the order of [`RuntimeGraph::outputs`].
+    ///
+    /// # Errors
+    /// [`GraphError::NotRun`] before the first run.
+    pub fn output_values(&self) -> Result<Vec<Tensor>, GraphError> {
+        self.outputs.iter().map(|port| self.value_of(port)).collect()
+    }
+
+    fn value_of(&self, port: &OutputPort) -> Result<Tensor, GraphError> {
+        let data = self.operand(port.operand).data.clone();
+        data.ok_or_else(|| GraphError::NotRun(port.name.clone()))
+    }
+}
+
+impl Drop for RuntimeGraph {
+    fn drop(&mut self) {
+        self.release_layers();
+    }
+}

@@ -1,0 +1,12 @@
+//! CPU arithmetic on arrays and slices. Nothing here knows a graph, a layer or a parameter's name in a file.
+//!
+//! [`naive`] holds short and obviously right kernels on ndarray views: they are taught, and they are what the fast
+//! ones are tested against. The others work on slices and numbers.
+
+pub mod conv;
+pub mod float;
+pub mod gemm;
+pub mod naive;
+pub mod window;
+
+pub use float::Float;

@@ -1,0 +1,63 @@
+//! Sliding windows: what convolution and pooling share.
+
+/// One axis of a sliding window over a tensor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Window {
+    /// Number of places that the window looks at.
+    pub kernel: usize,
+    /// Distance between one position of the window and the next.
+    pub stride: usize,
+    /// Distance between one place that it looks at and the next.
+    pub dilation: usize,
+    /// Places before the first element that it may look at.
+    pub pad_before: usize,
+    /// Places after the last element that it may look at.
+    pub pad_after: usize,
+}
+
+impl Window {
+    /// True when the window looks at something and no arithmetic on axes of a tensor can overflow.
+    pub fn is_sane(&self) -> bool {
+        const MAX: usize = 1 << 30;
+        let reach = self.kernel.saturating_sub(1).checked_mul(self.dilation);
+        let small = [self.kernel, self.stride, self.dilation, self.pad_before, self.pad_after];
+        self.kernel > 0 && self.stride > 0 && small.iter().all(|&n| n < MAX) && reach.is_some_and(|reach| reach < MAX)
+    }
+
+    /// The shortest axis that gives this number of positions.
+    pub fn len_of(&self, positions: usize) -> usize {
+        let reach = self.dilation * self.kernel.saturating_sub(1) + 1;
+        (positions.saturating_sub(1) * self.stride + reach).saturating_sub(self.pad_before + self.pad_after)
+    }
+
+    /// Where the window starts at output `position`, minus the padding before: the index of the input element that
+    /// `tap` looks at, or `None` in the padding.
+    pub fn source(&self, position: usize, tap: usize, len: usize) -> Option<usize> {
+        let at = (position * self.stride + tap * self.dilation).checked_sub(self.pad_before)?;
+        (at < len).then_some(at)
+    }
+
+    /// The number of positions over an axis of `len` elements, rounding down; 0 where the window does not fit.
+    pub fn positions(&self, len: usize) -> usize {
+        let reach = self.dilation * self.kernel.saturating_sub(1) + 1;
+        match (len + self.pad_before + self.pad_after).checked_sub(reach) {
+            Some(room) => room / self.stride.max(1) + 1,
+            None => 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn positions_and_sources_by_hand() {
+        let window = Window { kernel: 3, stride: 2, dilation: 2, pad_before: 1, pad_after: 1 };
+        assert_eq!(window.positions(7), 3);
+        assert_eq!(window.positions(2), 0);
+        assert_eq!(window.source(0, 0, 7), None);
+        assert_eq!(window.source(0, 1, 7), Some(1));
+        assert_eq!(window.source(2, 2, 7), None);
+    }
+}

@@ -1,0 +1,291 @@
+//! Activation functions: one element in, one element out.
+
+use super::float;
+use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
+use crate::kernels::Float;
+use crate::tensor::{TensorView, TensorViewMut};
+
+/// Declares activation functions: doc comment, types, parameters, and the function of one element.
+macro_rules! activations {
+    ($(
+        $(#[doc = $doc:literal])*
+        $name:ident for $($op_type:literal),+ $({ $($fields:tt)* })? |$this:ident, $x:ident| $body:expr;
+    )*) => {
+        $(
+            crate::operator! {
+                $(#[doc = $doc])*
+                pub struct $name for $($op_type),+ { $($($fields)*)? }
+            }
+
+            impl $name {
+                fn apply<T: Float>($this: &Self, $x: T) -> T {
+                    let _ = $this;
+                    $body
+                }
+            }
+
+            impl Layer for $name {
+                fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+                    float::same_as_input(inputs)
+                }
+
+                fn in_place(&self, _: usize) -> Option<usize> {
+                    Some(0)
+                }
+            }
+
+            impl CpuLayer for $name {
+                fn forward(
+                    &mut self,
+                    inputs: &[TensorView<'_>],
+                    outputs: &mut [TensorViewMut<'_>],
+                    _: &mut ForwardContext<'_>,
+                ) -> Result<(), LayerError> {
+                    let layer = &*self;
+                    let (single, double) = (|x| Self::apply::<f32>(layer, x), |x| Self::apply::<f64>(layer, x));
+                    float::map(&inputs[0], &mut outputs[0], single, double)
+                }
+
+                fn forward_in_place(
+                    &mut self,
+                    data: &mut TensorViewMut<'_>,
+                    _: &[TensorView<'_>],
+                    _: &mut ForwardContext<'_>,
+                ) -> Result<(), LayerError> {
+                    let layer = &*self;
+                    let (single, double) = (|x| Self::apply::<f32>(layer, x), |x| Self::apply::<f64>(layer, x));
+                    float::map_in_place(data, single, double)
+                }
+            }
+        )*
+
+        /// Registers the layers of this family.
+        pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
+            $(registry.register::<$name>()?;)*
+            Ok(())
+        }
+
+        #[cfg(test)]
+        const NAMES: &[&str] = &[$(stringify!($name)),*];
+    };
+}
+
+activations! {
+    /// `torch.nn.ReLU`: x where x is positive, else 0. NaN stays NaN.
+    ReLU for "nn.ReLU", "F.relu" { /// Accepted for compatibility; the result is the same.
+        inplace: bool = false } |_layer, x| if x < T::zero() { T::zero() } else { x };
+
+    /// `torch.nn.ReLU6`: x limited to 0..6. NaN stays NaN.
+    ReLU6 for "nn.ReLU6", "F.relu6" |_layer, x| clamp(x, 0.0, 6.0);
+
+    /// `torch.nn.Sigmoid`: 1 / (1 + e⁻ˣ).
+    Sigmoid for "nn.Sigmoid", "F.sigmoid" |_layer, x| sigmoid(x);
+
+    /// `torch.nn.SiLU` (swish): x · sigmoid(x).
+    SiLU for "nn.SiLU", "F.silu" |_layer, x| x * sigmoid(x);
+
+    /// `torch.nn.Tanh`: the hyperbolic tangent.
+    Tanh for "nn.Tanh", "F.tanh" |_layer, x| x.tanh();
+
+    /// `torch.nn.Hardsigmoid`: x/6 + 1/2 limited to 0..1.
+    Hardsigmoid for "nn.Hardsigmoid", "F.hardsigmoid" |_layer, x| hardsigmoid(x);
+
+    /// `torch.nn.Hardswish`: x · hardsigmoid(x).
+    Hardswish for "nn.Hardswish", "F.hardswish" |_layer, x| x * hardsigmoid(x);
+
+    /// `torch.nn.LeakyReLU`: x where x is positive, else `negative_slope` · x.
+    LeakyReLU for "nn.LeakyReLU", "F.leaky_relu" {
+        /// Slope for negative numbers.
+        negative_slope: f64 = 0.01
+    } |layer, x| if x > T::zero() { x } else { x * T::of(layer.negative_slope) };
+
+    /// `torch.nn.ELU`: x where x is positive, else `alpha` · (eˣ − 1).
+    ELU for "nn.ELU", "F.elu" {
+        /// Scale of the negative part.
+        alpha: f64 = 1.0
+    } |layer, x| if x > T::zero() { x } else { T::of(layer.alpha) * x.exp_m1() };
+
+    /// `torch.nn.CELU` (Barron 2017): x where x is positive, else `alpha` · (e^(x/alpha) − 1).
+    CELU for "nn.CELU", "F.celu" {
+        /// Scale of the negative part.
+        alpha: f64 = 1.0
+    } |layer, x| if x > T::zero() { x } else { T::of(layer.alpha) * (x / T::of(layer.alpha)).exp_m1() };
+
+    /// `torch.nn.SELU` (Klambauer et al. 2017): ELU with the constants that keep mean 0 and variance 1.
+    SELU for "nn.SELU", "F.selu" |_layer, x| {
+        let alpha = T::of(1.673_263_242_354_377_3);
+        let scale = T::of(1.050_700_987_355_480_5);
+        scale * if x > T::zero() { x } else { alpha * x.exp_m1() }
+    };
+
+    /// `torch.nn.Softplus`: ln(1 + e^(beta·x)) / beta, and x itself where beta·x is above `threshold`.
+    Softplus for "nn.Softplus", "F.softplus" {
+        /// Sharpness of the bend.
+        beta: f64 = 1.0,
+        /// Where the function becomes the identity.
+        threshold: f64 = 20.0
+    } |layer, x| {
+        let beta = T::of(layer.beta);
+        if x * beta > T::of(layer.threshold) { x } else { (x * beta).exp().ln_1p() / beta }
+    };
+
+    /// `torch.nn.Softsign`: x / (1 + |x|).
+    Softsign for "nn.Softsign", "F.softsign" |_layer, x| x / (T::one() + x.abs());
+
+    /// `torch.nn.Softshrink`: x moved towards 0 by `lambd`, and 0 where it would cross.
+    Softshrink for "nn.Softshrink", "F.softshrink" {
+        /// Half the width of the dead zone.
+        lambd: f64 = 0.5
+    } |layer, x| {
+        let lambd = T::of(layer.lambd);
+        if x > lambd { x - lambd } else if x < -lambd { x + lambd } else { x * T::zero() }
+    };
+
+    /// `torch.nn.Hardshrink`: x where |x| is above `lambd`, else 0.
+    Hardshrink for "nn.Hardshrink", "F.hardshrink" {
+        /// Half the width of the dead zone.
+        lambd: f64 = 0.5
+    } |layer, x| if x.abs() <= T::of(layer.lambd) { T::zero() } else { x };
+
+    /// `torch.nn.Tanhshrink`: x − tanh(x).
+    Tanhshrink for "nn.Tanhshrink", "F.tanhshrink" |_layer, x| x - x.tanh();
+
+    /// `torch.nn.Hardtanh`: x limited to `min_val`..`max_val`.
+    Hardtanh for "nn.Hardtanh", "F.hardtanh" {
+        /// The smallest result.
+        min_val: f64 = -1.0,
+        /// The largest result.
+        max_val: f64 = 1.0
+    } |layer, x| clamp(x, layer.min_val, layer.max_val);
+
+    /// `torch.nn.GELU` (Hendrycks and Gimpel 2016): x · Φ(x), with the exact normal distribution or its approximation
+    /// by tanh.
+    GELU for "nn.GELU", "F.gelu" {
+        /// `none` or `tanh`.
+        approximate: Approximate = Approximate::None
+    } |layer, x| match layer.approximate {
+        Approximate::None => T::of(0.5) * x * (T::one() + (x * T::of(std::f64::consts::FRAC_1_SQRT_2)).erf()),
+        Approximate::Tanh => {
+            let scale = T::of((2.0 / std::f64::consts::PI).sqrt());
+            T::of(0.5) * x * (T::one() + (scale * (x + T::of(0.044715) * x * x * x)).tanh())
+        }
+    };
+
+    /// `torch.nn.Mish` (Misra 2019): x · tanh(softplus(x)).
+    Mish for "nn.Mish", "F.mish" |_layer, x| {
+        let softplus = if x > T::of(20.0) { x } else { x.exp().ln_1p() };
+        x * softplus.tanh()
+    };
+
+    /// `torch.nn.LogSigmoid`: ln(sigmoid(x)), without overflow for large |x|.
+    LogSigmoid for "nn.LogSigmoid", "F.logsigmoid" |_layer, x| {
+        let floor = if x < T::zero() { x } else { T::zero() };
+        floor - (-x.abs()).exp().ln_1p()
+    };
+}
+
+super::choices! {
+    /// How [`GELU`] gets at the normal distribution.
+    pub enum Approximate {
+        /// By the error function.
+        None = "none",
+        /// By a hyperbolic tangent.
+        Tanh = "tanh",
+    }
+}
+
+fn sigmoid<T: Float>(x: T) -> T {
+    T::one() / (T::one() + (-x).exp())
+}
+
+fn hardsigmoid<T: Float>(x: T) -> T {
+    clamp(x + T::of(3.0), 0.0, 6.0) / T::of(6.0)
+}
+
+/// x within two bounds; NaN stays NaN, as in PyTorch.
+fn clamp<T: Float>(x: T, low: f64, high: f64) -> T {
+    let (low, high) = (T::of(low), T::of(high));
+    if x < low {
+        low
+    } else if x > high {
+        high
+    } else {
+        x
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::{Creator, OperatorReader, RuntimeParameter};
+    use crate::tensor::{DType, Tensor, Workspace};
+    use crate::Limits;
+    use std::collections::BTreeMap;
+
+    fn run(op_type: &str, params: &[(&str, &str)], input: &Tensor) -> Result<Tensor, LayerError> {
+        let registry = Registry::default();
+        let creator: &Creator = registry.get(op_type).unwrap();
+        let params: BTreeMap<_, _> =
+            params.iter().map(|(key, raw)| (key.to_string(), RuntimeParameter::parse(raw))).collect();
+        let mut layer = creator.create(OperatorReader::new(&params, &BTreeMap::new(), &[None], 1))?;
+        let meta = layer.infer(&[TensorMeta::of(&input.view())])?.remove(0);
+        let mut output = Tensor::zeros(meta.dtype(), &meta.shape()?)?;
+        let (mut workspace, limits) = (Workspace::new()?, Limits::default());
+        let mut context = ForwardContext::new(&mut workspace, &limits);
+        layer.forward(&[input.view()], &mut [output.view_mut()?], &mut context)?;
+        let mut in_place = input.deep_copy()?;
+        layer.forward_in_place(&mut in_place.view_mut()?, &[], &mut context)?;
+        let bytes = |tensor: &Tensor| tensor.to_le_bytes().unwrap();
+        assert_eq!(bytes(&in_place), bytes(&output), "{op_type} in place");
+        Ok(output)
+    }
+
+    /// PyTorch's results in f64 at −2, −0.25, 0, 0.25 and 3.
+    const CASES: &[(&str, &[(&str, &str)], [f64; 5])] = &[
+        ("nn.ReLU", &[], [0.0, 0.0, 0.0, 0.25, 3.0]),
+        ("nn.ReLU6", &[], [0.0, 0.0, 0.0, 0.25, 3.0]),
+        ("nn.Sigmoid", &[], [0.11920292202211755, 0.43782349911420193, 0.5, 0.5621765008857981, 0.9525741268224334]),
+        ("nn.SiLU", &[], [-0.2384058440442351, -0.10945587477855048, 0.0, 0.14054412522144952, 2.8577223804672998]),
+        ("nn.Tanh", &[], [-0.9640275800758169, -0.24491866240370913, 0.0, 0.24491866240370913, 0.9950547536867305]),
+        ("nn.Hardsigmoid", &[], [0.16666666666666666, 0.4583333333333333, 0.5, 0.5416666666666666, 1.0]),
+        ("nn.Hardswish", &[], [-0.3333333333333333, -0.11458333333333333, 0.0, 0.13541666666666666, 3.0]),
+        ("nn.LeakyReLU", &[("negative_slope", "0.1")], [-0.2, -0.025, 0.0, 0.25, 3.0]),
+        ("nn.ELU", &[("alpha", "2")], [-1.7293294335267746, -0.44239843385719024, 0.0, 0.25, 3.0]),
+        ("nn.CELU", &[("alpha", "2.0")], [-1.2642411176571153, -0.2350061948308092, 0.0, 0.25, 3.0]),
+        ("nn.SELU", &[], [-1.5201664685956948, -0.388890197478119, 0.0, 0.2626752468388701, 3.1521029620664414]),
+        ("nn.Softplus", &[], [0.1269280110429725, 0.5759394198788436, 0.6931471805599453, 0.8259394198788436, 3.048587351573742]),
+        ("nn.Softsign", &[], [-0.6666666666666666, -0.2, 0.0, 0.2, 0.75]),
+        ("nn.Softshrink", &[], [-1.5, -0.0, 0.0, 0.0, 2.5]),
+        ("nn.Hardshrink", &[], [-2.0, 0.0, 0.0, 0.0, 3.0]),
+        ("nn.Tanhshrink", &[], [-1.035972419924183, -0.005081337596290869, 0.0, 0.005081337596290869, 2.0049452463132695]),
+        ("nn.Hardtanh", &[("max_val", "2")], [-1.0, -0.25, 0.0, 0.25, 2.0]),
+        ("nn.GELU", &[], [-0.04550026389635842, -0.10032341857926907, 0.0, 0.14967658142073093, 2.99595030590511]),
+        ("F.gelu", &[("approximate", "tanh")], [-0.04540230591222494, -0.100324649298315, 0.0, 0.149675350701685, 2.996362607918227]),
+        ("nn.Mish", &[], [-0.2525014826957089, -0.129926963679141, 0.0, 0.1695724096638176, 2.9865350049679575]),
+        ("nn.LogSigmoid", &[], [-2.1269280110429727, -0.8259394198788436, -0.6931471805599453, -0.5759394198788436, -0.04858735157374206]),
+    ];
+
+    #[test]
+    fn values_are_those_of_pytorch() {
+        let input = Tensor::from_vec(vec![-2.0f64, -0.25, 0.0, 0.25, 3.0], &[5]).unwrap();
+        for (op_type, params, want) in CASES {
+            let got = run(op_type, params, &input).unwrap().to_vec::<f64>().unwrap();
+            for (got, want) in got.iter().zip(want) {
+                assert!((got - want).abs() < 1e-12, "{op_type}: {got} where {want} is expected");
+            }
+        }
+    }
+
+    #[test]
+    fn nan_stays_and_all_floats_are_taken() {
+        for op_type in NAMES.iter().map(|name| format!("nn.{name}")) {
+            let nan = Tensor::from_vec(vec![f32::NAN], &[1]).unwrap();
+            assert!(run(&op_type, &[], &nan).unwrap().item::<f32>().unwrap().is_nan(), "{op_type}");
+            for dtype in [DType::F16, DType::Bf16, DType::F64] {
+                assert_eq!(run(&op_type, &[], &Tensor::zeros(dtype, &[2, 0, 3]).unwrap()).unwrap().dtype(), dtype);
+            }
+            let integers = Tensor::zeros(DType::I64, &[1]).unwrap();
+            assert!(matches!(run(&op_type, &[], &integers), Err(LayerError::DType { .. })), "{op_type}");
+        }
+    }
+}

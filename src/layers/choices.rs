@@ -1,0 +1,62 @@
+//! Parameters that name one of a few choices, and parameters that have a value for each axis.
+
+use crate::graph::{FromParameter, RuntimeParameter};
+
+/// Declares an enum that is read from a string parameter.
+macro_rules! choices {
+    (
+        $(#[doc = $doc:literal])*
+        pub enum $name:ident { $($(#[doc = $variant_doc:literal])* $variant:ident = $text:literal),* $(,)? }
+    ) => {
+        $(#[doc = $doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum $name { $($(#[doc = $variant_doc])* $variant),* }
+
+        impl $crate::graph::FromParameter for $name {
+            const KIND: &'static str = concat!("one of", $(" ", $text),*);
+
+            fn from_parameter(parameter: &$crate::graph::RuntimeParameter) -> Option<Self> {
+                match parameter.raw() {
+                    $($text => Some(Self::$variant),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+pub(super) use choices;
+
+/// A number for each axis of a window, or one number for all of them, as `kernel_size`, `stride` and `dilation` are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PerAxis(Vec<usize>);
+
+impl PerAxis {
+    /// One number for all axes.
+    pub fn all(value: usize) -> Self {
+        Self(vec![value])
+    }
+
+    /// The numbers for `axes` axes, or `None` when there are neither one nor that many.
+    pub fn get(&self, axes: usize) -> Option<Vec<usize>> {
+        match self.0.as_slice() {
+            [value] => Some(vec![*value; axes]),
+            values => (values.len() == axes).then(|| values.to_vec()),
+        }
+    }
+
+    /// The numbers as they were given.
+    pub fn values(&self) -> &[usize] {
+        &self.0
+    }
+}
+
+impl FromParameter for PerAxis {
+    const KIND: &'static str = "an integer of at least 0, or one for each axis";
+
+    fn from_parameter(parameter: &RuntimeParameter) -> Option<Self> {
+        let values = Vec::<i64>::from_parameter(parameter)?;
+        let values: Option<Vec<usize>> = values.into_iter().map(|value| usize::try_from(value).ok()).collect();
+        values.filter(|values| !values.is_empty()).map(Self)
+    }
+}

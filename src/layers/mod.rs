@@ -1,0 +1,96 @@
+//! The operators: what each means, and how it runs on the CPU.
+//!
+//! One file for each family. An operator is a struct that [`operator!`](crate::operator) declares with its parameters and
+//! weights; [`Layer`](crate::graph::Layer) gives its shape rule and [`CpuLayer`](crate::graph::CpuLayer) its arithmetic,
+//! usually a call of a kernel from [`kernels`](crate::kernels). A new operator is such a file and one line in
+//! [`registry`].
+//!
+//! # Adding an operator
+//!
+//! This is all that a new element-wise operator takes:
+//!
+//! ```
+//! use ixion::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, TensorMeta};
+//! use ixion::layers::float;
+//! use ixion::tensor::{TensorView, TensorViewMut};
+//!
+//! ixion::operator! {
+//!     /// x where |x| is at most `limit`, else 0.
+//!     pub struct Gate for "my.Gate" {
+//!         /// The largest magnitude that passes.
+//!         limit: f64 = 1.0,
+//!     }
+//! }
+//!
+//! impl Layer for Gate {
+//!     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+//!         float::same_as_input(inputs)
+//!     }
+//! }
+//!
+//! impl CpuLayer for Gate {
+//!     fn forward(&mut self, inputs: &[TensorView], outputs: &mut [TensorViewMut], _: &mut ForwardContext) -> Result<(), LayerError> {
+//!         let limit = self.limit;
+//!         float::map(&inputs[0], &mut outputs[0], |x| if x.abs() <= limit as f32 { x } else { 0.0 },
+//!             |x| if x.abs() <= limit { x } else { 0.0 })
+//!     }
+//! }
+//!
+//! let mut registry = Registry::default();
+//! registry.register::<Gate>()?;
+//! assert!(registry.get("my.Gate").is_ok());
+//! # Ok::<(), ixion::graph::RegistryError>(())
+//! ```
+//!
+//! A graph uses it through [`RuntimeGraph::with_registry`](crate::graph::RuntimeGraph::with_registry). An operator of
+//! Ixion itself stands in a file of this folder, and [`registry`] has a line for it.
+
+pub mod activation;
+pub mod choices;
+pub mod constant;
+pub mod convolution;
+pub mod float;
+pub mod linear;
+
+use crate::graph::{CpuLayer, Registry};
+use choices::choices;
+
+/// All layers that come with Ixion, for the CPU.
+pub fn registry() -> Registry<dyn CpuLayer> {
+    let mut registry = Registry::empty();
+    let families = [
+        activation::register,
+        constant::register,
+        convolution::register,
+        linear::register,
+    ];
+    for register in families {
+        if let Err(duplicate) = register(&mut registry) {
+            log::error!("{duplicate}");
+        }
+    }
+    registry
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::FromOperator;
+
+    #[test]
+    fn no_type_is_registered_twice() {
+        let mut registry = super::registry();
+        assert!(registry.register::<activation::ReLU>().is_err());
+        assert!(activation::ReLU::TYPES.iter().all(|op_type| registry.get(op_type).is_ok()));
+    }
+
+    #[test]
+    fn every_operator_and_field_is_documented() {
+        for (op_type, creator) in super::registry().iter() {
+            assert!(!creator.doc.trim().is_empty(), "{op_type} has no doc comment");
+            for field in &creator.fields {
+                assert!(!field.doc.trim().is_empty(), "{op_type}: field `{}` has no doc comment", field.key);
+            }
+        }
+    }
+}
