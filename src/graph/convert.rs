@@ -211,6 +211,7 @@ impl Converter<'_> {
             params: operator.params().clone(),
             attrs,
             layer: Some(layer),
+            is_initialized: false,
             has_run: false,
             configured: None,
         });

@@ -1,6 +1,6 @@
 //! What can go wrong between a file and a result.
 
-use crate::pnnx::PnnxError;
+use crate::pnnx::{PnnxError, WeightError};
 use crate::LimitError;
 use crate::tensor::{DType, Shape, TensorError};
 use std::fmt;
@@ -106,7 +106,7 @@ pub enum LayerError {
     Tensor(#[from] TensorError),
     /// A weight that could not be read.
     #[error(transparent)]
-    Weight(#[from] PnnxError),
+    Weight(#[from] WeightError),
     /// A limit that was met.
     #[error(transparent)]
     Limit(#[from] LimitError),

@@ -1,7 +1,7 @@
 //! The nodes and edges of the runtime graph.
 
-use super::error::OperatorPlace;
-use super::{CpuLayer, RuntimeAttribute, TensorMeta};
+use super::error::{OperatorPlace, Stage};
+use super::{CpuLayer, GraphError, LayerError, RuntimeAttribute, TensorMeta};
 use crate::pnnx::{self, Dim};
 use crate::tensor::{DType, Tensor};
 use std::collections::BTreeMap;
@@ -19,7 +19,9 @@ pub struct OperatorIndex(pub(super) usize);
 pub struct OperandIndex(pub(super) usize);
 
 /// One operator: its place in the graph, its parameters and weights, and the layer that runs it.
-#[derive(Debug, Clone)]
+///
+/// It initialises its layer once and terminates it when it is dropped.
+#[derive(Debug)]
 pub struct RuntimeOperator {
     pub(super) name: String,
     pub(super) op_type: String,
@@ -30,6 +32,7 @@ pub struct RuntimeOperator {
     pub(super) params: BTreeMap<String, RuntimeParameter>,
     pub(super) attrs: BTreeMap<String, RuntimeAttribute>,
     pub(super) layer: Option<Box<dyn CpuLayer>>,
+    pub(super) is_initialized: bool,
     pub(super) has_run: bool,
     /// The inputs that the layer was last configured for.
     pub(super) configured: Option<Vec<TensorMeta>>,
@@ -91,6 +94,19 @@ impl RuntimeOperator {
         self.attrs.values().map(RuntimeAttribute::byte_len).fold(0, u64::saturating_add)
     }
 
+    /// Lets the layer prepare itself, once.
+    pub(super) fn initialize(&mut self, path: Option<&Path>) -> Result<(), GraphError> {
+        let Some(layer) = &mut self.layer else { return Ok(()) };
+        let result = layer.initialize();
+        self.is_initialized = result.is_ok();
+        result.map_err(|source| self.error(path, Stage::Initialize, source))
+    }
+
+    /// An error of this operator.
+    pub(super) fn error(&self, path: Option<&Path>, stage: Stage, source: LayerError) -> GraphError {
+        GraphError::Operator { place: self.place(path), stage, source: Box::new(source), inputs: Vec::new() }
+    }
+
     pub(super) fn place(&self, file: Option<&Path>) -> Box<OperatorPlace> {
         Box::new(OperatorPlace {
             op_type: self.op_type.clone(),
@@ -98,6 +114,14 @@ impl RuntimeOperator {
             file: file.map(Path::to_path_buf),
             line: self.line,
         })
+    }
+}
+
+impl Drop for RuntimeOperator {
+    fn drop(&mut self) {
+        if let Some(layer) = self.layer.as_mut().filter(|_| self.is_initialized) {
+            layer.terminate();
+        }
     }
 }
 

@@ -186,16 +186,6 @@ impl RuntimeGraph {
 }
 
 impl RuntimeOperator {
-    pub(super) fn error(&self, path: Option<&Path>, stage: Stage, source: LayerError) -> GraphError {
-        GraphError::Operator { place: self.place(path), stage, source: Box::new(source), inputs: Vec::new() }
-    }
-
-    pub(super) fn initialize(&mut self, path: Option<&Path>) -> Result<(), GraphError> {
-        let Some(layer) = &mut self.layer else { return Ok(()) };
-        let result = layer.initialize();
-        result.map_err(|source| self.error(path, Stage::Initialize, source))
-    }
-
     /// Infers, configures, allocates and computes. Outputs that are views or constants cost nothing.
     fn compute(
         &mut self,

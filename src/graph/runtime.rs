@@ -210,18 +210,11 @@ impl RuntimeGraph {
         for operator in &mut operators {
             operator.initialize(self.param.as_deref())?;
         }
-        self.release_layers();
         self.operators = operators;
         self.operands = operands;
         self.inputs = inputs;
         self.outputs = outputs;
         Ok(())
-    }
-
-    fn release_layers(&mut self) {
-        for layer in self.operators.iter_mut().filter_map(|operator| operator.layer.as_mut()) {
-            layer.terminate();
-        }
     }
 
     /// All operators in the order in which they run. Inputs and outputs of the model are not among them: see
@@ -302,11 +295,5 @@ impl RuntimeGraph {
     fn value_of(&self, port: &OutputPort) -> Result<Tensor, GraphError> {
         let data = self.operand(port.operand).data.clone();
         data.ok_or_else(|| GraphError::NotRun(port.name.clone()))
-    }
-}
-
-impl Drop for RuntimeGraph {
-    fn drop(&mut self) {
-        self.release_layers();
     }
 }

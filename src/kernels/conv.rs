@@ -134,7 +134,8 @@ fn fill_row<T: Float>(
         let to = inner_outputs.min(from + range.end - position);
         let run = &mut line[position - range.start..][..to - from];
         let places = unravel(position / inner_outputs, outer_outputs.iter().copied());
-        let source = places.iter().zip(&shape.windows).zip(&taps).zip(&shape.lens).try_fold(
+        let mut axes = places.iter().zip(&shape.windows).zip(&taps).zip(&shape.lens).take(outer_outputs.len());
+        let source = axes.try_fold(
             0,
             |index, (((&place, window), &tap), &len)| Some(index * len + window.source(place, tap, len)?),
         );

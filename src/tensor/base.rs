@@ -222,9 +222,10 @@ impl Tensor {
         }
         let len = self.storage_len();
         match Arc::get_mut(&mut self.storage) {
-            // SAFETY: `get_mut` proves that nobody else sees the storage; the layout lies within it and is injective.
             Some(storage) => {
-                Ok(unsafe { TensorViewMut::from_raw(self.dtype, self.layout, storage.as_mut_ptr(), len) })
+                let data = storage.as_mut_ptr();
+                // SAFETY: `get_mut` proves that nobody else sees the storage; the layout lies within it and is injective.
+                Ok(unsafe { TensorViewMut::from_raw(self.dtype, self.layout, data, len) })
             }
             None => Err(TensorError::InvalidArgument("the storage is shared".into())),
         }

@@ -203,7 +203,9 @@ macro_rules! from_numbers {
             }
         }
         impl PartialEq<$number> for Dim {
-            fn eq(&self, other: &$number) -> bool { *self == Dim::from(*other) }
+            fn eq(&self, other: &$number) -> bool {
+                self.fixed() == Dim::from(*other).fixed()
+            }
         }
     )*};
 }

@@ -1,6 +1,9 @@
 //! What can go wrong with a tensor.
 
 use super::DType;
+use crate::LimitError;
+use std::io;
+use std::path::PathBuf;
 
 /// An error of a tensor operation. Every message names what was found and what was wanted.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -93,6 +96,79 @@ pub enum TensorError {
         offset: usize,
         /// The number of elements that the storage holds.
         len: usize,
+    },
+    /// Two tensors of one operation hold different element types.
+    #[error("{operation}: {left} and {right} do not mix; convert one of them with `cast` first")]
+    MixedDTypes {
+        /// What was being done.
+        operation: &'static str,
+        /// The element type of the one.
+        left: DType,
+        /// The element type of the other.
+        right: DType,
+    },
+    /// An operation that an element type does not have.
+    #[error("{operation} is not defined for {dtype}; {advice}")]
+    UndefinedFor {
+        /// What was being done.
+        operation: &'static str,
+        /// The element type.
+        dtype: DType,
+        /// What to do instead.
+        advice: &'static str,
+    },
+    /// An integer was divided by zero.
+    #[error("{operation}: an integer is divided by zero; mask the zeros, or `cast` to a float first")]
+    DivisionByZero {
+        /// What was being done.
+        operation: &'static str,
+    },
+    /// A size is above one of [`Limits`](crate::Limits).
+    #[error(transparent)]
+    Limit(#[from] LimitError),
+    /// The system refused to read or write.
+    #[error("cannot {operation}: {message}")]
+    Io {
+        /// What was being done, such as `read`.
+        operation: &'static str,
+        /// What kind of failure the system reports.
+        kind: io::ErrorKind,
+        /// The system's words.
+        message: String,
+    },
+    /// Bytes that are not what they should be.
+    #[error("not a valid {format}: {problem}")]
+    Malformed {
+        /// What the bytes should be, such as `.npy file`.
+        format: &'static str,
+        /// What is wrong, and where.
+        problem: String,
+    },
+    /// Something valid that a format has, but this library or the format's other side has not.
+    #[error("{found} is not supported; {advice}")]
+    Unsupported {
+        /// What was found.
+        found: String,
+        /// What to do instead.
+        advice: String,
+    },
+    /// A place in a text that could not be read.
+    #[error("line {line}, column {column}: {problem}")]
+    Parse {
+        /// The line, counted from 1.
+        line: usize,
+        /// The column in characters, counted from 1.
+        column: usize,
+        /// What is wrong.
+        problem: String,
+    },
+    /// Any of these, with the file in which it happened.
+    #[error("{}: {problem}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What happened.
+        problem: Box<TensorError>,
     },
     /// Any other argument that makes no sense.
     #[error("{0}")]

@@ -218,9 +218,11 @@ impl Layout {
         }
     }
 
+    /// A plain layout of these (length, stride) pairs. One without elements begins at 0, so that it fits any storage.
     fn with_axes(&self, axes: &[(usize, usize)], offset: usize) -> Result<Self> {
         let dims: Vec<usize> = axes.iter().map(|axis| axis.0).collect();
         let strides: Vec<usize> = axes.iter().map(|axis| axis.1).collect();
+        let offset = if dims.contains(&0) { 0 } else { offset };
         Self::strided(Shape::new(&dims)?, &strides, offset)
     }
 
@@ -294,12 +296,7 @@ impl Layout {
                 stride
             },
         );
-        let offset = if len == 0 {
-            self.offset
-        } else {
-            self.offset + start * stride
-        };
-        self.with_axes(&axes, offset)
+        self.with_axes(&axes, self.offset.saturating_add(start.saturating_mul(stride)))
     }
 
     /// `len` elements from `start` along one axis (`torch.narrow`).
@@ -519,6 +516,9 @@ mod tests {
         let empty = x.narrow(0, 2, 0).unwrap();
         assert_eq!((empty.shape().dims(), empty.span()), (&[0, 3][..], 0));
         empty.check_within(6).unwrap();
+        let emptier = layout(&[2, 0]).narrow(0, 1, 1).unwrap();
+        assert_eq!((emptier.shape().dims(), emptier.offset()), (&[1, 0][..], 0));
+        emptier.check_within(0).unwrap();
     }
 
     #[test]

@@ -5,14 +5,22 @@
 //! [`Tensor::into_array`] take and give owned arrays. Layers read [`TensorView`]s and write [`TensorViewMut`]s, which
 //! do not say who owns the memory.
 
+mod access;
 mod base;
+mod cast;
 mod dim;
 mod dtype;
 mod error;
+mod file;
+mod fill;
 mod layout;
+mod pad;
+mod reshape;
 mod shape;
+mod stack;
 mod storage;
 mod view;
+mod wide;
 mod workspace;
 
 pub use base::Tensor;
@@ -22,9 +30,11 @@ pub use error::{Result, TensorError};
 pub use half::{bf16, f16};
 pub use layout::{Format, Layout, resolve_axes};
 pub use num_complex::Complex;
+pub use reshape::Order;
 pub use shape::{Shape, broadcast_shapes, resolve_axis};
 pub use storage::ALIGNMENT;
 pub use view::{Bits, TensorView, TensorViewMut, with_bits};
+pub use wide::Scalar;
 pub use workspace::Workspace;
 
 /// Largest number of axes that a tensor can have.

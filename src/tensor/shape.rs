@@ -83,6 +83,18 @@ impl Shape {
         strides
     }
 
+    /// The index of the element at a position counted in row-major order; the reverse of multiplying by
+    /// [`Shape::row_major_strides`]. Positions past the end begin again at the first element.
+    pub fn index_of(&self, position: usize) -> Vec<usize> {
+        let mut rest = position;
+        let mut index = vec![0; self.rank()];
+        for (i, &dim) in index.iter_mut().zip(self.dims()).rev() {
+            *i = rest % dim.max(1);
+            rest /= dim.max(1);
+        }
+        index
+    }
+
     /// Resolves an axis that may count from the end, as PyTorch's `dim` does: -1 is the last axis.
     ///
     /// # Errors
@@ -197,6 +209,15 @@ mod tests {
         assert_eq!(shape.axis(0).unwrap(), 0);
         assert!(shape.axis(3).is_err() && shape.axis(-4).is_err() && shape.axis(i64::MIN).is_err());
         assert_eq!(Shape::SCALAR.axis(-1).unwrap(), 0);
+    }
+
+    #[test]
+    fn positions_become_indices() {
+        let shape = Shape::new(&[2, 3, 4]).unwrap();
+        assert_eq!(shape.index_of(0), [0, 0, 0]);
+        assert_eq!(shape.index_of(23), [1, 2, 3]);
+        assert_eq!(shape.index_of(6), [0, 1, 2]);
+        assert!(Shape::SCALAR.index_of(0).is_empty());
     }
 
     #[test]

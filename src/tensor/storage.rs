@@ -128,10 +128,12 @@ impl Drop for Storage {
             Owner::Aligned(layout) if layout.size() == 0 => {}
             // SAFETY: allocated in `zeroed` with this very layout.
             Owner::Aligned(layout) => unsafe { alloc::dealloc(self.data.as_ptr(), layout) },
-            // SAFETY: the parts come from `from_vec`, which paired them with the right `release`.
             Owner::Vec {
                 capacity, release, ..
-            } => unsafe { release(self.data, capacity) },
+            } => {
+                // SAFETY: the parts come from `from_vec`, which paired them with the right `release`.
+                unsafe { release(self.data, capacity) }
+            }
         }
     }
 }

@@ -15,7 +15,9 @@ impl Workspace {
     /// # Errors
     /// None in practice: nothing is allocated yet.
     pub fn new() -> Result<Self> {
-        Ok(Self { storage: Storage::zeroed(0)? })
+        Ok(Self {
+            storage: Storage::zeroed(0)?,
+        })
     }
 
     /// Makes room for at least this many bytes. What it held is gone.
@@ -46,11 +48,18 @@ impl Workspace {
     /// may not be arbitrary.
     pub fn slice<T: Element>(&mut self, len: usize) -> Result<&mut [T]> {
         if T::DTYPE == DType::Bool {
-            return Err(TensorError::WrongDType { wanted: DType::U8, found: DType::Bool });
+            return Err(TensorError::WrongDType {
+                wanted: DType::U8,
+                found: DType::Bool,
+            });
         }
         let room = self.storage.len() / size_of::<T>();
         if len > room {
-            return Err(TensorError::OutOfRange { what: "workspace element", index: len as i64, len: room });
+            return Err(TensorError::OutOfRange {
+                what: "workspace element",
+                index: len as i64,
+                len: room,
+            });
         }
         // SAFETY: the storage is aligned for every element type, long enough, initialised, and exclusively borrowed;
         // every bit pattern is a value of every element type but bool, which was refused.
@@ -68,7 +77,7 @@ mod tests {
         assert!(workspace.is_empty() && workspace.slice::<f32>(0).unwrap().is_empty());
         workspace.reserve(16).unwrap();
         workspace.slice::<f32>(4).unwrap().fill(1.0);
-        assert_eq!(workspace.slice::<u32>(1).unwrap(), [1.0f32.to_bits()]);
+        assert_eq!(workspace.slice::<i32>(1).unwrap(), [1.0f32.to_bits() as i32]);
         workspace.reserve(8).unwrap();
         assert_eq!(workspace.len(), 16);
         assert!(workspace.slice::<f64>(3).is_err() && workspace.slice::<bool>(1).is_err());

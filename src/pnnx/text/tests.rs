@@ -1,0 +1,170 @@
+use super::*;
+
+fn line(text: &str) -> Line<'_> {
+    operator_line(text).unwrap()
+}
+
+/// The column, from 0, and what was wanted there.
+fn stop(text: &str) -> (usize, &'static str) {
+    let stop = operator_line(text).unwrap_err();
+    (text.len() - stop.at.trim_start().len(), stop.wanted)
+}
+
+#[test]
+fn a_line_is_taken_apart() {
+    let text = "nn.Linear  fc  1 1 0 3 bias=True @weight=(16,64)f32 $input=0 #0=(1,64)f32 #3=(?,%w)null";
+    let wanted = Line {
+        op_type: "nn.Linear",
+        name: "fc",
+        inputs: vec!["0"],
+        outputs: vec!["3"],
+        fields: vec![
+            Field::Param {
+                key: "bias",
+                value: "True",
+            },
+            Field::Attr {
+                key: "weight",
+                shape: vec![16, 64],
+                dtype: DType::F32,
+            },
+            Field::InputName {
+                key: "input",
+                operand: "0",
+            },
+            Field::Shape {
+                operand: "0",
+                shape: vec![Dim::Fixed(1), Dim::Fixed(64)],
+                dtype: Some(DType::F32),
+            },
+            Field::Shape {
+                operand: "3",
+                shape: vec![Dim::Unknown, Dim::Named("w".into())],
+                dtype: None,
+            },
+        ],
+    };
+    assert_eq!(line(text), wanted);
+}
+
+#[test]
+fn blanks_of_all_kinds_separate_and_trailing_ones_are_nothing() {
+    let wanted = line("T n 1 1 a b k=v");
+    for text in [
+        "T n 1 1 a b k=v ",
+        "T n 1 1 a b k=v\r",
+        "\tT\x0bn 1  1 a b\x0ck=v \t \r",
+    ] {
+        assert_eq!(line(text), wanted, "{text:?}");
+    }
+}
+
+#[test]
+fn a_value_holds_everything_but_blanks() {
+    let values = [
+        "a=b",
+        "add(@0,mul(@1,2))",
+        "ij,jk->ik",
+        "",
+        "=",
+        "%*",
+        "[[2,1],[0,1]]",
+        "é",
+    ];
+    for value in values {
+        let text = format!("T n 0 0 k={value}");
+        assert_eq!(line(&text).fields, [Field::Param { key: "k", value }]);
+    }
+}
+
+#[test]
+fn scalars_and_empty_tensors_are_legal_attributes() {
+    let attr = |shape: Vec<u64>| {
+        vec![Field::Attr {
+            key: "data",
+            shape,
+            dtype: DType::F32,
+        }]
+    };
+    assert_eq!(line("T n 0 0 @data=()f32").fields, attr(vec![]));
+    assert_eq!(line("T n 0 0 @data=(0,3)f32").fields, attr(vec![0, 3]));
+}
+
+#[test]
+fn too_few_operands_are_noticed_where_they_end() {
+    assert_eq!(
+        stop("T n 2 1 a"),
+        (9, "an input, as many as the first count says")
+    );
+    assert_eq!(
+        stop("T n 1 1 a k=v"),
+        (10, "an output, as many as the second count says")
+    );
+    assert_eq!(
+        stop("T n 18446744073709551615 0 a"),
+        (28, "an input, as many as the first count says")
+    );
+}
+
+#[test]
+fn too_many_operands_look_like_fields_without_a_value() {
+    assert_eq!(stop("T n 1 0 a b").0, 10);
+    assert!(stop("T n 1 0 a b").1.contains("a count before is too small"));
+}
+
+#[test]
+fn counts_are_numbers() {
+    assert_eq!(stop("T n x 1"), (4, "the number of inputs"));
+    assert_eq!(stop("T n 1x 1"), (4, "the number of inputs"));
+    assert_eq!(stop("T n 1 -1"), (6, "the number of outputs"));
+    assert_eq!(stop("T n 1 99999999999999999999"), (6, "the number of outputs"));
+    assert_eq!(stop("T n"), (3, "the number of inputs"));
+    assert_eq!(stop("T"), (1, "an operator name"));
+}
+
+#[test]
+fn shapes_are_checked_size_by_size() {
+    assert_eq!(stop("T n 0 0 @w=(1,-2)f32"), (14, "a size below 2^64"));
+    assert_eq!(stop("T n 0 0 @w=(1,?)f32"), (14, "a size below 2^64"));
+    assert_eq!(
+        stop("T n 0 0 @w=(99999999999999999999)f32"),
+        (12, "a size below 2^64")
+    );
+    assert_eq!(stop("T n 0 0 @w=(1,)f32"), (14, "a size below 2^64"));
+    assert_eq!(stop("T n 0 0 @w=(1;2)f32"), (13, "`,` or `)`"));
+    assert_eq!(stop("T n 0 0 @w=(1"), (13, "`,` or `)`"));
+    assert_eq!(stop("T n 0 0 @w=1"), (11, "`(`"));
+    assert_eq!(stop("T n 0 0 @w"), (10, "`=`"));
+    assert_eq!(stop("T n 0 0 @w=(1)f23").1, DTYPE);
+    assert_eq!(stop("T n 0 0 @w=(1)").1, DTYPE);
+    assert_eq!(stop("T n 0 0 @w=(1)null").1, DTYPE);
+    assert_eq!(stop("T n 1 0 a #a=(1,-1)f32"), (16, "a size below 2^64"));
+    assert_eq!(stop("T n 1 0 a #a=(%)f32").0, 14);
+}
+
+#[test]
+fn the_second_line_has_two_numbers() {
+    assert_eq!(counts("12 3"), Ok((12, 3)));
+    assert_eq!(counts(" 12\t3 \r"), Ok((12, 3)));
+    assert_eq!(
+        counts("12"),
+        Err(Stop {
+            at: "",
+            wanted: "the number of operands"
+        })
+    );
+    assert_eq!(
+        counts("12 3 4"),
+        Err(Stop {
+            at: "4",
+            wanted: "the end of the line"
+        })
+    );
+    assert_eq!(
+        counts("-12 3"),
+        Err(Stop {
+            at: "-12 3",
+            wanted: "the number of operators"
+        })
+    );
+}
