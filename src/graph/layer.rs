@@ -148,10 +148,10 @@ pub struct Tactic {
 ///    [`serialize`](CpuLayer::serialize) made.
 /// 2. [`supports`](CpuLayer::supports) and [`tactics`](CpuLayer::tactics) say what it can do;
 ///    [`set_tactic`](CpuLayer::set_tactic) settles one.
-/// 3. [`configure`](CpuLayer::configure) tells it the final shapes and types, again whenever they change;
-///    [`workspace`](CpuLayer::workspace) is asked after that.
-/// 4. [`initialize`](CpuLayer::initialize) once, [`forward`](CpuLayer::forward) any number of times,
-///    [`terminate`](CpuLayer::terminate) once for each `initialize`.
+/// 3. [`initialize`](CpuLayer::initialize) once, before anything runs; [`terminate`](CpuLayer::terminate) once for each
+///    `initialize`, when the graph is dropped.
+/// 4. [`configure`](CpuLayer::configure) tells it the final shapes and types, again whenever they change;
+///    [`workspace`](CpuLayer::workspace) is asked after that; then [`forward`](CpuLayer::forward), any number of times.
 /// 5. It is **cloned** for another context: the clone is initialised and configured as the original is, has
 ///    parameters and state of its own, and shares only weights, which nobody changes.
 pub trait CpuLayer: Layer + CloneCpuLayer {
