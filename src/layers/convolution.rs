@@ -10,6 +10,7 @@ use crate::kernels::conv::{ConvShape, conv};
 use crate::kernels::naive::{PadMode, pad};
 use crate::kernels::window::Window;
 use crate::kernels::Float;
+use crate::Limits;
 use crate::tensor::{Dim, TensorError, TensorView, TensorViewMut};
 use ndarray::{ArrayViewD, IxDyn};
 use std::borrow::Cow;
@@ -185,7 +186,7 @@ impl Conv {
         let weight = self.weight.view(inputs)?;
         let bias = self.bias.as_ref().map(|bias| bias.view(inputs)).transpose()?;
         let (weights, bias) = (float::read::<T>(&weight)?, bias.map(|bias| float::read::<T>(&bias)).transpose()?);
-        let (data, mut shape) = self.padded_input::<T>(&inputs[0], weight.shape())?;
+        let (data, mut shape) = self.padded_input::<T>(&inputs[0], weight.shape(), context.limits())?;
         shape.out_channels = weight.shape()[0];
         let sample = shape.channels * shape.lens.iter().product::<usize>();
         let out_sample = shape.out_channels * shape.outputs().iter().product::<usize>();
@@ -207,6 +208,7 @@ impl Conv {
         &self,
         input: &TensorView<'a>,
         weight: &[usize],
+        limits: &Limits,
     ) -> Result<(Cow<'a, [T]>, ConvShape), LayerError> {
         let data = float::read::<T>(input)?;
         let kernel = &weight[2..];
@@ -222,6 +224,9 @@ impl Conv {
         };
         let mut pads = vec![(0, 0); input.shape().rank() - kernel.len()];
         pads.extend(windows.iter().map(|window| (window.pad_before, window.pad_after)));
+        let padded = input.shape().iter().zip(&pads).map(|(&len, pad)| (len + pad.0 + pad.1) as u64);
+        let bytes = padded.fold(size_of::<T>() as u64, u64::saturating_mul);
+        limits.check_tensor("the padded input", bytes)?;
         let array = ArrayViewD::from_shape(IxDyn(input.shape()), &data)?;
         let padded = pad(array, &pads, mode).map_err(TensorError::InvalidArgument)?;
         let lens = padded.shape()[pads.len() - kernel.len()..].to_vec();

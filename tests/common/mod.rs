@@ -1,0 +1,22 @@
+//! What several integration tests share.
+
+#![allow(dead_code, reason = "each test uses its own part")]
+
+use std::path::{Path, PathBuf};
+
+/// The folders of all conformance cases: in the folder that `PNNX_CASES` names, else in `../shared/conformance`. Where
+/// there is neither, says so and returns none.
+pub fn conformance_cases() -> Vec<PathBuf> {
+    let given = std::env::var_os("PNNX_CASES").map(PathBuf::from);
+    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/conformance");
+    let Some(root) = given.or_else(|| beside.is_dir().then_some(beside)) else {
+        eprintln!("no cases: PNNX_CASES is not set and ../shared/conformance does not exist");
+        return Vec::new();
+    };
+    let entries = std::fs::read_dir(&root).unwrap_or_else(|error| panic!("{}: {error}", root.display()));
+    let mut cases: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    cases.retain(|folder| folder.join("model.param").is_file());
+    cases.sort();
+    assert!(!cases.is_empty(), "{} has no cases", root.display());
+    cases
+}
