@@ -43,8 +43,8 @@ pub struct Graph {
     operators: Vec<Option<Operator>>,
     operands: Vec<Option<Operand>>,
     order: Vec<OperatorId>,
-    operators_by_name: HashMap<String, OperatorId>,
-    operands_by_name: HashMap<String, OperandId>,
+    operators_by_name: HashMap<Arc<str>, OperatorId>,
+    operands_by_name: HashMap<Arc<str>, OperandId>,
     pub(super) archive: Option<Arc<super::Archive>>,
 }
 
@@ -83,7 +83,7 @@ impl Graph {
         self.operands
             .iter()
             .enumerate()
-            .filter_map(|(index, operand)| Some((OperandId(index), operand.as_ref()?)))
+            .filter_map(|(place, operand)| Some((OperandId::at(place)?, operand.as_ref()?)))
     }
 
     /// The number of operators.
@@ -123,12 +123,12 @@ impl Graph {
 
     /// An operator, or `None` if it was removed.
     pub fn get_operator(&self, id: OperatorId) -> Option<&Operator> {
-        self.operators.get(id.0)?.as_ref()
+        self.operators.get(id.place())?.as_ref()
     }
 
     /// An operand, or `None` if it was removed.
     pub fn get_operand(&self, id: OperandId) -> Option<&Operand> {
-        self.operands.get(id.0)?.as_ref()
+        self.operands.get(id.place())?.as_ref()
     }
 
     /// The operator of that name.

@@ -63,11 +63,7 @@ impl Graph {
                 continue;
             };
             for (key, attribute) in &mut operator.attrs {
-                let origin = Origin {
-                    operator: operator.name.clone(),
-                    key: key.clone(),
-                };
-                attribute.attach(&archive, origin);
+                attribute.attach(&archive, Origin::new(&operator.name, key));
             }
         }
         let path = archive.path().display().to_string();

@@ -1,15 +1,28 @@
 //! Operands: the values that flow from operator to operator.
 
-use super::operator::OperatorId;
+use super::operator::{Few, OperatorId};
 use super::parameter::Parameter;
 use crate::tensor::DType;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 /// Names an operand of a [`Graph`](super::Graph). It stays valid while the graph is edited, until the operand
 /// is removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct OperandId(pub(super) usize);
+pub struct OperandId(u32);
+
+impl OperandId {
+    /// The id of the operand at a place of its graph's list; `None` beyond 2^32 operands.
+    pub(super) fn at(place: usize) -> Option<Self> {
+        u32::try_from(place).ok().map(Self)
+    }
+
+    /// The place in the list of its graph.
+    pub(super) fn place(self) -> usize {
+        self.0 as usize
+    }
+}
 
 /// One size of an operand's shape.
 ///
@@ -40,20 +53,20 @@ impl fmt::Display for Dim {
 /// which keeps both ends in step.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Operand {
-    pub(super) name: String,
+    pub(super) name: Arc<str>,
     pub(super) producer: Option<OperatorId>,
-    pub(super) consumers: Vec<OperatorId>,
+    pub(super) consumers: Few<OperatorId>,
     pub(super) dtype: Option<DType>,
     pub(super) shape: Option<Vec<Dim>>,
     pub(super) params: BTreeMap<String, Parameter>,
 }
 
 impl Operand {
-    pub(super) fn new(name: String) -> Self {
+    pub(super) fn new(name: Arc<str>) -> Self {
         Self {
             name,
             producer: None,
-            consumers: Vec::new(),
+            consumers: Few::new(),
             dtype: None,
             shape: None,
             params: BTreeMap::new(),
@@ -110,13 +123,13 @@ mod tests {
     #[test]
     fn consumers_have_one_entry_for_each_use() {
         let mut operand = Operand::new("0".into());
-        let (a, b) = (OperatorId(0), OperatorId(1));
+        let [a, b, stranger] = [0, 1, 7].map(|place| OperatorId::at(place).unwrap());
         for operator in [a, b, a] {
             operand.add_consumer(operator);
         }
         operand.remove_consumer(a);
         assert_eq!(operand.consumers(), [b, a]);
-        operand.remove_consumer(OperatorId(7));
+        operand.remove_consumer(stranger);
         assert_eq!(operand.consumers().len(), 2);
     }
 

@@ -3,13 +3,30 @@
 use super::attribute::Attribute;
 use super::operand::OperandId;
 use super::parameter::{FromParameter, ParamTypeError, Parameter};
+use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 /// Names an operator of a [`Graph`](super::Graph). It stays valid while the graph is edited, until the
 /// operator is removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct OperatorId(pub(super) usize);
+pub struct OperatorId(u32);
+
+impl OperatorId {
+    /// The id of the operator at a place of its graph's list; `None` beyond 2^32 operators.
+    pub(super) fn at(place: usize) -> Option<Self> {
+        u32::try_from(place).ok().map(Self)
+    }
+
+    /// The place in the list of its graph.
+    pub(super) fn place(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Most operators have few inputs and outputs: these are kept without an allocation.
+pub(super) type Few<T> = SmallVec<[T; 4]>;
 
 /// One step of a model: what is computed, from what, and with which settings and weights.
 ///
@@ -17,23 +34,23 @@ pub struct OperatorId(pub(super) usize);
 #[derive(Debug, Clone, PartialEq)]
 pub struct Operator {
     pub(super) op_type: String,
-    pub(super) name: String,
-    pub(super) inputs: Vec<OperandId>,
-    pub(super) outputs: Vec<OperandId>,
-    pub(super) input_names: Vec<Option<String>>,
+    pub(super) name: Arc<str>,
+    pub(super) inputs: Few<OperandId>,
+    pub(super) outputs: Few<OperandId>,
+    pub(super) input_names: SmallVec<[Option<String>; 1]>,
     pub(super) params: BTreeMap<String, Parameter>,
     pub(super) attrs: BTreeMap<String, Attribute>,
     pub(super) line: Option<usize>,
 }
 
 impl Operator {
-    pub(super) fn new(op_type: String, name: String) -> Self {
+    pub(super) fn new(op_type: String, name: Arc<str>) -> Self {
         Self {
             op_type,
             name,
-            inputs: Vec::new(),
-            outputs: Vec::new(),
-            input_names: Vec::new(),
+            inputs: Few::new(),
+            outputs: Few::new(),
+            input_names: SmallVec::new(),
             params: BTreeMap::new(),
             attrs: BTreeMap::new(),
             line: None,
@@ -152,7 +169,7 @@ impl Operator {
     }
 
     fn param_error(&self, key: &str, problem: ParamProblem) -> ParamError {
-        let (operator, op_type) = (self.name.clone(), self.op_type.clone());
+        let (operator, op_type) = (self.name.to_string(), self.op_type.clone());
         ParamError {
             operator,
             op_type,
@@ -207,11 +224,17 @@ impl fmt::Display for Line {
 mod tests {
     use super::*;
 
+    fn operand(place: usize) -> OperandId {
+        OperandId::at(place).unwrap()
+    }
+
     fn conv() -> Operator {
         let mut operator = Operator::new("nn.Conv2d".into(), "conv1".into());
         operator.params.insert("groups".into(), Parameter::parse("2"));
-        operator.inputs = vec![OperandId(4), OperandId(4), OperandId(5)];
-        operator.input_names = vec![None, Some("mask".into()), Some("weight".into())];
+        operator.inputs.extend([4, 4, 5].map(operand));
+        operator
+            .input_names
+            .extend([None, Some("mask".into()), Some("weight".into())]);
         operator
     }
 
@@ -242,8 +265,8 @@ mod tests {
     #[test]
     fn inputs_are_found_by_argument_name() {
         let operator = conv();
-        assert_eq!(operator.named_input("weight"), Some(OperandId(5)));
-        assert_eq!(operator.named_input("mask"), Some(OperandId(4)));
+        assert_eq!(operator.named_input("weight"), Some(operand(5)));
+        assert_eq!(operator.named_input("mask"), Some(operand(4)));
         assert!(operator.has_input("mask") && !operator.has_input("bias"));
     }
 }

@@ -24,7 +24,7 @@ use num_complex::Complex;
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Parameter {
-    raw: String,
+    raw: Box<str>,
     value: Value,
 }
 
@@ -82,7 +82,7 @@ impl Parameter {
     /// Reads a value as PNNX writes it. Every text is a value, so this never fails.
     pub fn parse(raw: &str) -> Self {
         Self {
-            raw: raw.to_owned(),
+            raw: raw.into(),
             value: parse_value(raw),
         }
     }
@@ -193,86 +193,85 @@ fn list_body(raw: &str) -> Option<&str> {
 }
 
 fn parse_list(body: &str) -> Value {
-    let items = split_items(body);
-    let scalars: Vec<Scalar> = items.iter().map(|item| parse_scalar(item)).collect();
-    all_bools(&scalars)
-        .or_else(|| all_ints(&scalars))
-        .or_else(|| all_floats(&scalars))
-        .or_else(|| all_complexes(&scalars))
-        .unwrap_or_else(|| Value::Strs(items.into_iter().map(str::to_owned).collect()))
+    all(body, bool_item)
+        .map(Value::Bools)
+        .or_else(|| all(body, int_item).map(Value::Ints))
+        .or_else(|| all(body, float_item).map(Value::Floats))
+        .or_else(|| all(body, complex_item).map(Value::Complexes))
+        .unwrap_or_else(|| Value::Strs(Items::of(body).map(str::to_owned).collect()))
 }
 
-/// Splits at the commas outside inner brackets. A comma at the end, as in Python's `(1,)`, adds no element.
-fn split_items(body: &str) -> Vec<&str> {
-    let mut items = Vec::new();
-    let (mut depth, mut start) = (0_usize, 0);
-    for (at, c) in body.char_indices() {
-        match c {
-            '(' | '[' => depth = depth.saturating_add(1),
-            ')' | ']' => depth = depth.saturating_sub(1),
-            ',' if depth == 0 => {
-                items.push(&body[start..at]);
-                start = at + 1;
-            }
+/// All elements of a list as one kind, or nothing if one of them is not of that kind.
+fn all<T>(body: &str, kind: impl Fn(Scalar) -> Option<T>) -> Option<Vec<T>> {
+    Items::of(body).map(|item| kind(parse_scalar(item))).collect()
+}
+
+fn bool_item(scalar: Scalar) -> Option<bool> {
+    match scalar {
+        Scalar::Bool(value) => Some(value),
+        _ => None,
+    }
+}
+
+fn int_item(scalar: Scalar) -> Option<i64> {
+    match scalar {
+        Scalar::Int(value) => Some(value),
+        _ => None,
+    }
+}
+
+fn float_item(scalar: Scalar) -> Option<f64> {
+    match scalar {
+        Scalar::Int(value) => Some(value as f64),
+        Scalar::Float(value) => Some(value),
+        _ => None,
+    }
+}
+
+fn complex_item(scalar: Scalar) -> Option<Complex<f64>> {
+    match scalar {
+        Scalar::Complex(value) => Some(value),
+        _ => float_item(scalar).map(|value| Complex::new(value, 0.0)),
+    }
+}
+
+/// The elements of a list: what stands between the commas outside inner brackets. A comma at the end, as in
+/// Python's `(1,)`, adds no element.
+struct Items<'a> {
+    rest: Option<&'a str>,
+}
+
+impl<'a> Items<'a> {
+    fn of(body: &'a str) -> Self {
+        Self { rest: Some(body) }
+    }
+}
+
+impl<'a> Iterator for Items<'a> {
+    type Item = &'a str;
+
+    fn next(&mut self) -> Option<&'a str> {
+        let rest = self.rest.take()?;
+        let (item, after) = match outer_comma(rest).and_then(|comma| rest.split_at_checked(comma)) {
+            None => (rest, None),
+            Some((item, after)) => (item, after.strip_prefix(',').filter(|after| !after.is_empty())),
+        };
+        self.rest = after;
+        Some(item)
+    }
+}
+
+/// Position of the first comma outside brackets.
+fn outer_comma(text: &str) -> Option<usize> {
+    let mut depth = 0_usize;
+    text.bytes().position(|byte| {
+        match byte {
+            b'(' | b'[' => depth = depth.saturating_add(1),
+            b')' | b']' => depth = depth.saturating_sub(1),
             _ => {}
         }
-    }
-    let last = &body[start..];
-    if !last.is_empty() || items.is_empty() {
-        items.push(last);
-    }
-    items
-}
-
-fn all_bools(scalars: &[Scalar]) -> Option<Value> {
-    let bool = |scalar: &Scalar| match scalar {
-        Scalar::Bool(value) => Some(*value),
-        _ => None,
-    };
-    scalars
-        .iter()
-        .map(bool)
-        .collect::<Option<Vec<_>>>()
-        .map(Value::Bools)
-}
-
-fn all_ints(scalars: &[Scalar]) -> Option<Value> {
-    let int = |scalar: &Scalar| match scalar {
-        Scalar::Int(value) => Some(*value),
-        _ => None,
-    };
-    scalars
-        .iter()
-        .map(int)
-        .collect::<Option<Vec<_>>>()
-        .map(Value::Ints)
-}
-
-fn all_floats(scalars: &[Scalar]) -> Option<Value> {
-    let float = |scalar: &Scalar| match scalar {
-        Scalar::Int(value) => Some(*value as f64),
-        Scalar::Float(value) => Some(*value),
-        _ => None,
-    };
-    scalars
-        .iter()
-        .map(float)
-        .collect::<Option<Vec<_>>>()
-        .map(Value::Floats)
-}
-
-fn all_complexes(scalars: &[Scalar]) -> Option<Value> {
-    let complex = |scalar: &Scalar| match scalar {
-        Scalar::Int(value) => Some(Complex::new(*value as f64, 0.0)),
-        Scalar::Float(value) => Some(Complex::new(*value, 0.0)),
-        Scalar::Complex(value) => Some(*value),
-        _ => None,
-    };
-    scalars
-        .iter()
-        .map(complex)
-        .collect::<Option<Vec<_>>>()
-        .map(Value::Complexes)
+        byte == b',' && depth == 0
+    })
 }
 
 #[cfg(test)]

@@ -17,15 +17,16 @@ mod problem;
 pub use problem::SyntaxProblem;
 
 use super::operand::Dim;
+use super::operator::Few;
 use crate::tensor::DType;
 use nom::branch::alt;
-use nom::bytes::complete::{tag, take_while, take_while1};
 use nom::character::complete::{char, digit1};
-use nom::combinator::{cut, map, map_opt, map_res, value};
+use nom::combinator::{cut, map, map_opt, map_res, value, verify};
 use nom::error::{ContextError, ErrorKind, FromExternalError, ParseError, context};
 use nom::multi::separated_list1;
 use nom::sequence::{delimited, preceded, separated_pair, terminated};
 use nom::{IResult, Parser};
+use std::str::FromStr;
 
 /// The number with which every `.param` text starts.
 pub(super) const MAGIC: &str = "7767517";
@@ -35,8 +36,8 @@ pub(super) const MAGIC: &str = "7767517";
 pub(super) struct Line<'a> {
     pub(super) op_type: &'a str,
     pub(super) name: &'a str,
-    pub(super) inputs: Vec<&'a str>,
-    pub(super) outputs: Vec<&'a str>,
+    pub(super) inputs: Few<&'a str>,
+    pub(super) outputs: Few<&'a str>,
     pub(super) fields: Vec<Field<'a>>,
 }
 
@@ -49,7 +50,7 @@ pub(super) enum Field<'a> {
     },
     Attr {
         key: &'a str,
-        shape: Vec<u64>,
+        shape: Vec<usize>,
         dtype: DType,
     },
     InputName {
@@ -102,7 +103,12 @@ type Parsed<'a, T> = IResult<&'a str, T, Stop<'a>>;
 
 /// What separates words. A line break ends the line before any of this is asked.
 pub(super) fn is_blank(c: char) -> bool {
-    matches!(c, ' ' | '\t' | '\r' | '\x0b' | '\x0c')
+    u8::try_from(c).is_ok_and(is_blank_byte)
+}
+
+/// All marks of the grammar are ASCII, so a text can be searched for them byte by byte.
+fn is_blank_byte(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\r' | b'\x0b' | b'\x0c')
 }
 
 /// Reads the second line: how many operators and operands there are.
@@ -165,8 +171,8 @@ fn operator(input: &str) -> Parsed<'_, Line<'_>> {
 }
 
 /// Reads operand names. The count comes from the file, so nothing is reserved for it.
-fn operands<'a>(mut input: &'a str, count: usize, wanted: &'static str) -> Parsed<'a, Vec<&'a str>> {
-    let mut names = Vec::new();
+fn operands<'a>(mut input: &'a str, count: usize, wanted: &'static str) -> Parsed<'a, Few<&'a str>> {
+    let mut names = Few::new();
     for _ in 0..count {
         let (rest, name) = context(wanted, preceded(blanks, operand)).parse(input)?;
         names.push(name);
@@ -175,8 +181,11 @@ fn operands<'a>(mut input: &'a str, count: usize, wanted: &'static str) -> Parse
     Ok((input, names))
 }
 
+/// Room for the fields of most lines, so that their list does not grow step by step.
+const USUAL_FIELDS: usize = 16;
+
 fn fields(mut input: &str) -> Parsed<'_, Vec<Field<'_>>> {
-    let mut fields = Vec::new();
+    let mut fields = Vec::with_capacity(USUAL_FIELDS);
     loop {
         let (rest, _) = blanks(input)?;
         if rest.is_empty() {
@@ -188,37 +197,33 @@ fn fields(mut input: &str) -> Parsed<'_, Vec<Field<'_>>> {
     }
 }
 
+/// The first character tells the kinds apart.
 fn field(input: &str) -> Parsed<'_, Field<'_>> {
-    let (rest, field) = alt((
-        preceded(char('@'), cut(attr)),
-        preceded(char('$'), cut(input_name)),
-        preceded(char('#'), cut(operand_shape)),
-        context(
+    let (mark, rest) = input.split_at_checked(1).unwrap_or_default();
+    let (rest, field) = match mark {
+        "@" => attr(rest)?,
+        "$" => input_name(rest)?,
+        "#" => operand_shape(rest)?,
+        _ => context(
             "`key=value`; if this is an operand, a count before is too small",
             param,
-        ),
-    ))
-    .parse(input)?;
-    match rest.chars().next() {
-        Some(c) if !is_blank(c) => Err(nom::Err::Failure(Stop {
-            at: rest,
-            wanted: "a blank",
-        })),
-        _ => Ok((rest, field)),
-    }
+        )
+        .parse(input)?,
+    };
+    let (rest, ()) = context("a blank", word_end).parse(rest)?;
+    Ok((rest, field))
 }
 
 fn param(input: &str) -> Parsed<'_, Field<'_>> {
-    let value = take_while(|c| !is_blank(c));
-    map(separated_pair(key, char('='), value), |(key, value)| {
-        Field::Param { key, value }
-    })
+    map(
+        separated_pair(key, char('='), until(is_blank_byte)),
+        |(key, value)| Field::Param { key, value },
+    )
     .parse(input)
 }
 
 fn attr(input: &str) -> Parsed<'_, Field<'_>> {
-    let shape = shape(context("a size (a number)", size));
-    let parts = (terminated(key, equals), shape, context(DTYPE, dtype));
+    let parts = (terminated(key, equals), shape(size), context(DTYPE, dtype));
     map(parts, |(key, shape, dtype)| Field::Attr { key, shape, dtype }).parse(input)
 }
 
@@ -232,8 +237,11 @@ fn input_name(input: &str) -> Parsed<'_, Field<'_>> {
 
 fn operand_shape(input: &str) -> Parsed<'_, Field<'_>> {
     let name = context("an operand", key);
-    let dtype = alt((value(None, null), map(dtype, Some)));
-    let parts = (terminated(name, equals), shape(dim), context(DTYPE, dtype));
+    let parts = (
+        terminated(name, equals),
+        shape(dim),
+        context(DTYPE, operand_dtype),
+    );
     map(parts, |(operand, shape, dtype)| Field::Shape {
         operand,
         shape,
@@ -253,7 +261,7 @@ fn shape<'a, T>(
 }
 
 fn dim(input: &str) -> Parsed<'_, Dim> {
-    let name = take_while1(|c| !is_blank(c) && c != ',' && c != ')');
+    let name = some(until(|byte| is_blank_byte(byte) || byte == b',' || byte == b')'));
     let named = map(preceded(char('%'), name), |name: &str| {
         Dim::Named(name.to_owned())
     });
@@ -262,8 +270,8 @@ fn dim(input: &str) -> Parsed<'_, Dim> {
 }
 
 /// A whole number below 2^64. A negative size is none: the text has `?` for what is not known.
-fn size(input: &str) -> Parsed<'_, u64> {
-    context("a size below 2^64", map_res(digit1, str::parse)).parse(input)
+fn size<T: FromStr>(input: &str) -> Parsed<'_, T> {
+    context("a size below 2^64", map_res(digit1, str::parse::<T>)).parse(input)
 }
 
 const DTYPE: &str = "an element type (f32, f64, f16, bf16, i64, i32, i16, i8, u8, bool, c32, c64 or c128)";
@@ -272,9 +280,16 @@ fn dtype(input: &str) -> Parsed<'_, DType> {
     map_opt(word_here, DType::from_name).parse(input)
 }
 
-/// The element type of values that are no tensors.
-fn null(input: &str) -> Parsed<'_, &str> {
-    nom::combinator::verify(word_here, |word: &str| word == "null").parse(input)
+/// As [`dtype`], or `null` for values that are no tensors.
+fn operand_dtype(input: &str) -> Parsed<'_, Option<DType>> {
+    let known = |word: &str| {
+        if word == "null" {
+            Some(None)
+        } else {
+            DType::from_name(word).map(Some)
+        }
+    };
+    map_opt(word_here, known).parse(input)
 }
 
 fn equals(input: &str) -> Parsed<'_, char> {
@@ -283,7 +298,7 @@ fn equals(input: &str) -> Parsed<'_, char> {
 
 /// The name of a parameter, attribute or argument.
 fn key(input: &str) -> Parsed<'_, &str> {
-    take_while1(|c| !is_blank(c) && c != '=').parse(input)
+    some(until(|byte| is_blank_byte(byte) || byte == b'=')).parse(input)
 }
 
 /// The name of an operand. It cannot hold `=`, or a shape could not be written for it.
@@ -299,7 +314,7 @@ fn operand(input: &str) -> Parsed<'_, &str> {
 }
 
 fn count(input: &str) -> Parsed<'_, usize> {
-    let number = map_res(digit1, str::parse);
+    let number = map_res(digit1, str::parse::<usize>);
     delimited(blanks, number, word_end).parse(input)
 }
 
@@ -308,21 +323,39 @@ fn word(input: &str) -> Parsed<'_, &str> {
 }
 
 fn word_here(input: &str) -> Parsed<'_, &str> {
-    take_while1(|c| !is_blank(c)).parse(input)
+    some(until(is_blank_byte)).parse(input)
 }
 
-fn word_end(input: &str) -> Parsed<'_, &str> {
-    match input.chars().next() {
-        Some(c) if !is_blank(c) => Err(nom::Err::Error(Stop {
+/// Nothing, but only where a word ends.
+fn word_end(input: &str) -> Parsed<'_, ()> {
+    match input.bytes().next() {
+        Some(byte) if !is_blank_byte(byte) => Err(nom::Err::Error(Stop {
             at: input,
             wanted: "",
         })),
-        _ => tag("").parse(input),
+        _ => Ok((input, ())),
     }
 }
 
 fn blanks(input: &str) -> Parsed<'_, &str> {
-    take_while(is_blank).parse(input)
+    until(|byte| !is_blank_byte(byte)).parse(input)
+}
+
+/// The text before the first byte that `stop` accepts. It must accept either no byte beyond ASCII or all of
+/// them, so that no character is cut in two.
+fn until<'a>(stop: impl Fn(u8) -> bool) -> impl Parser<&'a str, Output = &'a str, Error = Stop<'a>> {
+    move |input: &'a str| {
+        let end = input.bytes().position(&stop).unwrap_or(input.len());
+        let (found, rest) = input.split_at_checked(end).unwrap_or((input, ""));
+        Ok((rest, found))
+    }
+}
+
+/// What `parser` finds, if that is not nothing.
+fn some<'a>(
+    parser: impl Parser<&'a str, Output = &'a str, Error = Stop<'a>>,
+) -> impl Parser<&'a str, Output = &'a str, Error = Stop<'a>> {
+    verify(parser, |found: &str| !found.is_empty())
 }
 
 #[cfg(test)]

@@ -4,10 +4,7 @@ use crate::pnnx::ArchiveWriter;
 use std::io::Cursor;
 
 fn origin() -> Origin {
-    Origin {
-        operator: "fc".into(),
-        key: "bias".into(),
-    }
+    Origin::new("fc", "bias")
 }
 
 fn archive(entry: &str, data: &[u8]) -> Arc<Archive> {

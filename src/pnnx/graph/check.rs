@@ -17,7 +17,7 @@ impl Graph {
             for &input in operator.inputs() {
                 self.check_ready(id, self.operand(input), &done)?;
             }
-            if let Some(flag) = done.get_mut(id.0) {
+            if let Some(flag) = done.get_mut(id.place()) {
                 *flag = true;
             }
         }
@@ -32,7 +32,7 @@ impl Graph {
     fn check_ready(&self, reader: OperatorId, operand: &Operand, done: &[bool]) -> Result<(), GraphError> {
         let names = || (self.operator(reader).name().to_owned(), operand.name().to_owned());
         match operand.producer() {
-            Some(producer) if done.get(producer.0) == Some(&true) => Ok(()),
+            Some(producer) if done.get(producer.place()) == Some(&true) => Ok(()),
             Some(producer) => {
                 let ((operator, operand), producer) = (names(), self.operator(producer).name().to_owned());
                 Err(GraphError::NotInOrder {

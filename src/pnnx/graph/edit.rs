@@ -8,6 +8,7 @@ use crate::pnnx::operator::{Operator, OperatorId};
 use crate::pnnx::parameter::Parameter;
 use crate::pnnx::text::is_blank;
 use crate::tensor::DType;
+use std::sync::Arc;
 
 type Edit<T = ()> = Result<T, GraphError>;
 
@@ -47,10 +48,11 @@ impl Graph {
                 name: name.to_owned(),
             });
         }
-        let id = OperatorId(self.operators.len());
+        let id = OperatorId::at(self.operators.len()).ok_or(GraphError::TooMany)?;
+        let name: Arc<str> = name.into();
         self.operators
-            .push(Some(Operator::new(op_type.to_owned(), name.to_owned())));
-        self.operators_by_name.insert(name.to_owned(), id);
+            .push(Some(Operator::new(op_type.to_owned(), Arc::clone(&name))));
+        self.operators_by_name.insert(name, id);
         self.order.insert(position, id);
         Ok(id)
     }
@@ -73,9 +75,10 @@ impl Graph {
                 name: name.to_owned(),
             });
         }
-        let id = OperandId(self.operands.len());
-        self.operands.push(Some(Operand::new(name.to_owned())));
-        self.operands_by_name.insert(name.to_owned(), id);
+        let id = OperandId::at(self.operands.len()).ok_or(GraphError::TooMany)?;
+        let name: Arc<str> = name.into();
+        self.operands.push(Some(Operand::new(Arc::clone(&name))));
+        self.operands_by_name.insert(name, id);
         Ok(id)
     }
 
@@ -94,9 +97,10 @@ impl Graph {
             }
             None => {}
         }
-        let old = std::mem::replace(&mut self.operator_mut(id)?.name, name.to_owned());
+        let name: Arc<str> = name.into();
+        let old = std::mem::replace(&mut self.operator_mut(id)?.name, Arc::clone(&name));
         self.operators_by_name.remove(&old);
-        self.operators_by_name.insert(name.to_owned(), id);
+        self.operators_by_name.insert(name, id);
         Ok(())
     }
 
@@ -115,9 +119,10 @@ impl Graph {
             }
             None => {}
         }
-        let old = std::mem::replace(&mut self.operand_mut(id)?.name, name.to_owned());
+        let name: Arc<str> = name.into();
+        let old = std::mem::replace(&mut self.operand_mut(id)?.name, Arc::clone(&name));
         self.operands_by_name.remove(&old);
-        self.operands_by_name.insert(name.to_owned(), id);
+        self.operands_by_name.insert(name, id);
         Ok(())
     }
 
@@ -151,7 +156,7 @@ impl Graph {
         self.order.remove(position);
         let removed = self
             .operators
-            .get_mut(id.0)
+            .get_mut(id.place())
             .and_then(Option::take)
             .ok_or(GraphError::NoSuchOperator)?;
         self.operators_by_name.remove(&removed.name);
@@ -170,7 +175,7 @@ impl Graph {
     }
 
     fn drop_operand(&mut self, id: OperandId) {
-        if let Some(operand) = self.operands.get_mut(id.0).and_then(Option::take) {
+        if let Some(operand) = self.operands.get_mut(id.place()).and_then(Option::take) {
             self.operands_by_name.remove(&operand.name);
         }
     }
@@ -223,11 +228,11 @@ impl Graph {
     /// # Errors
     /// When the operator does not compute the operand, or one of them is not in the graph.
     pub fn disconnect_output(&mut self, operator: OperatorId, operand: OperandId) -> Edit {
-        let name = self.try_operand(operand)?.name.clone();
+        let name = self.try_operand(operand)?.name.to_string();
         let found = self.operator_mut(operator)?;
         let Some(index) = found.outputs.iter().position(|&output| output == operand) else {
             return Err(GraphError::NotAnOutput {
-                operator: found.name.clone(),
+                operator: found.name.to_string(),
                 operand: name,
             });
         };
@@ -371,14 +376,14 @@ impl Graph {
 
     pub(in crate::pnnx) fn operator_mut(&mut self, id: OperatorId) -> Edit<&mut Operator> {
         self.operators
-            .get_mut(id.0)
+            .get_mut(id.place())
             .and_then(Option::as_mut)
             .ok_or(GraphError::NoSuchOperator)
     }
 
     pub(in crate::pnnx) fn operand_mut(&mut self, id: OperandId) -> Edit<&mut Operand> {
         self.operands
-            .get_mut(id.0)
+            .get_mut(id.place())
             .and_then(Option::as_mut)
             .ok_or(GraphError::NoSuchOperand)
     }
@@ -390,7 +395,7 @@ impl Graph {
             return Ok(());
         }
         Err(GraphError::NoSuchInput {
-            operator: operator.name.clone(),
+            operator: operator.name.to_string(),
             index,
             count,
         })
@@ -401,9 +406,9 @@ impl Graph {
         match operand.consumers.first() {
             None => Ok(()),
             Some(&consumer) => {
-                let consumer = self.try_operator(consumer)?.name.clone();
+                let consumer = self.try_operator(consumer)?.name.to_string();
                 Err(GraphError::StillUsed {
-                    operand: operand.name.clone(),
+                    operand: operand.name.to_string(),
                     consumer,
                 })
             }
@@ -415,9 +420,9 @@ impl Graph {
         match operand.producer {
             None => Ok(()),
             Some(producer) => {
-                let producer = self.try_operator(producer)?.name.clone();
+                let producer = self.try_operator(producer)?.name.to_string();
                 Err(GraphError::AlreadyProduced {
-                    operand: operand.name.clone(),
+                    operand: operand.name.to_string(),
                     producer,
                 })
             }

@@ -22,6 +22,9 @@ pub enum GraphError {
     /// The operand was removed, or belongs to another graph.
     #[error("the operand is not, or no longer, in this graph")]
     NoSuchOperand,
+    /// A graph holds at most 2^32 operators and as many operands, counting those that were removed.
+    #[error("the graph has more than 2^32 operators or operands")]
+    TooMany,
     /// The operator has fewer inputs.
     #[error("operator `{operator}` has no input number {index}, only {count}")]
     NoSuchInput {

@@ -1,7 +1,6 @@
 //! From the lines of a text to a graph.
 
 use super::place::{Source, error_at, lines, shorten};
-use crate::Limits;
 use crate::pnnx::attribute::{Attribute, Origin};
 use crate::pnnx::error::PnnxError;
 use crate::pnnx::graph::Graph;
@@ -10,6 +9,7 @@ use crate::pnnx::operator::OperatorId;
 use crate::pnnx::parameter::Parameter;
 use crate::pnnx::text::{self, Field, Line, MAGIC, Stop, SyntaxProblem, is_blank};
 use crate::tensor::DType;
+use crate::{LimitError, Limits};
 use std::collections::btree_map::Entry as Slot;
 
 type Loaded<T = ()> = Result<T, PnnxError>;
@@ -105,53 +105,66 @@ struct Loader<'a> {
     weights: u64,
 }
 
+/// The line that is being added, and the operator that it becomes.
+struct Current<'a> {
+    id: OperatorId,
+    source: Source<'a>,
+    line: Line<'a>,
+}
+
 impl Loader<'_> {
     fn operator<'a>(&mut self, source: Source<'a>, later: &[Source<'a>]) -> Loaded {
-        let line = text::operator_line(source.text).map_err(|stop| source.error_at_stop(stop))?;
+        let mut line = text::operator_line(source.text).map_err(|stop| source.error_at_stop(stop))?;
+        let fields = std::mem::take(&mut line.fields);
+        let id = self.new_operator(source, &line)?;
+        let current = Current { id, source, line };
+        self.inputs(&current, later)?;
+        self.outputs(&current)?;
+        for field in fields {
+            self.field(&current, field)?;
+        }
+        Ok(())
+    }
+
+    fn new_operator<'a>(&mut self, source: Source<'a>, line: &Line<'a>) -> Loaded<OperatorId> {
         let Ok(id) = self.graph.new_operator(line.op_type, line.name) else {
+            let operator = line.name.to_owned();
             let first = self
                 .graph
                 .operator_named(line.name)
                 .and_then(|id| self.line_of(id));
-            let (operator, line_number) = (line.name.to_owned(), first.unwrap_or_default());
             let problem = SyntaxProblem::DuplicateOperator {
                 operator,
-                line: line_number,
+                line: first.unwrap_or_default(),
             };
             return Err(source.error_at_word(line.name, problem));
         };
         self.graph.operator_mut(id)?.line = Some(source.number);
-        self.inputs(id, source, &line, later)?;
-        self.outputs(id, source, &line)?;
-        for field in &line.fields {
-            self.field(id, source, &line, field)?;
-        }
-        Ok(())
+        Ok(id)
     }
 
-    fn inputs<'a>(
-        &mut self,
-        id: OperatorId,
-        source: Source<'a>,
-        line: &Line<'a>,
-        later: &[Source<'a>],
-    ) -> Loaded {
-        for &name in &line.inputs {
-            match self.graph.operand_named(name) {
-                Some(operand) => self.graph.connect_input(id, operand, None)?,
-                None => return Err(source.error_at_word(name, unknown_input(line, name, later))),
-            }
-        }
-        Ok(())
-    }
-
-    fn outputs<'a>(&mut self, id: OperatorId, source: Source<'a>, line: &Line<'a>) -> Loaded {
-        for &name in &line.outputs {
-            let Ok(operand) = self.graph.new_operand(name) else {
-                let (operand, line) = (name.to_owned(), self.line_computing(name).unwrap_or_default());
-                return Err(source.error_at_word(name, SyntaxProblem::ComputedTwice { operand, line }));
+    fn inputs<'a>(&mut self, current: &Current<'a>, later: &[Source<'a>]) -> Loaded {
+        for &name in &current.line.inputs {
+            let Some(operand) = self.graph.operand_named(name) else {
+                let problem = unknown_input(&current.line, name, later);
+                return Err(current.source.error_at_word(name, problem));
             };
-            self.graph.connect_output(id, operand)?;
+            self.graph.connect_input(current.id, operand, None)?;
+        }
+        Ok(())
+    }
+
+    fn outputs(&mut self, current: &Current<'_>) -> Loaded {
+        for &name in &current.line.outputs {
+            let Ok(operand) = self.graph.new_operand(name) else {
+                let line = self.line_computing(name).unwrap_or_default();
+                let problem = SyntaxProblem::ComputedTwice {
+                    operand: name.to_owned(),
+                    line,
+                };
+                return Err(current.source.error_at_word(name, problem));
+            };
+            self.graph.connect_output(current.id, operand)?;
         }
         Ok(())
     }
@@ -162,112 +175,88 @@ impl Loader<'_> {
 
     fn line_computing(&self, operand: &str) -> Option<usize> {
         let operand = self.graph.get_operand(self.graph.operand_named(operand)?)?;
-        // The producer of the same line is the operator that is being read.
         self.line_of(operand.producer()?)
     }
 
-    fn field<'a>(
-        &mut self,
-        id: OperatorId,
-        source: Source<'a>,
-        line: &Line<'a>,
-        field: &Field<'a>,
-    ) -> Loaded {
-        match *field {
+    fn field<'a>(&mut self, current: &Current<'a>, field: Field<'a>) -> Loaded {
+        match field {
             Field::Param { key, value } => {
-                let slot = self.graph.operator_mut(id)?.params.entry(key.to_owned());
-                match fill(slot, Parameter::parse(value)) {
-                    true => Ok(()),
-                    false => Err(source.error_at_word(key, duplicate_key(line, "", key))),
-                }
+                let slot = self.graph.operator_mut(current.id)?.params.entry(key.to_owned());
+                current.fill(slot, Parameter::parse(value), "", key)
             }
-            Field::Attr {
-                key,
-                ref shape,
-                dtype,
-            } => self.attribute(id, source, line, (key, shape, dtype)),
-            Field::InputName { key, operand } => self.input_name(id, source, line, (key, operand)),
+            Field::Attr { key, shape, dtype } => self.attribute(current, key, shape, dtype),
+            Field::InputName { key, operand } => self.input_name(current, key, operand),
             Field::Shape {
                 operand,
-                ref shape,
+                shape,
                 dtype,
-            } => self.operand_shape(id, source, line, (operand, shape, dtype)),
+            } => self.operand_shape(current, operand, shape, dtype),
         }
     }
 
     fn attribute<'a>(
         &mut self,
-        id: OperatorId,
-        source: Source<'a>,
-        line: &Line<'a>,
-        (key, sizes, dtype): (&'a str, &[u64], DType),
+        current: &Current<'a>,
+        key: &'a str,
+        shape: Vec<usize>,
+        dtype: DType,
     ) -> Loaded {
-        let origin = Origin {
-            operator: line.name.to_owned(),
-            key: key.to_owned(),
-        };
-        let shape: Option<Vec<usize>> = sizes.iter().map(|&size| usize::try_from(size).ok()).collect();
-        let Some(attribute) = shape.and_then(|shape| Attribute::announced(dtype, shape, origin)) else {
-            return Err(source.error_at_word(key, SyntaxProblem::TooLarge));
+        let (rank, origin) = (shape.len(), Origin::new(current.line.name, key));
+        let Some(attribute) = Attribute::announced(dtype, shape, origin) else {
+            return Err(current.source.error_at_word(key, SyntaxProblem::TooLarge));
         };
         let bytes = attribute.byte_len() as u64;
         self.weights = self.weights.saturating_add(bytes);
-        let what = format!("attribute `{key}` of operator `{}`", line.name);
-        let check = self.limits.check_rank(&what, sizes.len());
-        let check = check.and_then(|()| self.limits.check_tensor(&what, bytes));
-        let check = check.and_then(|()| self.limits.check_total("all weights together", self.weights));
-        check.map_err(|error| source.error_at_word(key, error.into()))?;
-        match fill(
-            self.graph.operator_mut(id)?.attrs.entry(key.to_owned()),
-            attribute,
-        ) {
-            true => Ok(()),
-            false => Err(source.error_at_word(key, duplicate_key(line, "@", key))),
-        }
+        let (limits, weights) = (self.limits, self.weights);
+        let what = || format!("attribute `{key}` of operator `{}`", current.line.name);
+        within(what, |what| limits.check_rank(what, rank))
+            .and_then(|()| within(what, |what| limits.check_tensor(what, bytes)))
+            .and_then(|()| limits.check_total("all weights together", weights))
+            .map_err(|error| current.source.error_at_word(key, error.into()))?;
+        let slot = self.graph.operator_mut(current.id)?.attrs.entry(key.to_owned());
+        current.fill(slot, attribute, "@", key)
     }
 
     /// Names the first still unnamed input that is this operand: one operand can be several arguments.
-    fn input_name<'a>(
-        &mut self,
-        id: OperatorId,
-        source: Source<'a>,
-        line: &Line<'a>,
-        (key, operand): (&'a str, &'a str),
-    ) -> Loaded {
-        let mut slots = line
-            .inputs
-            .iter()
-            .zip(&mut self.graph.operator_mut(id)?.input_names);
+    fn input_name<'a>(&mut self, current: &Current<'a>, key: &'a str, operand: &'a str) -> Loaded {
+        let names = &mut self.graph.operator_mut(current.id)?.input_names;
+        let mut slots = current.line.inputs.iter().zip(names);
         if let Some((_, name)) = slots.find(|(input, name)| **input == operand && name.is_none()) {
             *name = Some(key.to_owned());
             return Ok(());
         }
-        let [operator, key, name] = [line.name, key, operand].map(str::to_owned);
+        let [operator, key, name] = [current.line.name, key, operand].map(str::to_owned);
         let problem = SyntaxProblem::NotAnInput {
             operator,
             key,
             operand: name,
         };
-        Err(source.error_at_word(operand, problem))
+        Err(current.source.error_at_word(operand, problem))
     }
 
     fn operand_shape<'a>(
         &mut self,
-        id: OperatorId,
-        source: Source<'a>,
-        line: &Line<'a>,
-        (name, shape, dtype): (&'a str, &[Dim], Option<DType>),
+        current: &Current<'a>,
+        name: &'a str,
+        shape: Vec<Dim>,
+        dtype: Option<DType>,
     ) -> Loaded {
-        let Some(operand) = self.linked_operand(id, name) else {
-            let [operator, operand] = [line.name, name].map(str::to_owned);
-            return Err(source.error_at_word(name, SyntaxProblem::NotConnected { operator, operand }));
+        let error = |problem| Err(current.source.error_at_word(name, problem));
+        let Some(operand) = self.linked_operand(current.id, name) else {
+            let [operator, operand] = [current.line.name, name].map(str::to_owned);
+            return error(SyntaxProblem::NotConnected { operator, operand });
         };
-        if !fits(shape, dtype) {
-            return Err(source.error_at_word(name, SyntaxProblem::TooLarge));
+        if !fits(&shape, dtype) {
+            return error(SyntaxProblem::TooLarge);
         }
-        let check = self.limits.check_rank(&format!("operand `{name}`"), shape.len());
-        check.map_err(|error| source.error_at_word(name, error.into()))?;
-        self.set_shape(operand, source, shape, dtype)
+        let rank = shape.len();
+        match within(
+            || format!("operand `{name}`"),
+            |what| self.limits.check_rank(what, rank),
+        ) {
+            Ok(()) => self.set_shape(operand, current.source, shape, dtype),
+            Err(limit) => error(limit.into()),
+        }
     }
 
     /// The operand of that name if the operator reads or computes it.
@@ -283,23 +272,46 @@ impl Loader<'_> {
         &mut self,
         id: OperandId,
         source: Source<'_>,
-        shape: &[Dim],
+        shape: Vec<Dim>,
         dtype: Option<DType>,
     ) -> Loaded {
         let operand = self.graph.operand_mut(id)?;
-        if operand.shape.as_deref() == Some(shape) && operand.dtype == dtype {
-            return Ok(());
-        }
-        if operand.shape.is_some() {
-            let Source { file, number, .. } = source;
+        let (shape, file) = (Some(shape), source.file);
+        if operand.shape.is_some() && (&operand.shape, operand.dtype) != (&shape, dtype) {
             log::warn!(
-                "{file}:{number}: operand `{}` had another shape before",
+                "{file}:{}: operand `{}` had another shape before",
+                source.number,
                 operand.name
             );
         }
-        (operand.shape, operand.dtype) = (Some(shape.to_vec()), dtype);
+        (operand.shape, operand.dtype) = (shape, dtype);
         Ok(())
     }
+}
+
+impl<'a> Current<'a> {
+    /// Puts a value into a free slot. A taken one is an error: the key is there twice.
+    fn fill<V>(&self, slot: Slot<'_, String, V>, value: V, sign: &str, key: &'a str) -> Loaded {
+        match slot {
+            Slot::Vacant(free) => {
+                free.insert(value);
+                Ok(())
+            }
+            Slot::Occupied(_) => {
+                let (operator, named) = (self.line.name.to_owned(), format!("{sign}{key}"));
+                let problem = SyntaxProblem::DuplicateKey { operator, key: named };
+                Err(self.source.error_at_word(key, problem))
+            }
+        }
+    }
+}
+
+/// Checks a limit. What was measured gets its name only if the limit is met: names cost more than checks.
+fn within(
+    what: impl Fn() -> String,
+    check: impl Fn(&str) -> Result<(), LimitError>,
+) -> Result<(), LimitError> {
+    check("").or_else(|_| check(&what()))
 }
 
 /// Whether a tensor of this shape has at most 2^63 bytes, taking unknown sizes for 1.
@@ -313,24 +325,6 @@ fn fits(shape: &[Dim], dtype: Option<DType>) -> bool {
         .iter()
         .try_fold(element, |bytes, dim| bytes.checked_mul(size(dim)));
     bytes.is_some_and(|bytes| i64::try_from(bytes).is_ok())
-}
-
-/// Puts a value into a free slot; false if it is taken.
-fn fill<K: Ord, V>(slot: Slot<'_, K, V>, value: V) -> bool {
-    match slot {
-        Slot::Vacant(free) => {
-            free.insert(value);
-            true
-        }
-        Slot::Occupied(_) => false,
-    }
-}
-
-fn duplicate_key(line: &Line<'_>, sign: &str, key: &str) -> SyntaxProblem {
-    SyntaxProblem::DuplicateKey {
-        operator: line.name.to_owned(),
-        key: format!("{sign}{key}"),
-    }
 }
 
 /// Why an input is not known: it is computed by the same line, by a later one, or nowhere.

@@ -21,7 +21,7 @@ impl Parameter {
         ParamTypeError {
             wanted,
             found: self.value.kind(),
-            raw: self.raw.clone(),
+            raw: self.raw.to_string(),
         }
     }
 
@@ -128,7 +128,7 @@ impl Parameter {
 
     /// `()` and `[]` are of the kind None, but where a list is wanted they are an empty one.
     fn is_empty_list(&self) -> bool {
-        self.raw != "None"
+        &*self.raw != "None"
     }
 }
 

@@ -16,8 +16,8 @@ fn a_line_is_taken_apart() {
     let wanted = Line {
         op_type: "nn.Linear",
         name: "fc",
-        inputs: vec!["0"],
-        outputs: vec!["3"],
+        inputs: Few::from_slice(&["0"]),
+        outputs: Few::from_slice(&["3"]),
         fields: vec![
             Field::Param {
                 key: "bias",
@@ -79,7 +79,7 @@ fn a_value_holds_everything_but_blanks() {
 
 #[test]
 fn scalars_and_empty_tensors_are_legal_attributes() {
-    let attr = |shape: Vec<u64>| {
+    let attr = |shape: Vec<usize>| {
         vec![Field::Attr {
             key: "data",
             shape,

@@ -1,0 +1,63 @@
+//! How long it takes to read a text and to open a model.
+//!
+//! The large model is made by `benches/make_vit.py`; without it that bench is left out. `IXION_BENCH_MODELS` names the
+//! folder that it is in (`target/bench-models` unless told).
+
+#![allow(missing_docs, clippy::expect_used, reason = "a bench that cannot run should stop")]
+
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use ixion::Limits;
+use ixion::graph::archive_beside;
+use ixion::pnnx::Graph;
+use std::fmt::Write;
+use std::path::Path;
+
+/// A chain of convolutions and activations, with parameters and shapes as PNNX writes them.
+fn chain(operators: usize) -> String {
+    let mut text = format!("7767517\n{operators} {}\n", operators - 1);
+    let shape = "(1,64,56,56)f32";
+    writeln!(text, "pnnx.Input pnnx_input_0 0 1 0 #0={shape}").expect("a string takes everything");
+    for index in 1..operators - 1 {
+        let from = index - 1;
+        let operator = if index % 2 == 1 {
+            format!(
+                "nn.Conv2d                conv_{index} 1 1 {from} {index} bias=True dilation=(1,1) groups=1 in_channels=64 \
+                 kernel_size=(3,3) out_channels=64 padding=(1,1) padding_mode=zeros stride=(1,1) @bias=(64)f32 \
+                 @weight=(64,64,3,3)f32"
+            )
+        } else {
+            format!("nn.ReLU                  relu_{index} 1 1 {from} {index}")
+        };
+        writeln!(text, "{operator} #{from}={shape} #{index}={shape}").expect("a string takes everything");
+    }
+    text + &format!("pnnx.Output pnnx_output_0 1 0 {}\n", operators - 2)
+}
+
+fn parse(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("text to graph");
+    group.sample_size(20);
+    for operators in [1_000, 10_000, 100_000] {
+        let text = chain(operators);
+        group.throughput(Throughput::Elements(operators as u64));
+        group.bench_with_input(BenchmarkId::from_parameter(operators), &text, |bench, text| {
+            bench.iter(|| Graph::parse(text, &Limits::default()).expect("the text is right"));
+        });
+    }
+    group.finish();
+}
+
+fn open(criterion: &mut Criterion) {
+    let folder = std::env::var("IXION_BENCH_MODELS").unwrap_or_else(|_| "target/bench-models".to_owned());
+    let param = Path::new(&folder).join("vit_b_32.pnnx.param");
+    if !param.is_file() {
+        eprintln!("{} is not there; make it with benches/make_vit.py", param.display());
+        return;
+    }
+    let bin = archive_beside(&param);
+    criterion.bench_function("open a model of 350 MB", |bench| {
+        bench.iter(|| Graph::load(&param, Some(&bin), &Limits::default()).expect("the model is right"));
+    });
+}
+
+criterion_group!(benches, parse, open);
+criterion_main!(benches);

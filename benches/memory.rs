@@ -1,0 +1,67 @@
+//! How much memory opening and running take: `cargo bench --bench memory`. Linux only; elsewhere it says so.
+//!
+//! Opening only indexes, so that it should take little however large the archive. A run should take at most the weights
+//! in use and 1.2 times the largest set of activations that are alive at the same time.
+
+#![allow(missing_docs, clippy::expect_used, reason = "a bench that cannot run should stop")]
+
+use ixion::Limits;
+use ixion::graph::{RuntimeGraph, archive_beside};
+use ixion::pnnx::Graph;
+use ixion::tensor::{DType, Tensor};
+use std::path::Path;
+use std::time::Instant;
+
+/// A line of `/proc/self/status` in bytes, such as `VmHWM`, the most that was ever resident.
+fn status(key: &str) -> Option<f64> {
+    let text = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = text.lines().find(|line| line.starts_with(key))?;
+    Some(line.split_whitespace().nth(1)?.parse::<f64>().ok()? * 1024.0)
+}
+
+const MB: f64 = 1e6;
+
+fn open() {
+    let folder = std::env::var("IXION_BENCH_MODELS").unwrap_or_else(|_| "target/bench-models".to_owned());
+    let param = Path::new(&folder).join("vit_b_32.pnnx.param");
+    if !param.is_file() {
+        println!("{} is not there; make it with benches/make_vit.py", param.display());
+        return;
+    }
+    let start = Instant::now();
+    let graph = Graph::load(&param, Some(&archive_beside(&param)), &Limits::default()).expect("the model is right");
+    let time = start.elapsed();
+    let resident = status("VmRSS").unwrap_or(f64::NAN);
+    println!("open {}: {time:.1?}, {:.1} MB resident in all", param.display(), resident / MB);
+    drop(graph);
+}
+
+fn run() {
+    let param = concat!(env!("CARGO_MANIFEST_DIR"), "/model_file/resnet18/resnet18.pnnx.param");
+    let before = status("VmRSS").unwrap_or(f64::NAN);
+    let mut graph = RuntimeGraph::new(param).with_random_weights(1);
+    graph.build().expect("the model is right");
+    let weights: u64 = graph.operators().iter().map(|operator| operator.weight_bytes()).sum();
+    let name = graph.inputs()[0].name.clone();
+    graph.set_input(&name, Tensor::ones(DType::F32, &[1, 3, 224, 224]).expect("memory")).expect("the input fits");
+    let trace = graph.run_traced().expect("the model runs");
+    let peak = status("VmHWM").unwrap_or(f64::NAN) - before;
+    let (weights, live) = (weights as f64, trace.peak_bytes as f64);
+    println!(
+        "run resnet18: peak {:.1} MB = weights {:.1} MB + {:.2} × {:.1} MB of live activations, {:.1?}",
+        peak / MB,
+        weights / MB,
+        (peak - weights) / live,
+        live / MB,
+        trace.total
+    );
+}
+
+fn main() {
+    if status("VmHWM").is_none() {
+        println!("this system has no /proc/self/status; nothing was measured");
+        return;
+    }
+    open();
+    run();
+}
