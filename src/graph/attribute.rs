@@ -84,9 +84,7 @@ impl RuntimeAttribute {
             return Ok(tensor);
         }
         let tensor = match &self.source {
-            Source::File(attribute) => {
-                Tensor::from_le_bytes(attribute.dtype(), attribute.shape(), &attribute.bytes()?)?
-            }
+            Source::File(attribute) => read(attribute)?,
             Source::Random { dtype, shape, seed } => he_scaled(*dtype, shape, *seed)?,
             Source::Tensor(tensor) => tensor.clone(),
         };
@@ -115,6 +113,19 @@ impl RuntimeAttribute {
     pub fn clear(&mut self) {
         self.decoded = Arc::default();
     }
+}
+
+/// Reads the bytes of the file straight into the tensor where they are its elements as they stand.
+fn read(attribute: &pnnx::Attribute) -> Result<Tensor, LayerError> {
+    if attribute.dtype() == DType::Bool || cfg!(target_endian = "big") {
+        return Ok(Tensor::from_le_bytes(attribute.dtype(), attribute.shape(), &attribute.bytes()?)?);
+    }
+    if let Some(defect) = attribute.defect() {
+        return Err(defect.into());
+    }
+    let mut tensor = Tensor::zeros(attribute.dtype(), attribute.shape())?;
+    attribute.read_into(tensor.view_mut()?.bytes_mut()?)?;
+    Ok(tensor)
 }
 
 fn he_scaled(dtype: DType, shape: &[usize], seed: u64) -> Result<Tensor, LayerError> {

@@ -423,6 +423,23 @@ impl<'a> TensorViewMut<'a> {
         })
     }
 
+    /// The bytes of a contiguous view in row-major order, for writing them as a file holds them.
+    ///
+    /// # Errors
+    /// [`TensorError::NotContiguous`] when they do not lie that way; [`TensorError::WrongDType`] for bool, whose bytes
+    /// may only be 0 or 1.
+    pub fn bytes_mut(&mut self) -> Result<&mut [u8]> {
+        if self.dtype == DType::Bool {
+            return Err(TensorError::WrongDType { wanted: DType::U8, found: DType::Bool });
+        }
+        check_contiguous(&self.layout)?;
+        let size = self.dtype.size();
+        // SAFETY: the elements are contiguous and exclusively ours, and every bit pattern is a value of their type.
+        Ok(unsafe {
+            std::slice::from_raw_parts_mut(self.data.add(self.layout.offset() * size), self.num_elements() * size)
+        })
+    }
+
     /// Copies all elements of a tensor of the same type and shape, whatever the two layouts.
     ///
     /// # Errors
@@ -595,6 +612,14 @@ mod tests {
             .copy_from(&from)
             .unwrap();
         assert_eq!(target, [1, 4, 2, 5, 3, 6]);
+    }
+
+    #[test]
+    fn bytes_are_written_in_place_but_not_those_of_bool() {
+        let mut data = [0u8; 4];
+        TensorViewMut::from_slice(&mut data, plain(&[4])).unwrap().bytes_mut().unwrap().copy_from_slice(&[1, 2, 3, 4]);
+        assert_eq!(data, [1, 2, 3, 4]);
+        assert!(TensorViewMut::from_slice(&mut [false], plain(&[1])).unwrap().bytes_mut().is_err());
     }
 
     #[test]
