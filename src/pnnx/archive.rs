@@ -116,7 +116,7 @@ impl Archive {
         let entries = reader::index(&path, &source, limits)?;
         let mut by_name = HashMap::with_capacity(entries.len());
         for (index, entry) in entries.iter().enumerate() {
-            // Two operators can share an entry name (`a.b` with `c`, `a` with `b.c`): a guess would mix weights up.
+            // Two operators can share an entry name (`a.b` with `c`, `a` with `b.c`); a guess could mix them up.
             if by_name.insert(entry.name.clone(), index).is_some() {
                 return Err(ArchiveError::DuplicateEntry {
                     archive: path,

@@ -170,6 +170,14 @@ mod tests {
     }
 
     #[test]
+    fn a_graph_can_be_shared_between_threads() {
+        fn shared<T: Send + Sync>() {}
+        shared::<Graph>();
+        shared::<crate::pnnx::Archive>();
+        shared::<crate::pnnx::Attribute>();
+    }
+
+    #[test]
     fn ids_of_another_graph_are_nobody() {
         let graph = Graph::parse(TEXT, &Limits::default()).unwrap();
         let empty = Graph::new();

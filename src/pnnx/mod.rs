@@ -74,6 +74,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # Python
+//!
+//! [`Graph::to_python`] writes the model as Python source that PyTorch runs, with the same weights.
+//!
 //! # Errors
 //!
 //! Nothing in a file makes this module panic. A [`PnnxError`] about a text prints as `model.param:12:34: …`
@@ -89,6 +93,7 @@ mod load;
 mod operand;
 mod operator;
 mod parameter;
+mod python;
 mod save;
 mod text;
 

@@ -429,14 +429,12 @@ mod tests {
         check(1.5f64);
         check(crate::tensor::f16::from_f32(1.5));
         check(crate::tensor::bf16::from_f32(1.5));
-        (
-            check(-1i64),
-            check(-1i32),
-            check(-1i16),
-            check(-1i8),
-            check(200u8),
-            check(true),
-        );
+        check(-1i64);
+        check(-1i32);
+        check(-1i16);
+        check(-1i8);
+        check(200u8);
+        check(true);
         check(Complex::new(crate::tensor::f16::ONE, crate::tensor::f16::ZERO));
         check(Complex::new(1f32, 2.0));
         check(Complex::new(1f64, 2.0));

@@ -258,7 +258,7 @@ mod tests {
         assert_eq!(Dim::from(7usize).ceil_div(2), 4i64);
         assert_eq!(n.clone() + 0 - 0, n.clone() * 1);
         assert_eq!(n.clone() - n.clone(), 0i64);
-        assert_eq!(n.clone() * 0, 0i64);
+        assert_eq!(n.clone() * Dim::Fixed(0), 0i64);
         assert_eq!(n.clone().max(n.clone()), n);
     }
 

@@ -22,8 +22,8 @@ pub(super) fn io_error(operation: &'static str) -> impl Fn(io::Error) -> TensorE
     }
 }
 
-/// Opens a file and tells how many bytes it has.
-pub(super) fn open(path: &Path) -> Result<(File, u64)> {
+/// Opens a file and tells how many bytes it has, if it is one that has a length (a pipe has none).
+pub(super) fn open(path: &Path) -> Result<(File, Option<u64>)> {
     let file = File::open(path).map_err(io_error("open"))?;
     let metadata = file.metadata().map_err(io_error("open"))?;
     if metadata.is_dir() {
@@ -33,7 +33,7 @@ pub(super) fn open(path: &Path) -> Result<(File, u64)> {
             message: "it is a directory".into(),
         });
     }
-    Ok((file, metadata.len()))
+    Ok((file, metadata.is_file().then_some(metadata.len())))
 }
 
 /// Writes a file beside its final place and moves it there, so that readers see the old or the new one, never a part.

@@ -558,10 +558,10 @@ mod tests {
             order.rotate_left(seed % rank);
             let x = layout(&dims).permute(&order).unwrap();
             let target = Shape::new(&target).unwrap();
-            if target.num_elements() == x.shape().num_elements() {
-                if let Some(view) = x.reshape(&target).unwrap() {
-                    prop_assert_eq!(positions(&view), positions(&x));
-                }
+            if target.num_elements() == x.shape().num_elements()
+                && let Some(view) = x.reshape(&target).unwrap()
+            {
+                prop_assert_eq!(positions(&view), positions(&x));
             }
         }
 

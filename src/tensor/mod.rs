@@ -6,15 +6,23 @@
 //! do not say who owns the memory.
 
 mod access;
+mod arithmetic;
 mod base;
+mod blocked;
 mod cast;
+mod compare;
+mod csv;
 mod dim;
+mod display;
 mod dtype;
 mod error;
 mod file;
 mod fill;
 mod layout;
+mod matmul;
+mod npy;
 mod pad;
+mod picture;
 mod reshape;
 mod shape;
 mod stack;
@@ -24,12 +32,14 @@ mod wide;
 mod workspace;
 
 pub use base::Tensor;
+pub use compare::{Comparison, Difference};
 pub use dim::{Dim, DimExpr};
 pub use dtype::{DType, Element, with_element};
 pub use error::{Result, TensorError};
 pub use half::{bf16, f16};
 pub use layout::{Format, Layout, resolve_axes};
 pub use num_complex::Complex;
+pub use picture::{Color, Filter, Fit, Picture, Placement, Preprocess};
 pub use reshape::Order;
 pub use shape::{Shape, broadcast_shapes, resolve_axis};
 pub use storage::ALIGNMENT;

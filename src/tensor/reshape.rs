@@ -154,7 +154,7 @@ mod tests {
             order.rotate_left(turn.min(dims.len()));
             let x = counting(&dims).permute(&order).unwrap();
             let part = cut.iter().product::<usize>();
-            if x.num_elements() % part == 0 {
+            if x.num_elements().is_multiple_of(part) {
                 let mut shape = cut.clone();
                 shape.push(x.num_elements() / part);
                 for (ours, theirs) in

@@ -31,31 +31,55 @@ impl Scalar {
 /// The shortest text that reads back as the same number; `inf` and `nan` as NumPy writes them.
 impl fmt::Display for Scalar {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.text(DType::F64))
+    }
+}
+
+impl Scalar {
+    /// The shortest text that reads back as the same number of type `dtype`: 0.1 and not 0.10000000149011612 for f32.
+    pub fn text(&self, dtype: DType) -> String {
+        let float = match dtype {
+            DType::F64 | DType::C128 => double_text,
+            _ => single_text,
+        };
         match self {
-            Scalar::Bool(value) => f.pad(&value.to_string()),
-            Scalar::Int(value) => f.pad(&value.to_string()),
-            Scalar::Float(value) => f.pad(&float_text(*value)),
-            Scalar::Complex(value) => {
-                let sign = if value.im.is_sign_negative() { "" } else { "+" };
-                f.pad(&format!(
-                    "{}{sign}{}j",
-                    float_text(value.re),
-                    float_text(value.im)
-                ))
-            }
+            Scalar::Bool(value) => value.to_string(),
+            Scalar::Int(value) => value.to_string(),
+            Scalar::Float(value) => float(*value),
+            Scalar::Complex(value) => complex_text(*value, float),
         }
     }
 }
 
-fn float_text(value: f64) -> String {
-    let size = value.abs();
-    if value.is_nan() {
-        "nan".into()
-    } else if size != 0.0 && !(1e-4..1e16).contains(&size) {
+fn double_text(value: f64) -> String {
+    if has_exponent(value) {
         format!("{value:e}")
     } else {
-        value.to_string()
+        value.to_string().to_lowercase()
     }
+}
+
+fn single_text(value: f64) -> String {
+    let single = value as f32;
+    if has_exponent(value) {
+        format!("{single:e}")
+    } else {
+        single.to_string().to_lowercase()
+    }
+}
+
+fn has_exponent(value: f64) -> bool {
+    value.is_finite() && value != 0.0 && !(1e-4..1e16).contains(&value.abs())
+}
+
+/// A complex number as Python writes it, its parts as `part` writes them.
+pub(super) fn complex_text(value: Complex<f64>, part: impl Fn(f64) -> String) -> String {
+    let sign = if value.im.is_sign_negative() && !value.im.is_nan() {
+        ""
+    } else {
+        "+"
+    };
+    format!("{}{sign}{}j", part(value.re), part(value.im))
 }
 
 macro_rules! scalars {
@@ -338,8 +362,11 @@ mod tests {
             Scalar::of(1e-7f64),
             Scalar::of(f32::NAN),
             Scalar::of(Complex::new(1.0f32, -2.5)),
+            Scalar::of(Complex::new(f64::INFINITY, f64::NAN)),
         ]
         .map(|scalar| scalar.to_string());
-        assert_eq!(texts, ["true", "-3", "0.1", "1e-7", "nan", "1-2.5j"]);
+        assert_eq!(texts, ["true", "-3", "0.1", "1e-7", "nan", "1-2.5j", "inf+nanj"]);
+        assert_eq!(Scalar::of(0.1f32).text(DType::F32), "0.1");
+        assert_eq!(Scalar::of(0.1f32).to_string(), "0.10000000149011612");
     }
 }

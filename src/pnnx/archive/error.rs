@@ -33,7 +33,10 @@ pub enum ArchiveError {
         found: &'static str,
     },
     /// The file ends before something that it announces.
-    #[error("{}: the file is cut off in {what}: it has {length} bytes and needs {needed}; copy it again", archive.display())]
+    #[error(
+        "{}: the file is cut off in {what}: it has {length} bytes and needs {needed}; copy it again",
+        archive.display()
+    )]
     Truncated {
         /// The file.
         archive: PathBuf,
@@ -55,7 +58,10 @@ pub enum ArchiveError {
         problem: String,
     },
     /// An entry uses a feature of zip that PNNX does not.
-    #[error("{}: entry `{entry}` is {feature}; PNNX archives store plain data, so pack it again without that", archive.display())]
+    #[error(
+        "{}: entry `{entry}` is {feature}; PNNX archives store plain data, so pack it again without that",
+        archive.display()
+    )]
     Unsupported {
         /// The file.
         archive: PathBuf,
@@ -73,7 +79,10 @@ pub enum ArchiveError {
         entry: String,
     },
     /// An entry's name is longer than 65,535 bytes, so that zip cannot hold it.
-    #[error("{}: the name of entry `{entry:.60}…` has {length} bytes, more than a zip archive can hold", archive.display())]
+    #[error(
+        "{}: the name of entry `{entry:.60}…` has {length} bytes, more than a zip archive can hold",
+        archive.display()
+    )]
     NameTooLong {
         /// The file.
         archive: PathBuf,

@@ -6,7 +6,7 @@ use super::records::{
 };
 use super::source::Source;
 use super::{ArchiveError, Entry};
-use crate::Limits;
+use crate::{LimitError, Limits};
 use std::path::Path;
 
 /// Indexes an archive by its directory, or by walking from header to header where the directory cannot be
@@ -99,21 +99,7 @@ impl Reader<'_> {
 
     fn by_directory(&self) -> Result<Vec<Entry>, Doubt> {
         let end = self.find_end()?;
-        let range_end = end
-            .offset
-            .checked_add(end.size)
-            .filter(|&range_end| range_end <= self.length);
-        if range_end.is_none() {
-            return inconsistent("it lies outside the file");
-        }
-        self.check_count(end.entries)?;
-        if end
-            .entries
-            .checked_mul(DIRECTORY_LENGTH)
-            .is_none_or(|least| least > end.size)
-        {
-            return inconsistent("it is too short for its entries");
-        }
+        self.check_directory(end)?;
         let bytes = self.read(end.offset, end.size)?;
         let mut rest = bytes.as_slice();
         let mut entries = Vec::new();
@@ -127,6 +113,27 @@ impl Reader<'_> {
         } else {
             inconsistent("it has more entries than it says")
         }
+    }
+
+    /// Checks place and size of the directory before any of it is read.
+    fn check_directory(&self, end: End) -> Result<(), Doubt> {
+        if end
+            .offset
+            .checked_add(end.size)
+            .is_none_or(|range_end| range_end > self.length)
+        {
+            return inconsistent("it lies outside the file");
+        }
+        if end
+            .entries
+            .checked_mul(DIRECTORY_LENGTH)
+            .is_none_or(|least| least > end.size)
+        {
+            return inconsistent("it is too short for its entries");
+        }
+        self.check_count(end.entries)?;
+        let check = self.limits.check_tensor("the archive's directory", end.size);
+        Ok(check.map_err(|source| self.limit(source))?)
     }
 
     /// The end record, searched backwards because a comment of any length may follow it.
@@ -307,10 +314,14 @@ impl Reader<'_> {
     fn check_count(&self, count: u64) -> Result<(), ArchiveError> {
         let count = usize::try_from(count).unwrap_or(usize::MAX);
         let check = self.limits.check_ops("the archive's list of entries", count);
-        check.map_err(|source| ArchiveError::Limit {
+        check.map_err(|source| self.limit(source))
+    }
+
+    fn limit(&self, source: LimitError) -> ArchiveError {
+        ArchiveError::Limit {
             archive: self.path.to_owned(),
             source,
-        })
+        }
     }
 
     fn name(&self, bytes: &[u8], offset: u64) -> Result<String, ArchiveError> {

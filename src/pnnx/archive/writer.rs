@@ -180,7 +180,8 @@ mod tests {
         writer.add("c", b"123456789").unwrap();
         let bytes = writer.finish().unwrap().into_inner();
         let header = [
-            b"PK\x03\x04\0\0\0\0\0\0\0\0\0\0\x26\x39\xf4\xcb\xff\xff\xff\xff\xff\xff\xff\xff\x01\0\x20\0c\x01\0\x1c\0".as_slice(),
+            b"PK\x03\x04\0\0\0\0\0\0\0\0\0\0\x26\x39\xf4\xcb".as_slice(),
+            b"\xff\xff\xff\xff\xff\xff\xff\xff\x01\0\x20\0c\x01\0\x1c\0",
             &9_u64.to_le_bytes(),
             &9_u64.to_le_bytes(),
             &[0; 12],

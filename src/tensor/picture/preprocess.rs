@@ -1,0 +1,392 @@
+//! From a picture to what a network takes.
+
+use super::resize::{Resized, resize};
+use super::{Color, Filter, Picture};
+use crate::Limits;
+use crate::tensor::{DType, Result, Tensor, TensorError};
+use ndarray::s;
+use serde::Deserialize;
+
+/// How a picture is made to fit a size of another aspect ratio.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum Fit {
+    /// Rows and columns are scaled apart from each other; circles become ellipses.
+    Stretch,
+    /// Scaled until it just fits inside, centred, and surrounded by [`Preprocess::pad_value`].
+    Letterbox,
+    /// Scaled until it just covers everything, and cut to the middle.
+    Crop,
+}
+
+/// What a network takes: the rule that turns a [`Picture`] into its input tensor. As a table `[input]` of a model's
+/// description:
+///
+/// ```
+/// use ixion::tensor::{Fit, Preprocess};
+/// let rule: Preprocess = toml::from_str(
+///     r#"
+///     color = "rgb"
+///     size = [224, 224]
+///     fit = "crop"
+///     filter = "bilinear"
+///     scale = 0.00392156862745098
+///     mean = [0.485, 0.456, 0.406]
+///     std = [0.229, 0.224, 0.225]
+///     "#,
+/// )?;
+/// assert_eq!((rule.size, rule.fit, rule.pad_value), (Some([224, 224]), Fit::Crop, 0.0));
+/// # Ok::<(), toml::de::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Preprocess {
+    /// The channels: one of luma, or red, green and blue. Default: `rgb`.
+    pub color: Color,
+    /// Height and width. Default: those of the picture.
+    pub size: Option<[usize; 2]>,
+    /// How to fit another aspect ratio. Default: `stretch`.
+    pub fit: Fit,
+    /// How to resize. Default: `bilinear`.
+    pub filter: Filter,
+    /// What pixel values, 0 to 255, are multiplied by. Default: 1/255.
+    pub scale: f32,
+    /// What is then subtracted: one number, or one for each channel. Default: 0.
+    pub mean: Vec<f32>,
+    /// What the rest is then divided by: one number, or one for each channel. Default: 1.
+    pub std: Vec<f32>,
+    /// The pixel value, 0 to 255, around a letterboxed picture. Default: 0.
+    pub pad_value: f32,
+}
+
+impl Default for Preprocess {
+    fn default() -> Self {
+        Self {
+            color: Color::Rgb,
+            size: None,
+            fit: Fit::Stretch,
+            filter: Filter::Bilinear,
+            scale: 1.0 / 255.0,
+            mean: vec![0.0],
+            std: vec![1.0],
+            pad_value: 0.0,
+        }
+    }
+}
+
+/// Where a picture lies within the network's input: at `scale · position + offset`. Both are given for rows first and
+/// columns second, in pixels; the upper left corner of the picture is 0, 0.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Placement {
+    /// Pixels of the input for one pixel of the picture.
+    pub scale: [f32; 2],
+    /// Where the picture's upper left corner lies in the input; negative when it was cut off.
+    pub offset: [f32; 2],
+}
+
+impl Placement {
+    /// The place in the picture, row and column, of a place in the network's input.
+    pub fn to_picture(&self, [row, col]: [f32; 2]) -> [f32; 2] {
+        [
+            (row - self.offset[0]) / self.scale[0],
+            (col - self.offset[1]) / self.scale[1],
+        ]
+    }
+
+    /// The place in the network's input, row and column, of a place in the picture.
+    pub fn to_input(&self, [row, col]: [f32; 2]) -> [f32; 2] {
+        [
+            row * self.scale[0] + self.offset[0],
+            col * self.scale[1] + self.offset[1],
+        ]
+    }
+}
+
+impl Preprocess {
+    /// Turns a picture into an `f32` tensor of shape 1 × channels × height × width, and tells where the picture lies in
+    /// it: colours first, then size, then `(value · scale − mean) / std`. Nothing is rounded on the way.
+    ///
+    /// # Errors
+    /// [`TensorError::InvalidArgument`] for settings that make no sense, naming their key, and
+    /// [`TensorError::Limit`] for a size above `limits`.
+    pub fn prepare(&self, picture: &Picture, limits: &Limits) -> Result<(Tensor, Placement)> {
+        self.check()?;
+        let picture = picture.to_color(self.color);
+        let size = self.size.unwrap_or([picture.height(), picture.width()]);
+        let channels = picture.channels();
+        let elements = size
+            .iter()
+            .fold(channels as u64, |all, &dim| all.saturating_mul(dim as u64));
+        limits.check_tensor("the prepared picture", elements.saturating_mul(4))?;
+        let [rows, cols] = self.axes([picture.height(), picture.width()], size);
+        let mut tensor = Tensor::zeros(DType::F32, &[1, channels, size[0], size[1]])?;
+        let mut view = tensor.view_mut()?;
+        let mut array = view.array::<f32>()?;
+        for channel in 0..channels {
+            let plane = picture.plane(channel);
+            let plane = resize(plane.view(), &rows.resized, &cols.resized, self.filter, limits)?;
+            let mut target = array.slice_mut(s![0, channel, .., ..]);
+            target.fill(self.normalize(self.pad_value, channel));
+            let middle = s![
+                rows.start..rows.start + plane.nrows(),
+                cols.start..cols.start + plane.ncols()
+            ];
+            target
+                .slice_mut(middle)
+                .zip_mut_with(&plane, |to, &value| *to = self.normalize(value, channel));
+        }
+        let placement = Placement {
+            scale: [rows.scale(), cols.scale()],
+            offset: [rows.offset(), cols.offset()],
+        };
+        Ok((tensor, placement))
+    }
+
+    /// Checks that all settings make sense together.
+    ///
+    /// # Errors
+    /// [`TensorError::InvalidArgument`] names the key, what was found and what is needed.
+    pub fn check(&self) -> Result<()> {
+        let refuse = |text: String| Err(TensorError::InvalidArgument(text));
+        let channels = self.color.channels();
+        for (key, values) in [("mean", &self.mean), ("std", &self.std)] {
+            if values.len() != 1 && values.len() != channels {
+                let found = values.len();
+                return refuse(format!("{key}: {found} numbers, but 1 or {channels} are needed"));
+            }
+            if let Some(value) = values.iter().find(|value| !value.is_finite()) {
+                return refuse(format!("{key}: {value} is not a finite number"));
+            }
+        }
+        if self.std.contains(&0.0) {
+            return refuse("std: 0 cannot be divided by".into());
+        }
+        for (key, value) in [("scale", self.scale), ("pad_value", self.pad_value)] {
+            if !value.is_finite() {
+                return refuse(format!("{key}: {value} is not a finite number"));
+            }
+        }
+        match self.size {
+            Some(size) if size.contains(&0) => refuse(format!("size: {size:?}, but both must be at least 1")),
+            _ => Ok(()),
+        }
+    }
+
+    fn normalize(&self, value: f32, channel: usize) -> f32 {
+        let of_channel = |values: &[f32], or| values.get(channel).or(values.first()).copied().unwrap_or(or);
+        (value * self.scale - of_channel(&self.mean, 0.0)) / of_channel(&self.std, 1.0)
+    }
+
+    /// Where rows and columns go.
+    fn axes(&self, from: [usize; 2], to: [usize; 2]) -> [Placed; 2] {
+        let ratios = [to[0] as f64 / from[0] as f64, to[1] as f64 / from[1] as f64];
+        let ratio = match self.fit {
+            Fit::Stretch => return [0, 1].map(|i| Placed::new(from[i], to[i], to[i])),
+            Fit::Letterbox => ratios[0].min(ratios[1]),
+            Fit::Crop => ratios[0].max(ratios[1]),
+        };
+        [0, 1].map(|i| {
+            let resized = ((from[i] as f64 * ratio).round() as usize).max(1);
+            // The axis that decides the ratio must come out exactly, whatever its product rounds to.
+            Placed::new(from[i], if ratios[i] == ratio { to[i] } else { resized }, to[i])
+        })
+    }
+}
+
+/// One axis of a picture, and where it goes.
+struct Placed {
+    resized: Resized,
+    /// Where the window begins in the result.
+    start: usize,
+}
+
+impl Placed {
+    /// An axis resized from `from` to `resized`, centred in `to`.
+    fn new(from: usize, resized: usize, to: usize) -> Self {
+        let cut = resized.saturating_sub(to) / 2;
+        Self {
+            resized: Resized {
+                from,
+                to: resized,
+                window: cut..cut + resized.min(to),
+            },
+            start: to.saturating_sub(resized) / 2,
+        }
+    }
+
+    fn scale(&self) -> f32 {
+        self.resized.to as f32 / self.resized.from as f32
+    }
+
+    fn offset(&self) -> f32 {
+        self.start as f32 - self.resized.window.start as f32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn ramp(height: usize, width: usize) -> Picture {
+        let pixels = (0..height * width).map(|i| i as u8).collect();
+        Picture::new(height, width, Color::Gray, pixels).unwrap()
+    }
+
+    fn rule(text: &str) -> Preprocess {
+        toml::from_str(text).unwrap()
+    }
+
+    fn prepared(rule: &Preprocess, picture: &Picture) -> (Vec<f32>, Placement) {
+        let (tensor, placement) = rule.prepare(picture, &Limits::default()).unwrap();
+        (tensor.to_vec().unwrap(), placement)
+    }
+
+    #[test]
+    fn the_rules_of_the_models_read() {
+        for name in ["digits", "resnet18"] {
+            let path = format!("{}/model_file/{name}/model.toml", env!("CARGO_MANIFEST_DIR"));
+            let card: toml::Table = std::fs::read_to_string(path).unwrap().parse().unwrap();
+            let rule: Preprocess = card["input"].clone().try_into().unwrap();
+            rule.check().unwrap();
+        }
+        assert!(
+            toml::from_str::<Preprocess>("colour = 'gray'")
+                .unwrap_err()
+                .to_string()
+                .contains("colour")
+        );
+        assert!(toml::from_str::<Preprocess>("fit = 'squeeze'").is_err());
+    }
+
+    #[test]
+    fn digits_as_their_card_says() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/model_file/digits");
+        let card: toml::Table = std::fs::read_to_string(format!("{folder}/model.toml"))
+            .unwrap()
+            .parse()
+            .unwrap();
+        let rule: Preprocess = card["input"].clone().try_into().unwrap();
+        let limits = Limits::default();
+        let want = Tensor::load_npy(format!("{folder}/in_0.npy"), &limits).unwrap();
+        for digit in 0..10 {
+            let picture = Picture::load(format!("{folder}/samples/{digit}.png"), &limits).unwrap();
+            let (got, placement) = rule.prepare(&picture, &limits).unwrap();
+            let comparison = got
+                .allclose(&want.narrow(0, digit, 1).unwrap(), 0.0, 1e-6, false)
+                .unwrap();
+            assert!(comparison.holds(), "{digit}: {comparison}");
+            assert_eq!(
+                placement,
+                Placement {
+                    scale: [1.0 / 16.0; 2],
+                    offset: [0.0; 2]
+                }
+            );
+        }
+    }
+
+    #[test]
+    fn values_are_scaled_and_normalized_by_channel() {
+        let picture = Picture::new(1, 1, Color::Rgb, vec![0, 51, 255]).unwrap();
+        let (values, _) = prepared(&rule("mean = [0.0, 0.5, 0.5]\nstd = [1.0, 2.0, 0.25]"), &picture);
+        let want = [0.0, (0.2 - 0.5) / 2.0, 2.0];
+        assert!(
+            values
+                .iter()
+                .zip(want)
+                .all(|(got, want)| (got - want).abs() < 1e-6),
+            "{values:?}"
+        );
+        let (values, _) = prepared(&rule("color = 'gray'\nscale = 1.0\nmean = [10.0]"), &ramp(2, 2));
+        assert_eq!(values, [-10.0, -9.0, -8.0, -7.0]);
+    }
+
+    #[test]
+    fn letterbox_centres_and_pads() {
+        let fit = rule(
+            "color = 'gray'\nsize = [4, 5]\nfit = 'letterbox'\nfilter = 'nearest'\nscale = 1.0\npad_value = 9",
+        );
+        let (values, placement) = prepared(&fit, &ramp(2, 4));
+        // 2×4 becomes 3×5 (2.5 rounds up), with the odd row of padding below.
+        assert_eq!(values[..5], [0.0, 0.0, 1.0, 2.0, 3.0]);
+        assert_eq!(values[10..], [4.0, 4.0, 5.0, 6.0, 7.0, 9.0, 9.0, 9.0, 9.0, 9.0]);
+        assert_eq!(
+            placement,
+            Placement {
+                scale: [1.5, 1.25],
+                offset: [0.0, 0.0]
+            }
+        );
+        let (values, placement) = prepared(&fit, &ramp(4, 1));
+        assert_eq!(values[..10], [9.0, 9.0, 0.0, 9.0, 9.0, 9.0, 9.0, 1.0, 9.0, 9.0]);
+        assert_eq!(
+            placement,
+            Placement {
+                scale: [1.0, 1.0],
+                offset: [0.0, 2.0]
+            }
+        );
+    }
+
+    #[test]
+    fn crop_takes_the_middle() {
+        let fit = rule("color = 'gray'\nsize = [2, 2]\nfit = 'crop'\nfilter = 'nearest'\nscale = 1.0");
+        let (values, placement) = prepared(&fit, &ramp(2, 5));
+        assert_eq!(values, [1.0, 2.0, 6.0, 7.0]);
+        assert_eq!(
+            placement,
+            Placement {
+                scale: [1.0, 1.0],
+                offset: [0.0, -1.0]
+            }
+        );
+        // A strip that would be 40,000 rows high before the cut.
+        let strip = Picture::new(200, 1, Color::Gray, vec![7; 200]).unwrap();
+        let wide = rule("color = 'gray'\nsize = [2, 200]\nfit = 'crop'\nscale = 1.0");
+        assert_eq!(prepared(&wide, &strip).0, vec![7.0; 400]);
+    }
+
+    #[test]
+    fn settings_without_sense_name_their_key() {
+        let text = |text: &str| {
+            rule(text)
+                .prepare(&ramp(2, 2), &Limits::default())
+                .unwrap_err()
+                .to_string()
+        };
+        assert_eq!(
+            text("mean = [1.0, 2.0]"),
+            "mean: 2 numbers, but 1 or 3 are needed"
+        );
+        assert_eq!(text("std = []"), "std: 0 numbers, but 1 or 3 are needed");
+        assert!(text("std = [0.0]").starts_with("std: ") && text("scale = nan").starts_with("scale: "));
+        assert!(
+            text("size = [0, 3]").starts_with("size: ") && text("pad_value = inf").starts_with("pad_value: ")
+        );
+        let huge = rule("size = [1000000, 1000000]");
+        assert!(matches!(
+            huge.prepare(&ramp(2, 2), &Limits::default()),
+            Err(TensorError::Limit(_))
+        ));
+    }
+
+    proptest! {
+        #[test]
+        fn placement_maps_there_and_back(
+            from in [1usize..30, 1usize..30], to in [1usize..30, 1usize..30], fit in 0usize..3, point in [0f32..9.0, 0f32..9.0],
+        ) {
+            let fit = [Fit::Stretch, Fit::Letterbox, Fit::Crop][fit];
+            let rule = Preprocess { fit, size: Some(to), color: Color::Gray, ..Preprocess::default() };
+            let (tensor, placement) = rule.prepare(&ramp(from[0], from[1]), &Limits::default()).unwrap();
+            prop_assert_eq!(tensor.shape().dims(), &[1, 1, to[0], to[1]]);
+            let back = placement.to_picture(placement.to_input(point));
+            prop_assert!((back[0] - point[0]).abs() < 1e-3 && (back[1] - point[1]).abs() < 1e-3);
+            // The picture's middle stays in the middle, to the pixel that cannot be halved.
+            let middle = placement.to_input([from[0] as f32 / 2.0, from[1] as f32 / 2.0]);
+            prop_assert!((0..2).all(|i| (middle[i] - to[i] as f32 / 2.0).abs() <= 0.5 + 1e-3), "{:?}", middle);
+        }
+    }
+}
