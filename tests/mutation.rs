@@ -120,7 +120,7 @@ fn zero_inputs(runtime: &RuntimeGraph, limits: &Limits) -> Option<Vec<Tensor>> {
 
 #[test]
 fn mutants_end_in_a_result_or_an_error() {
-    let number = |name: &str, default| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default);
+    let number = |name: &str, default: u64| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default);
     let (count, seed) = (number("IXION_MUTANTS", 300), number("IXION_SEED", 1));
     let models = models();
     let mut ends = std::collections::BTreeMap::<&str, usize>::new();

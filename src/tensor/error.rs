@@ -144,7 +144,7 @@ pub enum TensorError {
         /// What is wrong, and where.
         problem: String,
     },
-    /// Something valid that a format has, but this library or the format's other side has not.
+    /// Something valid that either tensors or the file's format do not have.
     #[error("{found} is not supported; {advice}")]
     Unsupported {
         /// What was found.

@@ -102,8 +102,8 @@ impl Tensor {
 
     /// `f32` numbers from the standard normal distribution (`torch.randn`).
     ///
-    /// The same seed gives the same numbers on every machine, as long as the version of this crate does not change.
-    /// They are not PyTorch's.
+    /// The same seed gives the same numbers as long as neither the version of this crate nor the platform changes. They
+    /// are not PyTorch's.
     ///
     /// # Errors
     /// As [`Tensor::full`].

@@ -8,6 +8,7 @@
 mod access;
 mod arithmetic;
 mod base;
+mod bits;
 mod blocked;
 mod cast;
 mod compare;
@@ -32,6 +33,7 @@ mod wide;
 mod workspace;
 
 pub use base::Tensor;
+pub use bits::{Bits, with_bits};
 pub use compare::{Comparison, Difference};
 pub use dim::{Dim, DimExpr};
 pub use dtype::{DType, Element, with_element};
@@ -43,7 +45,7 @@ pub use picture::{Color, Filter, Fit, Picture, Placement, Preprocess};
 pub use reshape::Order;
 pub use shape::{Shape, broadcast_shapes, resolve_axis};
 pub use storage::ALIGNMENT;
-pub use view::{Bits, TensorView, TensorViewMut, with_bits};
+pub use view::{TensorView, TensorViewMut};
 pub use wide::Scalar;
 pub use workspace::Workspace;
 

@@ -19,8 +19,9 @@ impl Tensor {
     /// [`TensorError::MixedDTypes`] when they differ.
     pub fn stack(tensors: &[Tensor]) -> Result<Self> {
         let mut unsqueezed = Vec::with_capacity(tensors.len());
+        let first = tensors.first();
         for tensor in tensors {
-            check_like("stack", &tensors[0], tensor, None)?;
+            check_like("stack", first.unwrap_or(tensor), tensor, None)?;
             unsqueezed.push(tensor.with_layout(tensor.layout().unsqueeze(0)?)?);
         }
         Self::concat(&unsqueezed, 0)

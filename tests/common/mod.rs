@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// The folders of all conformance cases: in the folder that `PNNX_CASES` names, else in `../shared/conformance`. Where
 /// there is neither, says so and returns none.
-pub fn conformance_cases() -> Vec<PathBuf> {
+pub(crate) fn conformance_cases() -> Vec<PathBuf> {
     let given = std::env::var_os("PNNX_CASES").map(PathBuf::from);
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/conformance");
     let Some(root) = given.or_else(|| beside.is_dir().then_some(beside)) else {
