@@ -40,7 +40,7 @@ fn parse(criterion: &mut Criterion) {
         let text = chain(operators);
         group.throughput(Throughput::Elements(operators as u64));
         group.bench_with_input(BenchmarkId::from_parameter(operators), &text, |bench, text| {
-            bench.iter(|| Graph::parse(text, &Limits::default()).expect("the text is right"));
+            bench.iter_with_large_drop(|| Graph::parse(text, &Limits::default()).expect("the text is right"));
         });
     }
     group.finish();

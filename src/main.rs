@@ -1,2 +1,7 @@
-//! The `ixion` command.
-fn main() {}
+//! The `ixion` command. All of it is in [`cli`].
+
+mod cli;
+
+fn main() -> std::process::ExitCode {
+    cli::main()
+}

@@ -19,9 +19,7 @@ fn cases() -> Vec<PathBuf> {
     };
     let entries = std::fs::read_dir(&root).unwrap_or_else(|error| panic!("{}: {error}", root.display()));
     let folders = entries.map(|entry| entry.unwrap().path());
-    let mut cases: Vec<PathBuf> = folders
-        .filter(|folder| folder.join("model.param").is_file())
-        .collect();
+    let mut cases: Vec<PathBuf> = folders.filter(|folder| folder.join("model.param").is_file()).collect();
     cases.sort();
     assert!(!cases.is_empty(), "{} has no cases", root.display());
     cases
@@ -35,10 +33,7 @@ fn load(folder: &Path) -> Graph {
 
 fn attributes(graph: &Graph) -> impl Iterator<Item = (String, &Attribute)> {
     graph.operators().flat_map(|(_, operator)| {
-        operator
-            .attrs()
-            .iter()
-            .map(move |(key, attribute)| (format!("{}.{key}", operator.name()), attribute))
+        operator.attrs().iter().map(move |(key, attribute)| (format!("{}.{key}", operator.name()), attribute))
     })
 }
 
@@ -54,20 +49,11 @@ fn texts_come_back_byte_for_byte() {
 fn archives_are_complete_undamaged_and_come_back_byte_for_byte() {
     for case in cases() {
         let graph = load(&case);
-        assert!(
-            graph.check_weights().is_empty(),
-            "{}: {:?}",
-            case.display(),
-            graph.check_weights()
-        );
+        assert!(graph.check_weights().is_empty(), "{}: {:?}", case.display(), graph.check_weights());
         assert!(graph.verify_checksums().is_empty(), "{}", case.display());
         assert!(graph.unused_entries().is_empty(), "{}", case.display());
         let written = graph.to_bin_bytes().unwrap();
-        assert!(
-            written == std::fs::read(case.join("model.bin")).unwrap(),
-            "{}",
-            case.display()
-        );
+        assert!(written == std::fs::read(case.join("model.bin")).unwrap(), "{}", case.display());
     }
 }
 
@@ -91,10 +77,8 @@ fn archives_without_a_directory_have_the_same_entries() {
     for case in cases() {
         let bytes = std::fs::read(case.join("model.bin")).unwrap();
         let whole = Archive::from_bytes(bytes.clone(), &Limits::default()).unwrap();
-        let end = whole
-            .entries()
-            .last()
-            .map_or(0, |entry| usize::try_from(entry.offset() + entry.size()).unwrap());
+        let end =
+            whole.entries().last().map_or(0, |entry| usize::try_from(entry.offset() + entry.size()).unwrap());
         if end > 0 {
             let walked = Archive::from_bytes(&bytes[..end], &Limits::default()).unwrap();
             assert_eq!(walked.entries(), whole.entries(), "{}", case.display());
@@ -115,13 +99,7 @@ fn floats_are_encoded_as_in_the_files() {
                     Value::Bool(value) => Parameter::from(*value),
                     _ => continue,
                 };
-                assert_eq!(
-                    encoded.raw(),
-                    parameter.raw(),
-                    "{}: {}",
-                    case.display(),
-                    operator.name()
-                );
+                assert_eq!(encoded.raw(), parameter.raw(), "{}: {}", case.display(), operator.name());
             }
         }
     }
@@ -136,19 +114,9 @@ fn expressions_print_as_the_same_tree() {
             };
             let expr =
                 Expr::parse(parameter.raw()).unwrap_or_else(|error| panic!("{}: {error}", case.display()));
-            assert_eq!(
-                Expr::parse(&expr.to_string()).as_ref(),
-                Ok(&expr),
-                "{}",
-                case.display()
-            );
+            assert_eq!(Expr::parse(&expr.to_string()).as_ref(), Ok(&expr), "{}", case.display());
             if operator.op_type() == "pnnx.Expression" {
-                assert_eq!(
-                    expr.input_count(),
-                    operator.inputs().len(),
-                    "{}: {expr}",
-                    case.display()
-                );
+                assert_eq!(expr.input_count(), operator.inputs().len(), "{}: {expr}", case.display());
             }
         }
     }

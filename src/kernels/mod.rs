@@ -4,9 +4,13 @@
 //! ones are tested against. The others work on slices and numbers.
 
 pub mod conv;
+pub mod elementwise;
 pub mod float;
 pub mod gemm;
 pub mod naive;
+pub mod norm;
+pub mod pool;
+pub mod softmax;
 pub mod window;
 
 pub use float::Float;

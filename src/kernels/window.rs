@@ -37,6 +37,14 @@ impl Window {
         (at < len).then_some(at)
     }
 
+    /// The taps that look at the input, and not at the padding, at output `position`.
+    pub fn taps(&self, position: usize, len: usize) -> std::ops::Range<usize> {
+        let (start, step) = (position * self.stride, self.dilation.max(1));
+        let first = self.pad_before.saturating_sub(start).div_ceil(step).min(self.kernel);
+        let end = (len + self.pad_before).saturating_sub(start).div_ceil(step).min(self.kernel);
+        first..end.max(first)
+    }
+
     /// The number of positions over an axis of `len` elements, rounding down; 0 where the window does not fit.
     pub fn positions(&self, len: usize) -> usize {
         let reach = self.dilation * self.kernel.saturating_sub(1) + 1;
@@ -50,6 +58,7 @@ impl Window {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn positions_and_sources_by_hand() {
@@ -59,5 +68,17 @@ mod tests {
         assert_eq!(window.source(0, 0, 7), None);
         assert_eq!(window.source(0, 1, 7), Some(1));
         assert_eq!(window.source(2, 2, 7), None);
+    }
+
+    proptest! {
+        #[test]
+        fn taps_are_those_that_have_a_source(
+            (kernel, stride, dilation) in (1usize..5, 1usize..4, 1usize..4),
+            (pad_before, len, position) in (0usize..6, 0usize..8, 0usize..8),
+        ) {
+            let window = Window { kernel, stride, dilation, pad_before, pad_after: 0 };
+            let inside = (0..kernel).filter(|&tap| window.source(position, tap, len).is_some());
+            prop_assert_eq!(window.taps(position, len).collect::<Vec<_>>(), inside.collect::<Vec<_>>());
+        }
     }
 }

@@ -46,11 +46,24 @@
 //! Ixion itself stands in a file of this folder, and [`registry`] has a line for it.
 
 pub mod activation;
+pub mod adaptive_pooling;
+pub mod arguments;
+pub mod axes;
 pub mod choices;
+pub mod concatenation;
 pub mod constant;
 pub mod convolution;
+pub mod expression;
 pub mod float;
+pub mod identity;
 pub mod linear;
+pub mod parts;
+pub mod pooling;
+pub mod reshaping;
+pub mod slicing;
+pub mod views;
+#[cfg(test)]
+pub(crate) mod testing;
 
 use crate::graph::{CpuLayer, Registry};
 use choices::choices;
@@ -60,9 +73,18 @@ pub fn registry() -> Registry<dyn CpuLayer> {
     let mut registry = Registry::empty();
     let families = [
         activation::register,
+        adaptive_pooling::register,
+        axes::register,
+        concatenation::register,
         constant::register,
         convolution::register,
+        expression::register,
+        identity::register,
         linear::register,
+        parts::register,
+        pooling::register,
+        reshaping::register,
+        slicing::register,
     ];
     for register in families {
         if let Err(duplicate) = register(&mut registry) {

@@ -90,15 +90,9 @@ impl Archive {
     /// compressed or encrypted, has two entries of one name, or has more entries than `limits` allow.
     pub fn open(path: impl AsRef<Path>, limits: &Limits) -> Result<Self, ArchiveError> {
         let path = path.as_ref();
-        let io = |source| ArchiveError::Io {
-            archive: path.to_owned(),
-            action: "open",
-            source,
-        };
+        let io = |source| ArchiveError::Io { archive: path.to_owned(), action: "open", source };
         if path.is_dir() {
-            return Err(ArchiveError::Folder {
-                archive: path.to_owned(),
-            });
+            return Err(ArchiveError::Folder { archive: path.to_owned() });
         }
         let source = Source::open(path).map_err(io)?;
         Self::index(path.to_owned(), source, limits)
@@ -118,18 +112,10 @@ impl Archive {
         for (index, entry) in entries.iter().enumerate() {
             // Two operators can share an entry name (`a.b` with `c`, `a` with `b.c`); a guess could mix them up.
             if by_name.insert(entry.name.clone(), index).is_some() {
-                return Err(ArchiveError::DuplicateEntry {
-                    archive: path,
-                    entry: entry.name.clone(),
-                });
+                return Err(ArchiveError::DuplicateEntry { archive: path, entry: entry.name.clone() });
             }
         }
-        Ok(Self {
-            path,
-            source,
-            entries,
-            by_name,
-        })
+        Ok(Self { path, source, entries, by_name })
     }
 
     /// The file, or `<bytes>`.
@@ -165,9 +151,7 @@ impl Archive {
     /// # Errors
     /// [`ArchiveError::Io`] as for [`Archive::read`], and when the entry has fewer bytes.
     pub fn read_at(&self, entry: &Entry, skip: u64, buffer: &mut [u8]) -> Result<(), ArchiveError> {
-        let end = skip
-            .checked_add(buffer.len() as u64)
-            .filter(|&end| end <= entry.size);
+        let end = skip.checked_add(buffer.len() as u64).filter(|&end| end <= entry.size);
         let position = end.and_then(|_| entry.offset.checked_add(skip));
         let result = match position {
             Some(position) => self.source.read_exact_at(buffer, position),
@@ -209,11 +193,7 @@ impl Archive {
     }
 
     fn io(&self, action: &'static str, source: std::io::Error) -> ArchiveError {
-        ArchiveError::Io {
-            archive: self.path.clone(),
-            action,
-            source,
-        }
+        ArchiveError::Io { archive: self.path.clone(), action, source }
     }
 
     fn too_large(&self, entry: &Entry) -> ArchiveError {
@@ -229,10 +209,7 @@ const PIECE: usize = 1 << 18;
 impl fmt::Debug for Archive {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let entries = self.entries.len();
-        f.debug_struct("Archive")
-            .field("path", &self.path)
-            .field("entries", &entries)
-            .finish_non_exhaustive()
+        f.debug_struct("Archive").field("path", &self.path).field("entries", &entries).finish_non_exhaustive()
     }
 }
 
@@ -255,17 +232,13 @@ mod tests {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(&bytes).unwrap();
         let limits = Limits::default();
-        for archive in [
-            Archive::open(file.path(), &limits).unwrap(),
-            Archive::from_bytes(bytes, &limits).unwrap(),
-        ] {
+        for archive in
+            [Archive::open(file.path(), &limits).unwrap(), Archive::from_bytes(bytes, &limits).unwrap()]
+        {
             let names: Vec<&str> = archive.entries().iter().map(Entry::name).collect();
             assert_eq!(names, ["a.weight", "empty", "b"]);
-            assert_eq!(
-                archive.read(archive.entry("a.weight").unwrap()).unwrap(),
-                [1, 2, 3]
-            );
-            assert!(archive.read(archive.entry("empty").unwrap()).unwrap().is_empty());
+            assert_eq!(archive.read(archive.entry("a.weight").unwrap()).unwrap(), [1, 2, 3]);
+            assert_eq!(archive.read(archive.entry("empty").unwrap()).unwrap(), []);
             assert!(archive.entry("c").is_none());
         }
     }

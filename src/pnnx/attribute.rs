@@ -53,12 +53,7 @@ impl Attribute {
             Some(elements) => Ok(Self::from_parts(dtype, shape, elements, Data::Owned(bytes))),
             None => {
                 let expected = elements.map(|elements| (elements * dtype.size()) as u64);
-                Err(WeightError::Length {
-                    dtype,
-                    shape,
-                    expected,
-                    found: bytes.len() as u64,
-                })
+                Err(WeightError::Length { dtype, shape, expected, found: bytes.len() as u64 })
             }
         }
     }
@@ -73,24 +68,12 @@ impl Attribute {
     }
 
     fn from_parts(dtype: DType, shape: Vec<usize>, elements: usize, data: Data) -> Self {
-        Self {
-            inner: Arc::new(Inner {
-                dtype,
-                shape,
-                elements,
-                data,
-            }),
-        }
+        Self { inner: Arc::new(Inner { dtype, shape, elements, data }) }
     }
 
     /// The same type and shape with other data.
     fn with_data(&self, data: Data) -> Self {
-        Self::from_parts(
-            self.inner.dtype,
-            self.inner.shape.clone(),
-            self.inner.elements,
-            data,
-        )
+        Self::from_parts(self.inner.dtype, self.inner.shape.clone(), self.inner.elements, data)
     }
 
     /// An attribute as the `.param` text announces it, before anybody looked for its bytes.
@@ -99,11 +82,7 @@ impl Attribute {
     pub(super) fn announced(dtype: DType, shape: Vec<usize>, origin: Origin) -> Option<Self> {
         let elements = checked_elements(dtype, &shape)?;
         // Of nothing, nothing can be missing.
-        let data = if elements == 0 {
-            Data::Owned(Vec::new())
-        } else {
-            Data::not_loaded(origin)
-        };
+        let data = if elements == 0 { Data::Owned(Vec::new()) } else { Data::not_loaded(origin) };
         Some(Self::from_parts(dtype, shape, elements, data))
     }
 
@@ -165,10 +144,7 @@ impl Attribute {
     /// long.
     pub fn read_into(&self, buffer: &mut [u8]) -> Result<(), WeightError> {
         if buffer.len() != self.byte_len() {
-            return Err(WeightError::Buffer {
-                wanted: self.byte_len(),
-                found: buffer.len(),
-            });
+            return Err(WeightError::Buffer { wanted: self.byte_len(), found: buffer.len() });
         }
         self.check_present()?;
         self.inner.data.read_into(buffer)
@@ -220,10 +196,7 @@ impl Attribute {
     pub fn set_f32s(&mut self, values: &[f32]) -> Result<(), WeightError> {
         let (dtype, wanted) = (self.dtype(), self.elem_count());
         if values.len() != wanted {
-            return Err(WeightError::Buffer {
-                wanted,
-                found: values.len(),
-            });
+            return Err(WeightError::Buffer { wanted, found: values.len() });
         }
         let bytes = floats::encode(dtype, values).ok_or(WeightError::NotFloat { dtype })?;
         *self = self.with_data(Data::Owned(bytes));
@@ -269,15 +242,9 @@ impl PartialEq for Attribute {
 ///
 /// Axes of size 0 do not hide an overflow of the others: strides are computed from them all the same.
 fn checked_elements(dtype: DType, shape: &[usize]) -> Option<usize> {
-    let bytes = shape
-        .iter()
-        .try_fold(dtype.size(), |bytes, &size| bytes.checked_mul(size.max(1)))?;
+    let bytes = shape.iter().try_fold(dtype.size(), |bytes, &size| bytes.checked_mul(size.max(1)))?;
     isize::try_from(bytes).ok()?;
-    Some(if shape.contains(&0) {
-        0
-    } else {
-        bytes / dtype.size()
-    })
+    Some(if shape.contains(&0) { 0 } else { bytes / dtype.size() })
 }
 
 /// The shape of two tensors joined along their first axis, if all other axes agree.

@@ -73,11 +73,7 @@ pub enum PnnxError {
 impl PnnxError {
     /// Wraps an operating system's error together with the file and what was tried.
     pub(super) fn io(path: &Path, action: &'static str, source: io::Error) -> Self {
-        Self::Io {
-            path: path.to_owned(),
-            action,
-            source,
-        }
+        Self::Io { path: path.to_owned(), action, source }
     }
 
     /// The place in the `.param` text, for the errors that have one.
@@ -95,21 +91,9 @@ mod tests {
 
     #[test]
     fn a_syntax_error_starts_with_its_place() {
-        let at = Position {
-            file: "model.param".into(),
-            line: 12,
-            column: 34,
-        };
-        let error = PnnxError::Syntax {
-            at: Box::new(at),
-            problem: Box::new(SyntaxProblem::Empty),
-        };
-        assert!(
-            error
-                .to_string()
-                .starts_with("model.param:12:34: the file is empty"),
-            "{error}"
-        );
+        let at = Position { file: "model.param".into(), line: 12, column: 34 };
+        let error = PnnxError::Syntax { at: Box::new(at), problem: Box::new(SyntaxProblem::Empty) };
+        assert!(error.to_string().starts_with("model.param:12:34: the file is empty"), "{error}");
         assert_eq!(error.position().map(|at| at.line), Some(12));
     }
 

@@ -203,19 +203,14 @@ mod tests {
         let expr = Expr::parse("[add(@0,1),neg(@1)]").unwrap();
         let mut nodes = Vec::new();
         expr.walk(&mut |node| nodes.push(node.to_string()));
-        assert_eq!(
-            nodes,
-            ["[add(@0,1),neg(@1)]", "add(@0,1)", "@0", "1", "neg(@1)", "@1"]
-        );
+        assert_eq!(nodes, ["[add(@0,1),neg(@1)]", "add(@0,1)", "@0", "1", "neg(@1)", "@1"]);
     }
 
     #[test]
     fn messages_quote_the_start_of_a_long_expression_only() {
         let error = Expr::parse(&format!("{}(", "ä".repeat(1000))).err();
         assert!(error.is_none(), "a word followed by a bracket is a word");
-        let error = Expr::parse(&format!("[{}", "ä,".repeat(1000)))
-            .unwrap_err()
-            .to_string();
+        let error = Expr::parse(&format!("[{}", "ä,".repeat(1000))).unwrap_err().to_string();
         assert!(error.contains('…') && error.len() < 300, "{error}");
     }
 }

@@ -68,9 +68,7 @@ impl Graph {
 
     /// All operators in execution order.
     pub fn operators(&self) -> impl Iterator<Item = (OperatorId, &Operator)> {
-        self.order
-            .iter()
-            .filter_map(|&id| Some((id, self.get_operator(id)?)))
+        self.order.iter().filter_map(|&id| Some((id, self.get_operator(id)?)))
     }
 
     /// The ids of all operators in execution order. Copy them to edit the graph on the way.
@@ -163,10 +161,7 @@ mod tests {
         assert_eq!(graph.operator(add).inputs(), [x, x]);
         assert_eq!(graph.operand(x).consumers(), [add, add]);
         assert_eq!(graph.operand(x).producer(), graph.operator_named("in"));
-        assert_eq!(
-            (graph.operator_named("x"), graph.operand_named("add")),
-            (None, None)
-        );
+        assert_eq!((graph.operator_named("x"), graph.operand_named("add")), (None, None));
     }
 
     #[test]

@@ -81,17 +81,11 @@ const SAMPLE: u64 = 4096;
 fn read_text(path: &Path) -> Result<Vec<u8>, PnnxError> {
     let io = |action| move |source| PnnxError::io(path, action, source);
     if path.is_dir() {
-        return Err(PnnxError::Folder {
-            path: path.to_owned(),
-            wanted: ".param",
-        });
+        return Err(PnnxError::Folder { path: path.to_owned(), wanted: ".param" });
     }
     let mut file = File::open(path).map_err(io("open the .param file"))?;
     let mut bytes = Vec::new();
-    Read::by_ref(&mut file)
-        .take(SAMPLE)
-        .read_to_end(&mut bytes)
-        .map_err(io("read the .param file"))?;
+    Read::by_ref(&mut file).take(SAMPLE).read_to_end(&mut bytes).map_err(io("read the .param file"))?;
     if what_it_looks_like(&bytes).is_none() {
         file.read_to_end(&mut bytes).map_err(io("read the .param file"))?;
     }
@@ -123,12 +117,7 @@ fn parse_bytes(bytes: &[u8], file: &str, limits: &Limits) -> Result<Graph, PnnxE
             let last_line = good.rsplit('\n').next().unwrap_or_default();
             let (line, column) = (good.matches('\n').count() + 1, last_line.chars().count() + 1);
             let found = "bytes that are not UTF-8";
-            Err(place::error_at(
-                file,
-                line,
-                column,
-                SyntaxProblem::NotText { found },
-            ))
+            Err(place::error_at(file, line, column, SyntaxProblem::NotText { found }))
         }
     }
 }

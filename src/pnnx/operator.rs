@@ -109,10 +109,7 @@ impl Operator {
 
     /// The input that has this argument name.
     pub fn named_input(&self, key: &str) -> Option<OperandId> {
-        let index = self
-            .input_names
-            .iter()
-            .position(|name| name.as_deref() == Some(key))?;
+        let index = self.input_names.iter().position(|name| name.as_deref() == Some(key))?;
         self.inputs.get(index).copied()
     }
 
@@ -161,22 +158,12 @@ impl Operator {
     /// # Errors
     /// [`ParamError`] when it is of another type.
     pub fn get_or<T: FromParameter>(&self, key: &str, default: T) -> Result<T, ParamError> {
-        if self.has_param(key) {
-            self.get(key)
-        } else {
-            Ok(default)
-        }
+        if self.has_param(key) { self.get(key) } else { Ok(default) }
     }
 
     fn param_error(&self, key: &str, problem: ParamProblem) -> ParamError {
         let (operator, op_type) = (self.name.to_string(), self.op_type.clone());
-        ParamError {
-            operator,
-            op_type,
-            line: self.line,
-            key: key.to_owned(),
-            problem,
-        }
+        ParamError { operator, op_type, line: self.line, key: key.to_owned(), problem }
     }
 }
 
@@ -232,9 +219,7 @@ mod tests {
         let mut operator = Operator::new("nn.Conv2d".into(), "conv1".into());
         operator.params.insert("groups".into(), Parameter::parse("2"));
         operator.inputs.extend([4, 4, 5].map(operand));
-        operator
-            .input_names
-            .extend([None, Some("mask".into()), Some("weight".into())]);
+        operator.input_names.extend([None, Some("mask".into()), Some("weight".into())]);
         operator
     }
 
@@ -256,10 +241,7 @@ mod tests {
         );
         operator.line = Some(12);
         let error = operator.get::<i64>("stride").unwrap_err().to_string();
-        assert_eq!(
-            error,
-            "operator `conv1` (nn.Conv2d, line 12), parameter `stride`: it is missing"
-        );
+        assert_eq!(error, "operator `conv1` (nn.Conv2d, line 12), parameter `stride`: it is missing");
     }
 
     #[test]

@@ -81,10 +81,7 @@ impl Value {
 impl Parameter {
     /// Reads a value as PNNX writes it. Every text is a value, so this never fails.
     pub fn parse(raw: &str) -> Self {
-        Self {
-            raw: raw.into(),
-            value: parse_value(raw),
-        }
+        Self { raw: raw.into(), value: parse_value(raw) }
     }
 
     /// The text as it stands in the file.
@@ -178,9 +175,8 @@ fn parse_complex(body: &str) -> Option<Complex<f64>> {
         None => Some(Complex::new(0.0, body.parse().ok()?)),
         Some(at) => {
             let (real, imaginary) = (body.get(..at)?, body.get(at..)?);
-            let imaginary = imaginary
-                .strip_prefix("+-")
-                .map_or(imaginary.to_owned(), |text| format!("-{text}"));
+            let imaginary =
+                imaginary.strip_prefix("+-").map_or(imaginary.to_owned(), |text| format!("-{text}"));
             Some(Complex::new(real.parse().ok()?, imaginary.parse().ok()?))
         }
     }
@@ -302,29 +298,16 @@ mod tests {
 
     #[test]
     fn what_does_not_start_like_a_number_is_a_string() {
-        for raw in [
-            "inf",
-            "-inf",
-            "nan",
-            ".5",
-            "+1",
-            "zeros",
-            "torch.float",
-            "",
-            "true",
-            "-",
-            "-x",
-            "ijm,mkl->ijkl",
-        ] {
+        for raw in
+            ["inf", "-inf", "nan", ".5", "+1", "zeros", "torch.float", "", "true", "-", "-x", "ijm,mkl->ijkl"]
+        {
             assert_eq!(value(raw), text(raw), "{raw}");
         }
     }
 
     #[test]
     fn what_only_starts_like_a_number_is_a_string() {
-        for raw in [
-            "3abc", "1E5", "1.2.3", "1.5E3", "5-", "0x10", "1_000", "12e", "3dj",
-        ] {
+        for raw in ["3abc", "1E5", "1.2.3", "1.5E3", "5-", "0x10", "1_000", "12e", "3dj"] {
             assert_eq!(value(raw), text(raw), "{raw}");
         }
     }
@@ -332,10 +315,7 @@ mod tests {
     #[test]
     fn numbers_beyond_the_range_become_the_nearest_float() {
         assert_eq!(value("9223372036854775807"), Value::Int(i64::MAX));
-        assert_eq!(
-            value("9223372036854775808"),
-            Value::Float(9_223_372_036_854_775_808.0)
-        );
+        assert_eq!(value("9223372036854775808"), Value::Float(9_223_372_036_854_775_808.0));
         assert_eq!(value("-99999999999999999999"), Value::Float(-1e20));
         assert_eq!(value("1e999"), Value::Float(f64::INFINITY));
         let long = "9".repeat(100_000);
@@ -349,14 +329,8 @@ mod tests {
         assert_eq!(value("(1,2.5)"), Value::Floats(vec![1.0, 2.5]));
         assert_eq!(value("(2.5,1)"), Value::Floats(vec![2.5, 1.0]));
         assert_eq!(value("(True,False)"), Value::Bools(vec![true, false]));
-        assert_eq!(
-            value("(1,a,2)"),
-            Value::Strs(vec!["1".into(), "a".into(), "2".into()])
-        );
-        assert_eq!(
-            value("(@0,2147483647)"),
-            Value::Strs(vec!["@0".into(), "2147483647".into()])
-        );
+        assert_eq!(value("(1,a,2)"), Value::Strs(vec!["1".into(), "a".into(), "2".into()]));
+        assert_eq!(value("(@0,2147483647)"), Value::Strs(vec!["@0".into(), "2147483647".into()]));
         assert_eq!(value("(1,inf)"), Value::Strs(vec!["1".into(), "inf".into()]));
         assert_eq!(value("(1,99999999999999999999)"), Value::Floats(vec![1.0, 1e20]));
     }
@@ -364,19 +338,13 @@ mod tests {
     #[test]
     fn a_comma_at_the_end_adds_no_element() {
         assert_eq!(value("(1,)"), Value::Ints(vec![1]));
-        assert_eq!(
-            value("(1,,2)"),
-            Value::Strs(vec!["1".into(), String::new(), "2".into()])
-        );
+        assert_eq!(value("(1,,2)"), Value::Strs(vec!["1".into(), String::new(), "2".into()]));
         assert_eq!(value("(,)"), Value::Strs(vec![String::new()]));
     }
 
     #[test]
     fn nested_lists_stay_text() {
-        assert_eq!(
-            value("[[2,1],[0,1]]"),
-            Value::Strs(vec!["[2,1]".into(), "[0,1]".into()])
-        );
+        assert_eq!(value("[[2,1],[0,1]]"), Value::Strs(vec!["[2,1]".into(), "[0,1]".into()]));
         assert_eq!(Parameter::parse("[[2,1],[0,1]]").raw(), "[[2,1],[0,1]]");
     }
 
@@ -396,18 +364,9 @@ mod tests {
 
     #[test]
     fn complex_numbers_keep_both_parts() {
-        assert_eq!(
-            value("1.200000e+00+-9.000000e-01j"),
-            Value::Complex(Complex::new(1.2, -0.9))
-        );
-        assert_eq!(
-            value("1.200000e+00-9.000000e-01j"),
-            Value::Complex(Complex::new(1.2, -0.9))
-        );
-        assert_eq!(
-            value("-1e-5+2.5e+03j"),
-            Value::Complex(Complex::new(-1e-5, 2.5e3))
-        );
+        assert_eq!(value("1.200000e+00+-9.000000e-01j"), Value::Complex(Complex::new(1.2, -0.9)));
+        assert_eq!(value("1.200000e+00-9.000000e-01j"), Value::Complex(Complex::new(1.2, -0.9)));
+        assert_eq!(value("-1e-5+2.5e+03j"), Value::Complex(Complex::new(-1e-5, 2.5e3)));
         assert_eq!(value("2.5j"), Value::Complex(Complex::new(0.0, 2.5)));
         let list = vec![Complex::new(1.0, 0.0), Complex::new(0.0, 2.0)];
         assert_eq!(value("(1,0e+00+2e+00j)"), Value::Complexes(list));

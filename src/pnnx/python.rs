@@ -65,14 +65,10 @@ struct Writer<'g> {
 impl<'g> Writer<'g> {
     fn new(graph: &'g Graph) -> Self {
         let mut names = Names::for_members();
-        let members = graph
-            .operators()
-            .map(|(id, operator)| (id, names.unique("", operator.name())));
+        let members = graph.operators().map(|(id, operator)| (id, names.unique("", operator.name())));
         let members = members.collect();
         let mut names = Names::for_variables();
-        let variables = graph
-            .operands()
-            .map(|(id, operand)| (id, names.unique("v_", operand.name())));
+        let variables = graph.operands().map(|(id, operand)| (id, names.unique("v_", operand.name())));
         let variables = variables.collect();
         Self {
             graph,
@@ -94,20 +90,12 @@ impl<'g> Writer<'g> {
 
     /// The variables of an operator's inputs.
     fn input_variables(&self, operator: &Operator) -> Vec<String> {
-        operator
-            .inputs()
-            .iter()
-            .map(|&input| self.variable(input))
-            .collect()
+        operator.inputs().iter().map(|&input| self.variable(input)).collect()
     }
 
     /// The variables of an operator's outputs.
     fn output_variables(&self, operator: &Operator) -> Vec<String> {
-        operator
-            .outputs()
-            .iter()
-            .map(|&output| self.variable(output))
-            .collect()
+        operator.outputs().iter().map(|&output| self.variable(output)).collect()
     }
 
     /// `self.name` of an operator that is a module or holds a tensor.
@@ -125,12 +113,8 @@ impl<'g> Writer<'g> {
     }
 
     fn finish(self, name: &str) -> String {
-        let mut source = prelude::header(
-            name,
-            &self.helpers,
-            self.needs_torchvision(),
-            self.needs_torchaudio(),
-        );
+        let mut source =
+            prelude::header(name, &self.helpers, self.needs_torchvision(), self.needs_torchaudio());
         source.push_str("class Model(nn.Module):\n");
         // Writing to a string cannot fail.
         let _ = writeln!(source, "    def __init__(self, weights=WEIGHTS):");
@@ -162,9 +146,7 @@ impl<'g> Writer<'g> {
     }
 
     fn uses_prefix(&self, prefix: &str) -> bool {
-        self.graph
-            .operators()
-            .any(|(_, operator)| operator.op_type().starts_with(prefix))
+        self.graph.operators().any(|(_, operator)| operator.op_type().starts_with(prefix))
     }
 
     fn needs_torchvision(&self) -> bool {

@@ -83,12 +83,7 @@ impl Graph {
             let _ = write!(text, " {key}={}", parameter.raw());
         }
         for (key, attribute) in operator.attrs() {
-            let _ = write!(
-                text,
-                " @{key}=({}){}",
-                Sizes(attribute.shape()),
-                attribute.dtype()
-            );
+            let _ = write!(text, " @{key}=({}){}", Sizes(attribute.shape()), attribute.dtype());
         }
         for (&operand, name) in operator.inputs().iter().zip(operator.input_names()) {
             if let Some(name) = name {
@@ -138,10 +133,7 @@ fn write_beside(
     write: impl FnOnce(&mut std::fs::File) -> Result<(), PnnxError>,
 ) -> Result<NamedTempFile, PnnxError> {
     let io = |action| move |source| PnnxError::io(path, action, source);
-    let folder = path
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty())
-        .unwrap_or(Path::new("."));
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut file = temporary_in(folder).map_err(io("create a file beside it"))?;
     write(file.as_file_mut())?;
     file.as_file().sync_all().map_err(io("write"))?;

@@ -44,24 +44,10 @@ pub(super) struct Line<'a> {
 /// What follows the operands of an operator.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Field<'a> {
-    Param {
-        key: &'a str,
-        value: &'a str,
-    },
-    Attr {
-        key: &'a str,
-        shape: Vec<usize>,
-        dtype: DType,
-    },
-    InputName {
-        key: &'a str,
-        operand: &'a str,
-    },
-    Shape {
-        operand: &'a str,
-        shape: Vec<Dim>,
-        dtype: Option<DType>,
-    },
+    Param { key: &'a str, value: &'a str },
+    Attr { key: &'a str, shape: Vec<usize>, dtype: DType },
+    InputName { key: &'a str, operand: &'a str },
+    Shape { operand: &'a str, shape: Vec<Dim>, dtype: Option<DType> },
 }
 
 /// Where a parser stopped, and what it wanted there.
@@ -85,11 +71,7 @@ impl<'a> ParseError<&'a str> for Stop<'a> {
 /// The innermost context is the most exact one, so it stays. It points to where its parser started.
 impl<'a> ContextError<&'a str> for Stop<'a> {
     fn add_context(at: &'a str, wanted: &'static str, inner: Self) -> Self {
-        if inner.wanted.is_empty() {
-            Self { at, wanted }
-        } else {
-            inner
-        }
+        if inner.wanted.is_empty() { Self { at, wanted } } else { inner }
     }
 }
 
@@ -131,43 +113,22 @@ fn whole<'a, T>(
     match parser.parse(line) {
         Ok((rest, found)) => match rest.trim_start_matches(is_blank) {
             "" => Ok(found),
-            at => Err(Stop {
-                at,
-                wanted: "the end of the line",
-            }),
+            at => Err(Stop { at, wanted: "the end of the line" }),
         },
         Err(nom::Err::Error(stop) | nom::Err::Failure(stop)) => Err(stop),
-        Err(nom::Err::Incomplete(_)) => Err(Stop {
-            at: "",
-            wanted: "more text",
-        }),
+        Err(nom::Err::Incomplete(_)) => Err(Stop { at: "", wanted: "more text" }),
     }
 }
 
 fn operator(input: &str) -> Parsed<'_, Line<'_>> {
-    let (rest, (op_type, name)) = (
-        context("an operator type", word),
-        context("an operator name", word),
-    )
-        .parse(input)?;
-    let (rest, (ins, outs)) = (
-        context("the number of inputs", count),
-        context("the number of outputs", count),
-    )
-        .parse(rest)?;
+    let (rest, (op_type, name)) =
+        (context("an operator type", word), context("an operator name", word)).parse(input)?;
+    let (rest, (ins, outs)) =
+        (context("the number of inputs", count), context("the number of outputs", count)).parse(rest)?;
     let (rest, inputs) = operands(rest, ins, "an input, as many as the first count says")?;
     let (rest, outputs) = operands(rest, outs, "an output, as many as the second count says")?;
     let (rest, fields) = fields(rest)?;
-    Ok((
-        rest,
-        Line {
-            op_type,
-            name,
-            inputs,
-            outputs,
-            fields,
-        },
-    ))
+    Ok((rest, Line { op_type, name, inputs, outputs, fields }))
 }
 
 /// Reads operand names. The count comes from the file, so nothing is reserved for it.
@@ -204,50 +165,34 @@ fn field(input: &str) -> Parsed<'_, Field<'_>> {
         "@" => attr(rest)?,
         "$" => input_name(rest)?,
         "#" => operand_shape(rest)?,
-        _ => context(
-            "`key=value`; if this is an operand, a count before is too small",
-            param,
-        )
-        .parse(input)?,
+        _ => {
+            context("`key=value`; if this is an operand, a count before is too small", param).parse(input)?
+        }
     };
     let (rest, ()) = context("a blank", word_end).parse(rest)?;
     Ok((rest, field))
 }
 
 fn param(input: &str) -> Parsed<'_, Field<'_>> {
-    map(
-        separated_pair(key, char('='), until(is_blank_byte)),
-        |(key, value)| Field::Param { key, value },
-    )
-    .parse(input)
+    map(separated_pair(key, char('='), until(is_blank_byte)), |(key, value)| Field::Param { key, value })
+        .parse(input)
 }
 
 fn attr(input: &str) -> Parsed<'_, Field<'_>> {
+    let key = context("an attribute key", key);
     let parts = (terminated(key, equals), shape(size), context(DTYPE, dtype));
     map(parts, |(key, shape, dtype)| Field::Attr { key, shape, dtype }).parse(input)
 }
 
 fn input_name(input: &str) -> Parsed<'_, Field<'_>> {
-    let operand = context("an operand", operand);
-    map(separated_pair(key, equals, operand), |(key, operand)| {
-        Field::InputName { key, operand }
-    })
-    .parse(input)
+    let (key, operand) = (context("an argument name", key), context("an operand", operand));
+    map(separated_pair(key, equals, operand), |(key, operand)| Field::InputName { key, operand }).parse(input)
 }
 
 fn operand_shape(input: &str) -> Parsed<'_, Field<'_>> {
     let name = context("an operand", key);
-    let parts = (
-        terminated(name, equals),
-        shape(dim),
-        context(DTYPE, operand_dtype),
-    );
-    map(parts, |(operand, shape, dtype)| Field::Shape {
-        operand,
-        shape,
-        dtype,
-    })
-    .parse(input)
+    let parts = (terminated(name, equals), shape(dim), context(DTYPE, operand_dtype));
+    map(parts, |(operand, shape, dtype)| Field::Shape { operand, shape, dtype }).parse(input)
 }
 
 /// Sizes between round brackets; `()` is the shape of a scalar.
@@ -262,9 +207,7 @@ fn shape<'a, T>(
 
 fn dim(input: &str) -> Parsed<'_, Dim> {
     let name = some(until(|byte| is_blank_byte(byte) || byte == b',' || byte == b')'));
-    let named = map(preceded(char('%'), name), |name: &str| {
-        Dim::Named(name.to_owned())
-    });
+    let named = map(preceded(char('%'), name), |name: &str| Dim::Named(name.to_owned()));
     let any = alt((value(Dim::Unknown, char('?')), named, map(size, Dim::Fixed)));
     context("a size (a number, `?` or `%name`)", any).parse(input)
 }
@@ -283,11 +226,7 @@ fn dtype(input: &str) -> Parsed<'_, DType> {
 /// As [`dtype`], or `null` for values that are no tensors.
 fn operand_dtype(input: &str) -> Parsed<'_, Option<DType>> {
     let known = |word: &str| {
-        if word == "null" {
-            Some(None)
-        } else {
-            DType::from_name(word).map(Some)
-        }
+        if word == "null" { Some(None) } else { DType::from_name(word).map(Some) }
     };
     map_opt(word_here, known).parse(input)
 }
@@ -305,10 +244,7 @@ fn key(input: &str) -> Parsed<'_, &str> {
 fn operand(input: &str) -> Parsed<'_, &str> {
     let (rest, name) = key(input)?;
     if rest.starts_with('=') {
-        return Err(nom::Err::Error(Stop {
-            at: input,
-            wanted: "",
-        }));
+        return Err(nom::Err::Error(Stop { at: input, wanted: "" }));
     }
     Ok((rest, name))
 }
@@ -329,10 +265,7 @@ fn word_here(input: &str) -> Parsed<'_, &str> {
 /// Nothing, but only where a word ends.
 fn word_end(input: &str) -> Parsed<'_, ()> {
     match input.bytes().next() {
-        Some(byte) if !is_blank_byte(byte) => Err(nom::Err::Error(Stop {
-            at: input,
-            wanted: "",
-        })),
+        Some(byte) if !is_blank_byte(byte) => Err(nom::Err::Error(Stop { at: input, wanted: "" })),
         _ => Ok((input, ())),
     }
 }

@@ -38,42 +38,42 @@ mod text;
 /// Edges whose indices lie outside `nodes` are left out. Cycles are allowed: in the SVG, the edge that closes
 /// one points upwards. An edge from a node to itself appears in the DOT text only.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Drawing {
+pub(crate) struct Drawing {
     /// Heading of the picture, such as the file's name.
-    pub title: String,
+    pub(crate) title: String,
     /// The cards. Edges refer to them by index.
-    pub nodes: Vec<Node>,
+    pub(crate) nodes: Vec<Node>,
     /// The arrows.
-    pub edges: Vec<Edge>,
+    pub(crate) edges: Vec<Edge>,
 }
 
 /// A card: one operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Node {
+pub(crate) struct Node {
     /// Operator type, such as `nn.Conv2d`: the text of the coloured header.
-    pub title: String,
+    pub(crate) title: String,
     /// Operator name, such as `layer1.0.conv1`. May be empty.
-    pub subtitle: String,
+    pub(crate) subtitle: String,
     /// Further lines, such as `64×3×7×7 weights, 37.6 KB`. May be empty.
-    pub details: Vec<String>,
+    pub(crate) details: Vec<String>,
     /// What the operator does, shown as the header's colour.
-    pub kind: NodeKind,
+    pub(crate) kind: NodeKind,
 }
 
 /// An arrow: one tensor that goes from the operator that makes it to an operator that reads it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Edge {
+pub(crate) struct Edge {
     /// Index in [`Drawing::nodes`] of the operator that makes the tensor.
-    pub from: usize,
+    pub(crate) from: usize,
     /// Index in [`Drawing::nodes`] of the operator that reads the tensor.
-    pub to: usize,
+    pub(crate) to: usize,
     /// Text beside the arrow, such as `1×64×56×56 f32`. May be empty.
-    pub label: String,
+    pub(crate) label: String,
 }
 
 /// What an operator does, in the words that a reader of a network would use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum NodeKind {
+pub(crate) enum NodeKind {
     /// A tensor that the caller gives. Inputs stay at the top of the drawing.
     Input,
     /// A tensor that the caller gets.
@@ -96,7 +96,7 @@ pub enum NodeKind {
 
 impl NodeKind {
     /// Every kind, in the order of the legend.
-    pub const ALL: [NodeKind; 9] = [
+    pub(crate) const ALL: [NodeKind; 9] = [
         NodeKind::Input,
         NodeKind::Weighted,
         NodeKind::Normalisation,
@@ -115,7 +115,7 @@ impl Drawing {
     /// Lengths are in CSS pixels. Colours follow the reader's light or dark setting. Long names are elided, and
     /// pointing at a card or an arrow shows them in full.
     #[must_use]
-    pub fn to_svg(&self) -> String {
+    pub(crate) fn to_svg(&self) -> String {
         svg::write(self)
     }
 
@@ -123,7 +123,7 @@ impl Drawing {
     ///
     /// Nodes are called `n0`, `n1`, … by their index. Nothing is elided.
     #[must_use]
-    pub fn to_dot(&self) -> String {
+    pub(crate) fn to_dot(&self) -> String {
         dot::write(self)
     }
 

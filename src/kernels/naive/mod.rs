@@ -3,11 +3,17 @@
 //! They are taught, and they are the oracle of every faster kernel. Nothing here is tuned.
 
 mod conv;
+mod elementwise;
 mod matmul;
+mod norm;
 mod pad;
 mod pool;
+mod softmax;
 
 pub use conv::conv;
+pub use elementwise::evaluate;
 pub use matmul::matmul;
+pub use norm::{local_response_norm, root_mean_square, standardize};
 pub use pad::{PadMode, pad};
-pub use pool::{Divisor, adaptive_range, avg_pool, max_pool};
+pub use pool::{Divisor, adaptive_avg_pool, adaptive_max_pool, adaptive_range, avg_pool, lp_pool, max_pool};
+pub use softmax::{log_softmax, softmax};

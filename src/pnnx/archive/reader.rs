@@ -12,12 +12,7 @@ use std::path::Path;
 /// Indexes an archive by its directory, or by walking from header to header where the directory cannot be
 /// trusted.
 pub(super) fn index(path: &Path, source: &Source, limits: &Limits) -> Result<Vec<Entry>, ArchiveError> {
-    let reader = Reader {
-        path,
-        source,
-        limits,
-        length: source.len(),
-    };
+    let reader = Reader { path, source, limits, length: source.len() };
     reader.check_start()?;
     match reader.by_directory() {
         Ok(entries) => Ok(entries),
@@ -29,10 +24,7 @@ pub(super) fn index(path: &Path, source: &Source, limits: &Limits) -> Result<Vec
                     reader.truncated("the directory at its end".into(), reader.length.saturating_add(1))
                 );
             }
-            log::warn!(
-                "{}: the archive has no directory; its entries were searched for",
-                path.display()
-            );
+            log::warn!("{}: the archive has no directory; its entries were searched for", path.display());
             Ok(entries)
         }
         Err(Doubt::Inconsistent(why)) => {
@@ -77,9 +69,7 @@ impl Reader<'_> {
     /// Tells other files from archives.
     fn check_start(&self) -> Result<(), ArchiveError> {
         let mut start = [0; 7];
-        let available = usize::try_from(self.length)
-            .unwrap_or(usize::MAX)
-            .min(start.len());
+        let available = usize::try_from(self.length).unwrap_or(usize::MAX).min(start.len());
         let start = &mut start[..available];
         self.read_exact(start, 0)?;
         let found = match &*start {
@@ -89,10 +79,7 @@ impl Reader<'_> {
             _ if b"PK\x03\x04".starts_with(start) => return Ok(()),
             _ => "something else (a zip archive starts with `PK`; a .bin of ncnn does not)",
         };
-        Err(ArchiveError::NotAnArchive {
-            archive: self.path.to_owned(),
-            found,
-        })
+        Err(ArchiveError::NotAnArchive { archive: self.path.to_owned(), found })
     }
 
     // --- by the directory ---
@@ -108,27 +95,15 @@ impl Reader<'_> {
             entries.push(entry);
             rest = after;
         }
-        if rest.is_empty() {
-            Ok(entries)
-        } else {
-            inconsistent("it has more entries than it says")
-        }
+        if rest.is_empty() { Ok(entries) } else { inconsistent("it has more entries than it says") }
     }
 
     /// Checks place and size of the directory before any of it is read.
     fn check_directory(&self, end: End) -> Result<(), Doubt> {
-        if end
-            .offset
-            .checked_add(end.size)
-            .is_none_or(|range_end| range_end > self.length)
-        {
+        if end.offset.checked_add(end.size).is_none_or(|range_end| range_end > self.length) {
             return inconsistent("it lies outside the file");
         }
-        if end
-            .entries
-            .checked_mul(DIRECTORY_LENGTH)
-            .is_none_or(|least| least > end.size)
-        {
+        if end.entries.checked_mul(DIRECTORY_LENGTH).is_none_or(|least| least > end.size) {
             return inconsistent("it is too short for its entries");
         }
         self.check_count(end.entries)?;
@@ -141,9 +116,7 @@ impl Reader<'_> {
         let tail_length = self.length.min(END_LENGTH + u64::from(u16::MAX));
         let tail_start = self.length - tail_length;
         let tail = self.read(tail_start, tail_length)?;
-        let found = tail
-            .windows(END_SIGNATURE.len())
-            .rposition(|window| window == END_SIGNATURE);
+        let found = tail.windows(END_SIGNATURE.len()).rposition(|window| window == END_SIGNATURE);
         let Some((at, record)) = found.and_then(|at| Some((at, tail.get(at..)?))) else {
             return Err(Doubt::NoEnd);
         };
@@ -163,10 +136,7 @@ impl Reader<'_> {
         let Ok((_, position)) = records::locator(&locator) else {
             return inconsistent("its zip64 locator is missing");
         };
-        if position
-            .checked_add(END64_LENGTH)
-            .is_none_or(|end| end > end_position)
-        {
+        if position.checked_add(END64_LENGTH).is_none_or(|end| end > end_position) {
             return inconsistent("its zip64 locator points outside the file");
         }
         match records::end64(&self.read(position, END64_LENGTH)?) {
@@ -177,15 +147,7 @@ impl Reader<'_> {
 
     /// One directory record and the local header that it points to.
     fn directory_entry<'b>(&self, bytes: &'b [u8], data_end: u64) -> Result<(&'b [u8], Entry), Doubt> {
-        let Ok((
-            rest,
-            DirectoryRecord {
-                common,
-                comment_length,
-                offset,
-            },
-        )) = records::directory(bytes)
-        else {
+        let Ok((rest, DirectoryRecord { common, comment_length, offset })) = records::directory(bytes) else {
             return inconsistent("a record is missing");
         };
         let split = |bytes: &'b [u8], length: u16| bytes.split_at_checked(length.into());
@@ -208,10 +170,7 @@ impl Reader<'_> {
 
     /// Checks the local header of a directory record; the data begin after it.
     fn local_entry(&self, name: String, listed: &Common, wide: Wide, data_end: u64) -> Result<Entry, Doubt> {
-        let header_end = wide
-            .offset
-            .checked_add(LOCAL_LENGTH)
-            .filter(|&end| end <= data_end);
+        let header_end = wide.offset.checked_add(LOCAL_LENGTH).filter(|&end| end <= data_end);
         let Some(header_end) = header_end else {
             return inconsistent(format!("entry `{name}` lies outside the file"));
         };
@@ -229,12 +188,7 @@ impl Reader<'_> {
             return inconsistent(format!("the header of entry `{name}` says something else"));
         }
         self.check_supported(&name, &local)?;
-        Ok(Entry {
-            name,
-            offset,
-            size: wide.size,
-            crc32: listed.crc32,
-        })
+        Ok(Entry { name, offset, size: wide.size, crc32: listed.crc32 })
     }
 
     // --- by the headers ---
@@ -245,10 +199,7 @@ impl Reader<'_> {
         let mut position = 0;
         while position < self.length {
             let signature = self.read_whole(position, 4, || "a record's signature".into())?;
-            if [DIRECTORY_SIGNATURE, END64_SIGNATURE, END_SIGNATURE]
-                .iter()
-                .any(|other| signature == other)
-            {
+            if [DIRECTORY_SIGNATURE, END64_SIGNATURE, END_SIGNATURE].iter().any(|other| signature == other) {
                 return Ok((entries, true));
             }
             if signature != LOCAL_SIGNATURE {
@@ -270,29 +221,19 @@ impl Reader<'_> {
         let names_start = position.saturating_add(LOCAL_LENGTH);
         let names_length = u64::from(common.name_length) + u64::from(common.extra_length);
         let names = self.read_whole(names_start, names_length, || "an entry's name".into())?;
-        let (name, extras) = names
-            .split_at_checked(common.name_length.into())
-            .unwrap_or_default();
+        let (name, extras) = names.split_at_checked(common.name_length.into()).unwrap_or_default();
         let name = self.name(name, position)?;
         self.check_supported(&name, &common)?;
         let wide = records::widen(&common, 0, extras).filter(|wide| wide.packed == wide.size);
         let Some(Wide { size, .. }) = wide else {
-            return Err(self.corrupt(
-                position,
-                &format!("the sizes of entry `{name}` contradict each other"),
-            ));
+            return Err(self.corrupt(position, &format!("the sizes of entry `{name}` contradict each other")));
         };
         let offset = names_start.saturating_add(names_length);
         let end = offset.saturating_add(size);
         if end > self.length {
             return Err(self.truncated(format!("the data of entry `{name}`"), end));
         }
-        Ok(Entry {
-            name,
-            offset,
-            size,
-            crc32: common.crc32,
-        })
+        Ok(Entry { name, offset, size, crc32: common.crc32 })
     }
 
     // --- checks and reads ---
@@ -302,11 +243,7 @@ impl Reader<'_> {
             None => Ok(()),
             Some(feature) => {
                 let (archive, entry) = (self.path.to_owned(), entry.to_owned());
-                Err(ArchiveError::Unsupported {
-                    archive,
-                    entry,
-                    feature,
-                })
+                Err(ArchiveError::Unsupported { archive, entry, feature })
             }
         }
     }
@@ -318,10 +255,7 @@ impl Reader<'_> {
     }
 
     fn limit(&self, source: LimitError) -> ArchiveError {
-        ArchiveError::Limit {
-            archive: self.path.to_owned(),
-            source,
-        }
+        ArchiveError::Limit { archive: self.path.to_owned(), source }
     }
 
     fn name(&self, bytes: &[u8], offset: u64) -> Result<String, ArchiveError> {
@@ -352,29 +286,16 @@ impl Reader<'_> {
     }
 
     fn read_exact(&self, bytes: &mut [u8], position: u64) -> Result<(), ArchiveError> {
-        let io = |source| ArchiveError::Io {
-            archive: self.path.to_owned(),
-            action: "read",
-            source,
-        };
+        let io = |source| ArchiveError::Io { archive: self.path.to_owned(), action: "read", source };
         self.source.read_exact_at(bytes, position).map_err(io)
     }
 
     fn truncated(&self, what: String, needed: u64) -> ArchiveError {
-        ArchiveError::Truncated {
-            archive: self.path.to_owned(),
-            what,
-            needed,
-            length: self.length,
-        }
+        ArchiveError::Truncated { archive: self.path.to_owned(), what, needed, length: self.length }
     }
 
     fn corrupt(&self, offset: u64, problem: &str) -> ArchiveError {
-        ArchiveError::Corrupt {
-            archive: self.path.to_owned(),
-            offset,
-            problem: problem.to_owned(),
-        }
+        ArchiveError::Corrupt { archive: self.path.to_owned(), offset, problem: problem.to_owned() }
     }
 }
 

@@ -55,23 +55,10 @@ impl Common {
 }
 
 fn common(input: &[u8]) -> IResult<&[u8], Common> {
-    let mut fields = (
-        le_u16, le_u16, le_u16, le_u16, le_u32, le_u32, le_u32, le_u16, le_u16,
-    );
+    let mut fields = (le_u16, le_u16, le_u16, le_u16, le_u32, le_u32, le_u32, le_u16, le_u16);
     let (rest, fields) = fields.parse(input)?;
     let (flags, method, _time, _date, crc32, packed, size, name_length, extra_length) = fields;
-    Ok((
-        rest,
-        Common {
-            flags,
-            method,
-            crc32,
-            packed,
-            size,
-            name_length,
-            extra_length,
-        },
-    ))
+    Ok((rest, Common { flags, method, crc32, packed, size, name_length, extra_length }))
 }
 
 /// The fixed part of a local header.
@@ -93,14 +80,7 @@ pub(super) fn directory(input: &[u8]) -> IResult<&[u8], DirectoryRecord> {
     let (rest, common) = common(rest)?;
     let (rest, (comment_length, _disk, _internal, _external, offset)) =
         (le_u16, le_u16, le_u16, le_u32, le_u32).parse(rest)?;
-    Ok((
-        rest,
-        DirectoryRecord {
-            common,
-            comment_length,
-            offset,
-        },
-    ))
+    Ok((rest, DirectoryRecord { common, comment_length, offset }))
 }
 
 /// Where the directory is, as the end records say.
@@ -117,11 +97,7 @@ pub(super) fn end(input: &[u8]) -> IResult<&[u8], Option<End>> {
     let (rest, (_disk, _first_disk, _here, entries, size, offset, _comment)) =
         (le_u16, le_u16, le_u16, le_u16, le_u32, le_u32, le_u16).parse(rest)?;
     let elsewhere = entries == ONES_16 || size == ONES_32 || offset == ONES_32;
-    let end = End {
-        entries: entries.into(),
-        size: size.into(),
-        offset: offset.into(),
-    };
+    let end = End { entries: entries.into(), size: size.into(), offset: offset.into() };
     Ok((rest, (!elsewhere).then_some(end)))
 }
 
@@ -129,14 +105,7 @@ pub(super) fn end(input: &[u8]) -> IResult<&[u8], Option<End>> {
 pub(super) fn end64(input: &[u8]) -> IResult<&[u8], End> {
     let (rest, _) = (tag(&END64_SIGNATURE[..]), le_u64, le_u16, le_u16, le_u32, le_u32).parse(input)?;
     let (rest, (_here, entries, size, offset)) = (le_u64, le_u64, le_u64, le_u64).parse(rest)?;
-    Ok((
-        rest,
-        End {
-            entries,
-            size,
-            offset,
-        },
-    ))
+    Ok((rest, End { entries, size, offset }))
 }
 
 /// The locator: the position of the zip64 end record.
@@ -287,13 +256,7 @@ mod tests {
     use super::*;
 
     fn sample() -> Written {
-        Written {
-            name: "a.w".into(),
-            name_length: 3,
-            size: 5 << 32,
-            crc32: 7,
-            offset: 6 << 32,
-        }
+        Written { name: "a.w".into(), name_length: 3, size: 5 << 32, crc32: 7, offset: 6 << 32 }
     }
 
     #[test]
@@ -304,31 +267,17 @@ mod tests {
         let (rest, found) = local(&header).unwrap();
         assert_eq!((found.crc32, found.name_length, &rest[..3]), (7, 3, &b"a.w"[..]));
         let wide = widen(&found, 0, &rest[3..]).unwrap();
-        assert_eq!(
-            wide,
-            Wide {
-                size: 5 << 32,
-                packed: 5 << 32,
-                offset: 0
-            }
-        );
+        assert_eq!(wide, Wide { size: 5 << 32, packed: 5 << 32, offset: 0 });
 
         let record = written.directory_record();
         assert_eq!(record.len() as u64, DIRECTORY_LENGTH + 3 + 32);
         let (rest, found) = directory(&record).unwrap();
-        assert_eq!(
-            widen(&found.common, found.offset, &rest[3..]).unwrap().offset,
-            6 << 32
-        );
+        assert_eq!(widen(&found.common, found.offset, &rest[3..]).unwrap().offset, 6 << 32);
     }
 
     #[test]
     fn end_records_read_back() {
-        let wanted = End {
-            entries: 3,
-            size: 200,
-            offset: 1000,
-        };
+        let wanted = End { entries: 3, size: 200, offset: 1000 };
         let bytes = wanted.records(1200);
         assert_eq!(bytes.len() as u64, END64_LENGTH + LOCATOR_LENGTH + END_LENGTH);
         let (rest, found) = end64(&bytes).unwrap();
@@ -342,29 +291,10 @@ mod tests {
     fn only_fields_full_of_ones_are_replaced() {
         let (_, mut common) = local(&sample().local_header()).unwrap();
         (common.size, common.packed) = (12, 12);
-        assert_eq!(
-            widen(&common, 34, &[]),
-            Some(Wide {
-                size: 12,
-                packed: 12,
-                offset: 34
-            })
-        );
+        assert_eq!(widen(&common, 34, &[]), Some(Wide { size: 12, packed: 12, offset: 34 }));
         common.size = ONES_32;
         assert_eq!(widen(&common, 34, &[]), None);
-        let extras = [
-            &[9, 0, 2, 0, 0xaa, 0xbb][..],
-            &[1, 0, 8, 0],
-            &77_u64.to_le_bytes(),
-        ]
-        .concat();
-        assert_eq!(
-            widen(&common, 34, &extras),
-            Some(Wide {
-                size: 77,
-                packed: 12,
-                offset: 34
-            })
-        );
+        let extras = [&[9, 0, 2, 0, 0xaa, 0xbb][..], &[1, 0, 8, 0], &77_u64.to_le_bytes()].concat();
+        assert_eq!(widen(&common, 34, &extras), Some(Wide { size: 77, packed: 12, offset: 34 }));
     }
 }

@@ -15,10 +15,7 @@ impl Source {
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         let file = File::open(path)?;
         let length = file.metadata()?.len();
-        Ok(Self::File {
-            file: PositionedFile::new(file),
-            length,
-        })
+        Ok(Self::File { file: PositionedFile::new(file), length })
     }
 
     pub(super) fn from_bytes(bytes: Vec<u8>) -> Self {
@@ -40,9 +37,7 @@ impl Source {
             Self::Memory(bytes) => {
                 let start = usize::try_from(position).ok();
                 let range = start.and_then(|start| Some(start..start.checked_add(buffer.len())?));
-                let found = range
-                    .and_then(|range| bytes.get(range))
-                    .ok_or(io::ErrorKind::UnexpectedEof)?;
+                let found = range.and_then(|range| bytes.get(range)).ok_or(io::ErrorKind::UnexpectedEof)?;
                 buffer.copy_from_slice(found);
                 Ok(())
             }
@@ -138,10 +133,7 @@ mod tests {
     fn both(bytes: &[u8]) -> (tempfile::NamedTempFile, [Source; 2]) {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(bytes).unwrap();
-        let sources = [
-            Source::open(file.path()).unwrap(),
-            Source::from_bytes(bytes.to_vec()),
-        ];
+        let sources = [Source::open(file.path()).unwrap(), Source::from_bytes(bytes.to_vec())];
         (file, sources)
     }
 

@@ -30,13 +30,7 @@ impl<W: Write + Seek> ArchiveWriter<W> {
 
     /// As [`ArchiveWriter::new`], with the file's name for messages.
     pub fn named(target: W, path: &Path) -> Self {
-        Self {
-            target,
-            path: path.to_owned(),
-            position: 0,
-            entries: Vec::new(),
-            names: HashSet::new(),
-        }
+        Self { target, path: path.to_owned(), position: 0, entries: Vec::new(), names: HashSet::new() }
     }
 
     /// Adds an entry.
@@ -79,22 +73,12 @@ impl<W: Write + Seek> ArchiveWriter<W> {
     fn entry(&mut self, name: &str, size: u64) -> Result<Written, ArchiveError> {
         let (archive, entry, length) = (self.path.clone(), name.to_owned(), name.len());
         let Ok(name_length) = u16::try_from(length) else {
-            return Err(ArchiveError::NameTooLong {
-                archive,
-                entry,
-                length,
-            });
+            return Err(ArchiveError::NameTooLong { archive, entry, length });
         };
         if !self.names.insert(name.to_owned()) {
             return Err(ArchiveError::DuplicateEntry { archive, entry });
         }
-        Ok(Written {
-            name: entry,
-            name_length,
-            size,
-            crc32: 0,
-            offset: self.position,
-        })
+        Ok(Written { name: entry, name_length, size, crc32: 0, offset: self.position })
     }
 
     fn check_size(&self, entry: &Written, start: u64) -> Result<(), ArchiveError> {
@@ -102,15 +86,9 @@ impl<W: Write + Seek> ArchiveWriter<W> {
         if written == entry.size {
             return Ok(());
         }
-        let problem = format!(
-            "entry `{}` was announced with {} bytes and got {written}",
-            entry.name, entry.size
-        );
-        Err(ArchiveError::Corrupt {
-            archive: self.path.clone(),
-            offset: start,
-            problem,
-        })
+        let problem =
+            format!("entry `{}` was announced with {} bytes and got {written}", entry.name, entry.size);
+        Err(ArchiveError::Corrupt { archive: self.path.clone(), offset: start, problem })
     }
 
     fn patch_crc(&mut self, entry: &Written) -> Result<(), ArchiveError> {
@@ -132,11 +110,7 @@ impl<W: Write + Seek> ArchiveWriter<W> {
         for entry in &entries {
             self.write(&entry.directory_record())?;
         }
-        let end = End {
-            entries: entries.len() as u64,
-            size: self.position - offset,
-            offset,
-        };
+        let end = End { entries: entries.len() as u64, size: self.position - offset, offset };
         self.write(&end.records(self.position))?;
         match self.target.flush() {
             Ok(()) => Ok(self.target),
@@ -151,11 +125,7 @@ impl<W: Write + Seek> ArchiveWriter<W> {
     }
 
     fn io(&self, source: io::Error) -> ArchiveError {
-        ArchiveError::Io {
-            archive: self.path.clone(),
-            action: "write",
-            source,
-        }
+        ArchiveError::Io { archive: self.path.clone(), action: "write", source }
     }
 }
 
@@ -166,10 +136,7 @@ mod tests {
 
     #[test]
     fn an_empty_archive_has_three_end_records() {
-        let bytes = ArchiveWriter::new(Cursor::new(Vec::new()))
-            .finish()
-            .unwrap()
-            .into_inner();
+        let bytes = ArchiveWriter::new(Cursor::new(Vec::new())).finish().unwrap().into_inner();
         assert_eq!(bytes.len(), 98);
         assert_eq!(&bytes[..4], b"PK\x06\x06");
     }
@@ -196,28 +163,17 @@ mod tests {
         let mut whole = ArchiveWriter::new(Cursor::new(Vec::new()));
         whole.add("a", b"123456789").unwrap();
         let mut pieces = ArchiveWriter::new(Cursor::new(Vec::new()));
-        let crc = pieces
-            .add_pieces("a", 9, |put| put(b"1234").and_then(|()| put(b"56789")))
-            .unwrap();
+        let crc = pieces.add_pieces("a", 9, |put| put(b"1234").and_then(|()| put(b"56789"))).unwrap();
         assert_eq!(crc, 0xcbf4_3926);
-        assert_eq!(
-            pieces.finish().unwrap().into_inner(),
-            whole.finish().unwrap().into_inner()
-        );
+        assert_eq!(pieces.finish().unwrap().into_inner(), whole.finish().unwrap().into_inner());
     }
 
     #[test]
     fn wrong_sizes_and_names_are_refused() {
         let mut writer = ArchiveWriter::new(Cursor::new(Vec::new()));
         writer.add("a", b"1").unwrap();
-        assert!(matches!(
-            writer.add("a", b"2"),
-            Err(ArchiveError::DuplicateEntry { .. })
-        ));
-        assert!(matches!(
-            writer.add(&"x".repeat(65_536), b""),
-            Err(ArchiveError::NameTooLong { .. })
-        ));
+        assert!(matches!(writer.add("a", b"2"), Err(ArchiveError::DuplicateEntry { .. })));
+        assert!(matches!(writer.add(&"x".repeat(65_536), b""), Err(ArchiveError::NameTooLong { .. })));
         let short = writer.add_pieces("b", 3, |put| put(b"12"));
         assert!(matches!(short, Err(ArchiveError::Corrupt { .. })));
     }

@@ -12,11 +12,7 @@ pub(super) enum Data {
     /// In memory.
     Owned(Vec<u8>),
     /// In an archive, with the right size.
-    Stored {
-        origin: Origin,
-        archive: Arc<Archive>,
-        entry: Entry,
-    },
+    Stored { origin: Origin, archive: Arc<Archive>, entry: Entry },
     /// Nowhere.
     Absent { origin: Origin, reason: Reason },
 }
@@ -39,10 +35,7 @@ pub(in crate::pnnx) struct Origin {
 
 impl Origin {
     pub(in crate::pnnx) fn new(operator: &str, key: &str) -> Self {
-        Self {
-            entry: entry_name(operator, key).into(),
-            dot: operator.len(),
-        }
+        Self { entry: entry_name(operator, key).into(), dot: operator.len() }
     }
 
     pub(super) fn entry_name(&self) -> &str {
@@ -52,19 +45,12 @@ impl Origin {
     /// The names of operator and key, for an error.
     fn names(&self) -> (String, String) {
         let (operator, key) = self.entry.split_at_checked(self.dot).unwrap_or_default();
-        (
-            operator.to_owned(),
-            key.strip_prefix('.').unwrap_or(key).to_owned(),
-        )
+        (operator.to_owned(), key.strip_prefix('.').unwrap_or(key).to_owned())
     }
 
     fn read_error(&self, source: ArchiveError) -> WeightError {
         let (operator, key) = self.names();
-        WeightError::Read {
-            operator,
-            key,
-            source: Box::new(source),
-        }
+        WeightError::Read { operator, key, source: Box::new(source) }
     }
 }
 
@@ -75,29 +61,18 @@ pub(in crate::pnnx) fn entry_name(operator: &str, key: &str) -> String {
 
 impl Data {
     pub(super) fn not_loaded(origin: Origin) -> Self {
-        Self::Absent {
-            origin,
-            reason: Reason::NotLoaded,
-        }
+        Self::Absent { origin, reason: Reason::NotLoaded }
     }
 
     /// Looks for `expected` bytes in an archive.
     pub(super) fn find(archive: &Arc<Archive>, origin: Origin, expected: u64) -> Self {
         let path = || archive.path().to_owned();
         match archive.entry(origin.entry_name()).cloned() {
-            None => Self::Absent {
-                origin,
-                reason: Reason::Missing(path()),
-            },
-            Some(entry) if entry.size() != expected => Self::Absent {
-                origin,
-                reason: Reason::WrongSize(path(), entry.size()),
-            },
-            Some(entry) => Self::Stored {
-                origin,
-                archive: Arc::clone(archive),
-                entry,
-            },
+            None => Self::Absent { origin, reason: Reason::Missing(path()) },
+            Some(entry) if entry.size() != expected => {
+                Self::Absent { origin, reason: Reason::WrongSize(path(), entry.size()) }
+            }
+            Some(entry) => Self::Stored { origin, archive: Arc::clone(archive), entry },
         }
     }
 
@@ -108,38 +83,20 @@ impl Data {
         };
         let (operator, key) = origin.names();
         Some(match reason {
-            Reason::NotLoaded => WeightError::NotLoaded {
-                operator,
-                key,
-                expected,
-            },
-            Reason::Missing(path) => WeightError::Missing {
-                operator,
-                key,
-                archive: path.clone(),
-                expected,
-            },
-            Reason::WrongSize(path, found) => WeightError::WrongSize {
-                operator,
-                key,
-                archive: path.clone(),
-                expected,
-                found: *found,
-            },
+            Reason::NotLoaded => WeightError::NotLoaded { operator, key, expected },
+            Reason::Missing(path) => WeightError::Missing { operator, key, archive: path.clone(), expected },
+            Reason::WrongSize(path, found) => {
+                WeightError::WrongSize { operator, key, archive: path.clone(), expected, found: *found }
+            }
         })
     }
 
     pub(super) fn bytes(&self) -> Result<Cow<'_, [u8]>, WeightError> {
         match self {
             Self::Owned(bytes) => Ok(Cow::Borrowed(bytes)),
-            Self::Stored {
-                origin,
-                archive,
-                entry,
-            } => archive
-                .read(entry)
-                .map(Cow::Owned)
-                .map_err(|source| origin.read_error(source)),
+            Self::Stored { origin, archive, entry } => {
+                archive.read(entry).map(Cow::Owned).map_err(|source| origin.read_error(source))
+            }
             Self::Absent { .. } => Ok(Cow::Borrowed(&[])),
         }
     }
@@ -148,14 +105,8 @@ impl Data {
     pub(super) fn read_into(&self, buffer: &mut [u8]) -> Result<(), WeightError> {
         match self {
             Self::Owned(bytes) => buffer.copy_from_slice(bytes),
-            Self::Stored {
-                origin,
-                archive,
-                entry,
-            } => {
-                archive
-                    .read_at(entry, 0, buffer)
-                    .map_err(|source| origin.read_error(source))?;
+            Self::Stored { origin, archive, entry } => {
+                archive.read_at(entry, 0, buffer).map_err(|source| origin.read_error(source))?;
             }
             Self::Absent { .. } => {}
         }
@@ -168,11 +119,7 @@ impl Data {
     ) -> Result<(), WeightError> {
         match self {
             Self::Owned(bytes) => Ok(take(bytes)?),
-            Self::Stored {
-                origin,
-                archive,
-                entry,
-            } => archive
+            Self::Stored { origin, archive, entry } => archive
                 .for_each_piece::<ArchiveError>(entry, take)
                 .map_err(|source| origin.read_error(source)),
             Self::Absent { .. } => Ok(()),
@@ -182,20 +129,10 @@ impl Data {
     /// Compares a checksum with the archive's.
     pub(super) fn check_crc(&self, found: u32) -> Result<(), WeightError> {
         match self {
-            Self::Stored {
-                origin,
-                archive,
-                entry,
-            } if entry.crc32() != found => {
+            Self::Stored { origin, archive, entry } if entry.crc32() != found => {
                 let (operator, key) = origin.names();
                 let (archive, expected) = (archive.path().to_owned(), entry.crc32());
-                Err(WeightError::Checksum {
-                    operator,
-                    key,
-                    archive,
-                    expected,
-                    found,
-                })
+                Err(WeightError::Checksum { operator, key, archive, expected, found })
             }
             _ => Ok(()),
         }
@@ -210,10 +147,7 @@ mod tests {
     fn names_with_dots_come_apart_where_they_were_joined() {
         let origin = Origin::new("attention_3.to_out.0", "out_proj.bias");
         assert_eq!(origin.entry_name(), "attention_3.to_out.0.out_proj.bias");
-        assert_eq!(
-            origin.names(),
-            ("attention_3.to_out.0".into(), "out_proj.bias".into())
-        );
+        assert_eq!(origin.names(), ("attention_3.to_out.0".into(), "out_proj.bias".into()));
         assert_eq!(Origin::new("é", ".k").names(), ("é".into(), ".k".into()));
     }
 }

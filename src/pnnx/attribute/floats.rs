@@ -23,24 +23,9 @@ fn chunks<const N: usize>(bytes: &[u8], element: impl Fn([u8; N]) -> f32) -> Vec
 pub(super) fn encode(dtype: DType, values: &[f32]) -> Option<Vec<u8>> {
     match dtype {
         DType::F32 => Some(values.iter().flat_map(|value| value.to_le_bytes()).collect()),
-        DType::F64 => Some(
-            values
-                .iter()
-                .flat_map(|&value| f64::from(value).to_le_bytes())
-                .collect(),
-        ),
-        DType::F16 => Some(
-            values
-                .iter()
-                .flat_map(|&value| f16::from_f32(value).to_le_bytes())
-                .collect(),
-        ),
-        DType::Bf16 => Some(
-            values
-                .iter()
-                .flat_map(|&value| bf16::from_f32(value).to_le_bytes())
-                .collect(),
-        ),
+        DType::F64 => Some(values.iter().flat_map(|&value| f64::from(value).to_le_bytes()).collect()),
+        DType::F16 => Some(values.iter().flat_map(|&value| f16::from_f32(value).to_le_bytes()).collect()),
+        DType::Bf16 => Some(values.iter().flat_map(|&value| bf16::from_f32(value).to_le_bytes()).collect()),
         _ => None,
     }
 }

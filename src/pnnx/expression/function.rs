@@ -158,25 +158,16 @@ mod tests {
             assert_eq!(Function::from_name(function.name()), Some(function));
         }
         for dtype in DType::ALL {
-            assert_eq!(
-                Function::from_name(dtype.torch_name()),
-                Some(Function::Cast(dtype))
-            );
+            assert_eq!(Function::from_name(dtype.torch_name()), Some(Function::Cast(dtype)));
         }
-        assert_eq!(
-            Function::from_name("torch.float32"),
-            Some(Function::Cast(DType::F32))
-        );
+        assert_eq!(Function::from_name("torch.float32"), Some(Function::Cast(DType::F32)));
         assert_eq!(Function::from_name("torch.contiguous_format"), None);
         assert_eq!(Function::from_name("sinus"), None);
     }
 
     #[test]
     fn only_size_has_a_choice() {
-        let choice: Vec<_> = Function::ALL
-            .iter()
-            .filter(|f| f.arity().start() != f.arity().end())
-            .collect();
+        let choice: Vec<_> = Function::ALL.iter().filter(|f| f.arity().start() != f.arity().end()).collect();
         assert_eq!(choice, [&Function::Size]);
     }
 }

@@ -66,9 +66,7 @@ fn punctuation(c: char) -> Option<TokenKind<'static>> {
 
 /// The word at the start of a text.
 fn word(text: &str) -> &str {
-    let end = text
-        .find(|c: char| c.is_whitespace() || punctuation(c).is_some())
-        .unwrap_or(text.len());
+    let end = text.find(|c: char| c.is_whitespace() || punctuation(c).is_some()).unwrap_or(text.len());
     &text[..end]
 }
 
@@ -79,9 +77,7 @@ mod tests {
 
     #[test]
     fn words_end_at_punctuation_and_blanks() {
-        let found: Vec<_> = tokens("add(@0, [1.0,é]) x")
-            .map(|token| (token.column, token.kind))
-            .collect();
+        let found: Vec<_> = tokens("add(@0, [1.0,é]) x").map(|token| (token.column, token.kind)).collect();
         let wanted = [
             (1, Word("add")),
             (4, Open),

@@ -7,12 +7,7 @@ use crate::pnnx::parameter::{Scalar, parse_float_word, parse_scalar};
 /// Reads a whole text as one expression.
 pub(super) fn parse(text: &str) -> Result<Expr, ExpressionError> {
     let tokens: Vec<Token<'_>> = tokens(text).take(Expr::MAX_TOKENS.saturating_add(1)).collect();
-    let parser = Parser {
-        text,
-        tokens: &tokens,
-        next: 0,
-        depth: 0,
-    };
+    let parser = Parser { text, tokens: &tokens, next: 0, depth: 0 };
     parser.whole()
 }
 
@@ -28,12 +23,7 @@ type Parsed<T> = Result<T, ExpressionError>;
 impl<'a> Parser<'a> {
     fn whole(mut self) -> Parsed<Expr> {
         if self.tokens.len() > Expr::MAX_TOKENS {
-            return Err(self.error(
-                None,
-                ExpressionProblem::TooLong {
-                    max: Expr::MAX_TOKENS,
-                },
-            ));
+            return Err(self.error(None, ExpressionProblem::TooLong { max: Expr::MAX_TOKENS }));
         }
         self.skip_separators();
         if self.peek().is_none() {
@@ -85,10 +75,7 @@ impl<'a> Parser<'a> {
             self.skip_separators();
             match self.peek() {
                 None => return Err(self.error(Some(open), ExpressionProblem::UnclosedList)),
-                Some(Token {
-                    kind: TokenKind::ListClose,
-                    ..
-                }) => {
+                Some(Token { kind: TokenKind::ListClose, .. }) => {
                     self.take();
                     return Ok(Expr::List(items));
                 }
@@ -106,22 +93,11 @@ impl<'a> Parser<'a> {
                 break;
             }
             self.skip_separators();
-            if matches!(
-                self.peek(),
-                None | Some(Token {
-                    kind: TokenKind::ListClose,
-                    ..
-                })
-            ) {
+            if matches!(self.peek(), None | Some(Token { kind: TokenKind::ListClose, .. })) {
                 let (function, wanted, found) = (function.name(), *arity.start(), args.len());
-                return Err(self.error(
-                    Some(name),
-                    ExpressionProblem::MissingArgument {
-                        function,
-                        wanted,
-                        found,
-                    },
-                ));
+                return Err(
+                    self.error(Some(name), ExpressionProblem::MissingArgument { function, wanted, found })
+                );
             }
             args.push(self.expr()?);
         }
@@ -186,27 +162,16 @@ impl<'a> Parser<'a> {
 
     fn trailing(&self, token: Token<'_>) -> ExpressionError {
         let problem = match token.kind {
-            TokenKind::Word(word) => ExpressionProblem::Trailing {
-                found: word.to_owned(),
-            },
+            TokenKind::Word(word) => ExpressionProblem::Trailing { found: word.to_owned() },
             TokenKind::ListClose => ExpressionProblem::UnexpectedBracket,
-            _ => ExpressionProblem::Trailing {
-                found: "[".to_owned(),
-            },
+            _ => ExpressionProblem::Trailing { found: "[".to_owned() },
         };
         self.error(Some(token), problem)
     }
 
     fn error(&self, token: Option<Token<'_>>, problem: ExpressionProblem) -> ExpressionError {
-        let column = token.map_or_else(
-            || self.text.chars().count().saturating_add(1),
-            |token| token.column,
-        );
-        ExpressionError {
-            text: self.text.to_owned(),
-            column,
-            problem,
-        }
+        let column = token.map_or_else(|| self.text.chars().count().saturating_add(1), |token| token.column);
+        ExpressionError { text: self.text.to_owned(), column, problem }
     }
 }
 
@@ -229,10 +194,7 @@ mod tests {
     fn brackets_lost_by_log1p_and_expm1_do_not_matter() {
         assert_eq!(tidy("log1p,@0"), "log1p(@0)");
         assert_eq!(tidy("mul(expm1,@0),log1p,@1"), "mul(expm1(@0),log1p(@1))");
-        assert_eq!(
-            tidy("add(mul(log1p,exp(@0)),2),@1"),
-            "add(mul(log1p(exp(@0)),2),@1)"
-        );
+        assert_eq!(tidy("add(mul(log1p,exp(@0)),2),@1"), "add(mul(log1p(exp(@0)),2),@1)");
         assert_eq!(tidy("expm1,sub(@0,0.5)"), "expm1(sub(@0,0.5))");
     }
 
@@ -269,10 +231,7 @@ mod tests {
         assert_eq!(Expr::parse("1.0"), Ok(Expr::Float(1.0)));
         assert_eq!(Expr::parse("1.000000e6"), Ok(Expr::Float(1e6)));
         assert_eq!(Expr::parse("-inf"), Ok(Expr::Float(f64::NEG_INFINITY)));
-        assert_eq!(
-            Expr::parse("1.200000e+00-9.000000e-01j"),
-            Ok(Expr::Complex(Complex::new(1.2, -0.9)))
-        );
+        assert_eq!(Expr::parse("1.200000e+00-9.000000e-01j"), Ok(Expr::Complex(Complex::new(1.2, -0.9))));
         assert_eq!(Expr::parse("bilinear"), Ok(Expr::Word("bilinear".into())));
         assert_eq!(Expr::parse("@12"), Ok(Expr::Input(12)));
     }
@@ -282,19 +241,13 @@ mod tests {
         assert_eq!(tidy("add(torch.float(@0),1)"), "add(torch.float(@0),1)");
         assert_eq!(tidy("torch.int32,@0"), "torch.int(@0)");
         assert_eq!(Expr::parse("torch.float"), Ok(Expr::Word("torch.float".into())));
-        assert_eq!(
-            Expr::parse("torch.strided"),
-            Ok(Expr::Word("torch.strided".into()))
-        );
+        assert_eq!(Expr::parse("torch.strided"), Ok(Expr::Word("torch.strided".into())));
     }
 
     #[test]
     fn errors_name_the_column() {
-        let missing = |function, wanted, found| ExpressionProblem::MissingArgument {
-            function,
-            wanted,
-            found,
-        };
+        let missing =
+            |function, wanted, found| ExpressionProblem::MissingArgument { function, wanted, found };
         assert_eq!(problem(""), (1, ExpressionProblem::Empty));
         assert_eq!(problem("(,)"), (4, ExpressionProblem::Empty));
         assert_eq!(problem("add(@0)"), (1, missing("add", 2, 1)));
@@ -302,27 +255,12 @@ mod tests {
         assert_eq!(problem("[1,[2]"), (1, ExpressionProblem::UnclosedList));
         assert_eq!(problem("]"), (1, ExpressionProblem::UnexpectedBracket));
         assert_eq!(problem("neg(@0)]"), (8, ExpressionProblem::UnexpectedBracket));
-        assert_eq!(
-            problem("neg(@0,1)"),
-            (8, ExpressionProblem::Trailing { found: "1".into() })
-        );
-        assert_eq!(
-            problem("foo(@0)"),
-            (5, ExpressionProblem::Trailing { found: "@0".into() })
-        );
-        assert_eq!(
-            problem("@x"),
-            (1, ExpressionProblem::BadInput { found: "@x".into() })
-        );
-        assert_eq!(
-            problem("@+1"),
-            (1, ExpressionProblem::BadInput { found: "@+1".into() })
-        );
+        assert_eq!(problem("neg(@0,1)"), (8, ExpressionProblem::Trailing { found: "1".into() }));
+        assert_eq!(problem("foo(@0)"), (5, ExpressionProblem::Trailing { found: "@0".into() }));
+        assert_eq!(problem("@x"), (1, ExpressionProblem::BadInput { found: "@x".into() }));
+        assert_eq!(problem("@+1"), (1, ExpressionProblem::BadInput { found: "@+1".into() }));
         let huge = "@99999999999999999999";
-        assert_eq!(
-            problem(huge),
-            (1, ExpressionProblem::BadInput { found: huge.into() })
-        );
+        assert_eq!(problem(huge), (1, ExpressionProblem::BadInput { found: huge.into() }));
     }
 
     #[test]
@@ -330,26 +268,10 @@ mod tests {
         let max = Expr::MAX_DEPTH;
         assert!(Expr::parse(&("neg(".repeat(max) + "@0")).is_ok());
         let deep = "neg(".repeat(1_000_000) + "@0";
-        assert_eq!(
-            problem(&deep).1,
-            ExpressionProblem::TooLong {
-                max: Expr::MAX_TOKENS
-            }
-        );
-        assert_eq!(
-            problem(&("neg(".repeat(max + 1) + "@0")).1,
-            ExpressionProblem::TooDeep { max }
-        );
-        assert_eq!(
-            problem(&"[".repeat(max + 1)).1,
-            ExpressionProblem::TooDeep { max }
-        );
+        assert_eq!(problem(&deep).1, ExpressionProblem::TooLong { max: Expr::MAX_TOKENS });
+        assert_eq!(problem(&("neg(".repeat(max + 1) + "@0")).1, ExpressionProblem::TooDeep { max });
+        assert_eq!(problem(&"[".repeat(max + 1)).1, ExpressionProblem::TooDeep { max });
         let long = format!("[{}]", "1,".repeat(Expr::MAX_TOKENS));
-        assert_eq!(
-            problem(&long).1,
-            ExpressionProblem::TooLong {
-                max: Expr::MAX_TOKENS
-            }
-        );
+        assert_eq!(problem(&long).1, ExpressionProblem::TooLong { max: Expr::MAX_TOKENS });
     }
 }

@@ -22,9 +22,7 @@ impl Graph {
             }
         }
         match self.operands().find(|(_, operand)| operand.producer().is_none()) {
-            Some((_, operand)) => Err(GraphError::Unconnected {
-                operand: operand.name().to_owned(),
-            }),
+            Some((_, operand)) => Err(GraphError::Unconnected { operand: operand.name().to_owned() }),
             None => Ok(()),
         }
     }
@@ -35,11 +33,7 @@ impl Graph {
             Some(producer) if done.get(producer.place()) == Some(&true) => Ok(()),
             Some(producer) => {
                 let ((operator, operand), producer) = (names(), self.operator(producer).name().to_owned());
-                Err(GraphError::NotInOrder {
-                    operator,
-                    operand,
-                    producer,
-                })
+                Err(GraphError::NotInOrder { operator, operand, producer })
             }
             None => {
                 let (operator, operand) = names();
@@ -68,27 +62,18 @@ mod tests {
     #[test]
     fn reading_before_computing_is_an_error() {
         let mut graph = sample();
-        let (input, y) = (
-            graph.operator_named("in").unwrap(),
-            graph.operand_named("y").unwrap(),
-        );
+        let (input, y) = (graph.operator_named("in").unwrap(), graph.operand_named("y").unwrap());
         let early = graph.new_operator_before("F.relu", "early", input).unwrap();
         graph.connect_input(early, y, None).unwrap();
-        let wanted = GraphError::NotInOrder {
-            operator: "early".into(),
-            operand: "y".into(),
-            producer: "relu".into(),
-        };
+        let wanted =
+            GraphError::NotInOrder { operator: "early".into(), operand: "y".into(), producer: "relu".into() };
         assert_eq!(graph.check(), Err(wanted));
     }
 
     #[test]
     fn feeding_oneself_is_an_error() {
         let mut graph = sample();
-        let (relu, y) = (
-            graph.operator_named("relu").unwrap(),
-            graph.operand_named("y").unwrap(),
-        );
+        let (relu, y) = (graph.operator_named("relu").unwrap(), graph.operand_named("y").unwrap());
         graph.connect_input(relu, y, None).unwrap();
         assert!(matches!(graph.check(), Err(GraphError::NotInOrder { producer, .. }) if producer == "relu"));
     }
@@ -97,20 +82,12 @@ mod tests {
     fn loose_operands_are_errors() {
         let mut graph = sample();
         let loose = graph.new_operand("loose").unwrap();
-        assert_eq!(
-            graph.check(),
-            Err(GraphError::Unconnected {
-                operand: "loose".into()
-            })
-        );
+        assert_eq!(graph.check(), Err(GraphError::Unconnected { operand: "loose".into() }));
         let relu = graph.operator_named("relu").unwrap();
         graph.connect_input(relu, loose, None).unwrap();
         assert_eq!(
             graph.check(),
-            Err(GraphError::NoProducer {
-                operator: "relu".into(),
-                operand: "loose".into()
-            })
+            Err(GraphError::NoProducer { operator: "relu".into(), operand: "loose".into() })
         );
     }
 }

@@ -44,24 +44,18 @@ impl Graph {
         check_word("operator type", op_type)?;
         check_word("operator name", name)?;
         if self.operators_by_name.contains_key(name) {
-            return Err(GraphError::DuplicateOperator {
-                name: name.to_owned(),
-            });
+            return Err(GraphError::DuplicateOperator { name: name.to_owned() });
         }
         let id = OperatorId::at(self.operators.len()).ok_or(GraphError::TooMany)?;
         let name: Arc<str> = name.into();
-        self.operators
-            .push(Some(Operator::new(op_type.to_owned(), Arc::clone(&name))));
+        self.operators.push(Some(Operator::new(op_type.to_owned(), Arc::clone(&name))));
         self.operators_by_name.insert(name, id);
         self.order.insert(position, id);
         Ok(id)
     }
 
     fn position(&self, id: OperatorId) -> Edit<usize> {
-        self.order
-            .iter()
-            .position(|&other| other == id)
-            .ok_or(GraphError::NoSuchOperator)
+        self.order.iter().position(|&other| other == id).ok_or(GraphError::NoSuchOperator)
     }
 
     /// Adds an operand without producer and consumers.
@@ -71,9 +65,7 @@ impl Graph {
     pub fn new_operand(&mut self, name: &str) -> Edit<OperandId> {
         check_operand_name(name)?;
         if self.operands_by_name.contains_key(name) {
-            return Err(GraphError::DuplicateOperand {
-                name: name.to_owned(),
-            });
+            return Err(GraphError::DuplicateOperand { name: name.to_owned() });
         }
         let id = OperandId::at(self.operands.len()).ok_or(GraphError::TooMany)?;
         let name: Arc<str> = name.into();
@@ -91,9 +83,7 @@ impl Graph {
         match self.operator_named(name) {
             Some(other) if other == id => return Ok(()),
             Some(_) => {
-                return Err(GraphError::DuplicateOperator {
-                    name: name.to_owned(),
-                });
+                return Err(GraphError::DuplicateOperator { name: name.to_owned() });
             }
             None => {}
         }
@@ -113,9 +103,7 @@ impl Graph {
         match self.operand_named(name) {
             Some(other) if other == id => return Ok(()),
             Some(_) => {
-                return Err(GraphError::DuplicateOperand {
-                    name: name.to_owned(),
-                });
+                return Err(GraphError::DuplicateOperand { name: name.to_owned() });
             }
             None => {}
         }
@@ -154,11 +142,8 @@ impl Graph {
             self.drop_operand(output);
         }
         self.order.remove(position);
-        let removed = self
-            .operators
-            .get_mut(id.place())
-            .and_then(Option::take)
-            .ok_or(GraphError::NoSuchOperator)?;
+        let removed =
+            self.operators.get_mut(id.place()).and_then(Option::take).ok_or(GraphError::NoSuchOperator)?;
         self.operators_by_name.remove(&removed.name);
         Ok(removed)
     }
@@ -231,10 +216,7 @@ impl Graph {
         let name = self.try_operand(operand)?.name.to_string();
         let found = self.operator_mut(operator)?;
         let Some(index) = found.outputs.iter().position(|&output| output == operand) else {
-            return Err(GraphError::NotAnOutput {
-                operator: found.name.to_string(),
-                operand: name,
-            });
+            return Err(GraphError::NotAnOutput { operator: found.name.to_string(), operand: name });
         };
         found.outputs.remove(index);
         self.operand_mut(operand)?.producer = None;
@@ -269,12 +251,7 @@ impl Graph {
         self.operand_mut(old)?.consumers.clear();
         for &consumer in &consumers {
             // An operator that uses `old` twice is there twice: the first time finds both uses.
-            for input in self
-                .operator_mut(consumer)?
-                .inputs
-                .iter_mut()
-                .filter(|input| **input == old)
-            {
+            for input in self.operator_mut(consumer)?.inputs.iter_mut().filter(|input| **input == old) {
                 *input = new;
             }
             self.operand_mut(new)?.add_consumer(consumer);
@@ -375,17 +352,11 @@ impl Graph {
     }
 
     pub(in crate::pnnx) fn operator_mut(&mut self, id: OperatorId) -> Edit<&mut Operator> {
-        self.operators
-            .get_mut(id.place())
-            .and_then(Option::as_mut)
-            .ok_or(GraphError::NoSuchOperator)
+        self.operators.get_mut(id.place()).and_then(Option::as_mut).ok_or(GraphError::NoSuchOperator)
     }
 
     pub(in crate::pnnx) fn operand_mut(&mut self, id: OperandId) -> Edit<&mut Operand> {
-        self.operands
-            .get_mut(id.place())
-            .and_then(Option::as_mut)
-            .ok_or(GraphError::NoSuchOperand)
+        self.operands.get_mut(id.place()).and_then(Option::as_mut).ok_or(GraphError::NoSuchOperand)
     }
 
     fn check_input(&self, operator: OperatorId, index: usize) -> Edit {
@@ -394,11 +365,7 @@ impl Graph {
         if index < count {
             return Ok(());
         }
-        Err(GraphError::NoSuchInput {
-            operator: operator.name.to_string(),
-            index,
-            count,
-        })
+        Err(GraphError::NoSuchInput { operator: operator.name.to_string(), index, count })
     }
 
     fn check_unused(&self, id: OperandId) -> Edit {
@@ -407,10 +374,7 @@ impl Graph {
             None => Ok(()),
             Some(&consumer) => {
                 let consumer = self.try_operator(consumer)?.name.to_string();
-                Err(GraphError::StillUsed {
-                    operand: operand.name.to_string(),
-                    consumer,
-                })
+                Err(GraphError::StillUsed { operand: operand.name.to_string(), consumer })
             }
         }
     }
@@ -421,10 +385,7 @@ impl Graph {
             None => Ok(()),
             Some(producer) => {
                 let producer = self.try_operator(producer)?.name.to_string();
-                Err(GraphError::AlreadyProduced {
-                    operand: operand.name.to_string(),
-                    producer,
-                })
+                Err(GraphError::AlreadyProduced { operand: operand.name.to_string(), producer })
             }
         }
     }
@@ -473,11 +434,7 @@ fn check_dim_name(text: &str) -> Edit {
 }
 
 fn unwritable(what: &'static str, text: &str, reason: &'static str) -> Edit {
-    Err(GraphError::Unwritable {
-        what,
-        text: text.to_owned(),
-        reason,
-    })
+    Err(GraphError::Unwritable { what, text: text.to_owned(), reason })
 }
 
 #[cfg(test)]

@@ -11,17 +11,13 @@ impl Graph {
     ///
     /// Loading does not stop at them, because a graph can be looked at and edited without its weights.
     pub fn check_weights(&self) -> Vec<PnnxError> {
-        self.attributes()
-            .filter_map(|(_, _, attribute)| Some(attribute.defect()?.into()))
-            .collect()
+        self.attributes().filter_map(|(_, _, attribute)| Some(attribute.defect()?.into())).collect()
     }
 
     /// Reads the bytes of all attributes and compares them with the checksums in the archive. Returns what is
     /// damaged or missing.
     pub fn verify_checksums(&self) -> Vec<PnnxError> {
-        self.attributes()
-            .filter_map(|(_, _, attribute)| Some(attribute.checksum().err()?.into()))
-            .collect()
+        self.attributes().filter_map(|(_, _, attribute)| Some(attribute.checksum().err()?.into())).collect()
     }
 
     /// The entries of the archive that no attribute of the graph is called after.
@@ -32,10 +28,8 @@ impl Graph {
         let Some(archive) = &self.archive else {
             return Vec::new();
         };
-        let used: HashSet<String> = self
-            .attributes()
-            .map(|(operator, key, _)| entry_name(operator.name(), key))
-            .collect();
+        let used: HashSet<String> =
+            self.attributes().map(|(operator, key, _)| entry_name(operator.name(), key)).collect();
         let names = archive.entries().iter().map(|entry| entry.name().to_owned());
         names.filter(|name| !used.contains(name)).collect()
     }
@@ -43,10 +37,7 @@ impl Graph {
     /// All attributes in the order in which they are written.
     pub(in crate::pnnx) fn attributes(&self) -> impl Iterator<Item = (&Operator, &str, &Attribute)> {
         self.operators().flat_map(|(_, operator)| {
-            operator
-                .attrs()
-                .iter()
-                .map(move |(key, attribute)| (operator, key.as_str(), attribute))
+            operator.attrs().iter().map(move |(key, attribute)| (operator, key.as_str(), attribute))
         })
     }
 }
@@ -83,18 +74,8 @@ mod tests {
     fn all_defects_are_found_at_once() {
         let graph = loaded(&[("w.data", &[1, 2, 3]), ("x.y", &[])]);
         let found = graph.check_weights();
-        assert!(matches!(
-            found[0],
-            PnnxError::Weight(WeightError::WrongSize {
-                expected: 2,
-                found: 3,
-                ..
-            })
-        ));
-        assert!(matches!(
-            found[1],
-            PnnxError::Weight(WeightError::Missing { expected: 1, .. })
-        ));
+        assert!(matches!(found[0], PnnxError::Weight(WeightError::WrongSize { expected: 2, found: 3, .. })));
+        assert!(matches!(found[1], PnnxError::Weight(WeightError::Missing { expected: 1, .. })));
         assert_eq!(found.len(), 2);
         assert_eq!(graph.unused_entries(), ["x.y"]);
     }

@@ -21,11 +21,7 @@ pub(super) fn load(file: &str, text: &str, limits: &Limits) -> Loaded<Graph> {
     let header = Header::read(file, header, limits)?;
     header.check_operators(operators.len())?;
     let graph = Graph::with_capacity(operators.len(), operators.len());
-    let mut loader = Loader {
-        limits,
-        graph,
-        weights: 0,
-    };
+    let mut loader = Loader { limits, graph, weights: 0 };
     for (index, &source) in operators.iter().enumerate() {
         loader.operator(source, operators.get(index + 1..).unwrap_or_default())?;
     }
@@ -47,38 +43,24 @@ impl<'a> Header<'a> {
         };
         let found = magic.text.trim_matches(is_blank);
         if found != MAGIC {
-            return Err(magic.error(SyntaxProblem::Magic {
-                found: shorten(found),
-            }));
+            return Err(magic.error(SyntaxProblem::Magic { found: shorten(found) }));
         }
         let Some(&counts) = lines.get(1) else {
             let wanted = "the numbers of operators and operands on the next line";
             return Err(magic.error_at_stop(Stop { at: "", wanted }));
         };
         let (operators, operands) = text::counts(counts.text).map_err(|stop| counts.error_at_stop(stop))?;
-        for (what, count) in [
-            ("the number of operators", operators),
-            ("the number of operands", operands),
-        ] {
-            limits
-                .check_ops(what, count)
-                .map_err(|error| counts.error(error.into()))?;
+        for (what, count) in [("the number of operators", operators), ("the number of operands", operands)] {
+            limits.check_ops(what, count).map_err(|error| counts.error(error.into()))?;
         }
-        Ok(Self {
-            counts,
-            operators,
-            operands,
-        })
+        Ok(Self { counts, operators, operands })
     }
 
     fn check_operators(&self, found: usize) -> Loaded {
         if self.operators == found {
             return Ok(());
         }
-        Err(self.counts.error(SyntaxProblem::OperatorCount {
-            wanted: self.operators,
-            found,
-        }))
+        Err(self.counts.error(SyntaxProblem::OperatorCount { wanted: self.operators, found }))
     }
 
     fn check_operands(&self, found: usize) -> Loaded {
@@ -87,13 +69,7 @@ impl<'a> Header<'a> {
         }
         let mut words = self.counts.text.split(is_blank).filter(|word| !word.is_empty());
         let second = words.nth(1).unwrap_or_default();
-        Err(self.counts.error_at_word(
-            second,
-            SyntaxProblem::OperandCount {
-                wanted: self.operands,
-                found,
-            },
-        ))
+        Err(self.counts.error_at_word(second, SyntaxProblem::OperandCount { wanted: self.operands, found }))
     }
 }
 
@@ -129,14 +105,8 @@ impl Loader<'_> {
     fn new_operator<'a>(&mut self, source: Source<'a>, line: &Line<'a>) -> Loaded<OperatorId> {
         let Ok(id) = self.graph.new_operator(line.op_type, line.name) else {
             let operator = line.name.to_owned();
-            let first = self
-                .graph
-                .operator_named(line.name)
-                .and_then(|id| self.line_of(id));
-            let problem = SyntaxProblem::DuplicateOperator {
-                operator,
-                line: first.unwrap_or_default(),
-            };
+            let first = self.graph.operator_named(line.name).and_then(|id| self.line_of(id));
+            let problem = SyntaxProblem::DuplicateOperator { operator, line: first.unwrap_or_default() };
             return Err(source.error_at_word(line.name, problem));
         };
         self.graph.operator_mut(id)?.line = Some(source.number);
@@ -158,10 +128,7 @@ impl Loader<'_> {
         for &name in &current.line.outputs {
             let Ok(operand) = self.graph.new_operand(name) else {
                 let line = self.line_computing(name).unwrap_or_default();
-                let problem = SyntaxProblem::ComputedTwice {
-                    operand: name.to_owned(),
-                    line,
-                };
+                let problem = SyntaxProblem::ComputedTwice { operand: name.to_owned(), line };
                 return Err(current.source.error_at_word(name, problem));
             };
             self.graph.connect_output(current.id, operand)?;
@@ -186,11 +153,7 @@ impl Loader<'_> {
             }
             Field::Attr { key, shape, dtype } => self.attribute(current, key, shape, dtype),
             Field::InputName { key, operand } => self.input_name(current, key, operand),
-            Field::Shape {
-                operand,
-                shape,
-                dtype,
-            } => self.operand_shape(current, operand, shape, dtype),
+            Field::Shape { operand, shape, dtype } => self.operand_shape(current, operand, shape, dtype),
         }
     }
 
@@ -226,11 +189,7 @@ impl Loader<'_> {
             return Ok(());
         }
         let [operator, key, name] = [current.line.name, key, operand].map(str::to_owned);
-        let problem = SyntaxProblem::NotAnInput {
-            operator,
-            key,
-            operand: name,
-        };
+        let problem = SyntaxProblem::NotAnInput { operator, key, operand: name };
         Err(current.source.error_at_word(operand, problem))
     }
 
@@ -250,10 +209,7 @@ impl Loader<'_> {
             return error(SyntaxProblem::TooLarge);
         }
         let rank = shape.len();
-        match within(
-            || format!("operand `{name}`"),
-            |what| self.limits.check_rank(what, rank),
-        ) {
+        match within(|| format!("operand `{name}`"), |what| self.limits.check_rank(what, rank)) {
             Ok(()) => self.set_shape(operand, current.source, shape, dtype),
             Err(limit) => error(limit.into()),
         }
@@ -278,11 +234,7 @@ impl Loader<'_> {
         let operand = self.graph.operand_mut(id)?;
         let (shape, file) = (Some(shape), source.file);
         if operand.shape.is_some() && (&operand.shape, operand.dtype) != (&shape, dtype) {
-            log::warn!(
-                "{file}:{}: operand `{}` had another shape before",
-                source.number,
-                operand.name
-            );
+            log::warn!("{file}:{}: operand `{}` had another shape before", source.number, operand.name);
         }
         (operand.shape, operand.dtype) = (shape, dtype);
         Ok(())
@@ -321,9 +273,7 @@ fn fits(shape: &[Dim], dtype: Option<DType>) -> bool {
         Dim::Unknown | Dim::Named(_) => 1,
     };
     let element = dtype.map_or(1, DType::size) as u64;
-    let bytes = shape
-        .iter()
-        .try_fold(element, |bytes, dim| bytes.checked_mul(size(dim)));
+    let bytes = shape.iter().try_fold(element, |bytes, dim| bytes.checked_mul(size(dim)));
     bytes.is_some_and(|bytes| i64::try_from(bytes).is_ok())
 }
 
@@ -337,11 +287,7 @@ fn unknown_input(line: &Line<'_>, name: &str, later: &[Source<'_>]) -> SyntaxPro
         text::operator_line(source.text).is_ok_and(|line| line.outputs.contains(&name))
     };
     match later.iter().find(computes) {
-        Some(source) => SyntaxProblem::ReadBeforeComputed {
-            operator,
-            operand,
-            line: source.number,
-        },
+        Some(source) => SyntaxProblem::ReadBeforeComputed { operator, operand, line: source.number },
         None => SyntaxProblem::UnknownOperand { operator, operand },
     }
 }

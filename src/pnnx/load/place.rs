@@ -20,15 +20,8 @@ pub(super) fn lines<'a>(file: &'a str, text: &'a str) -> Vec<Source<'a>> {
 
 /// An error at a place of a file.
 pub(super) fn error_at(file: &str, line: usize, column: usize, problem: SyntaxProblem) -> PnnxError {
-    let at = Box::new(Position {
-        file: file.to_owned(),
-        line,
-        column,
-    });
-    PnnxError::Syntax {
-        at,
-        problem: Box::new(problem),
-    }
+    let at = Box::new(Position { file: file.to_owned(), line, column });
+    PnnxError::Syntax { at, problem: Box::new(problem) }
 }
 
 impl<'a> Source<'a> {
@@ -50,27 +43,13 @@ impl<'a> Source<'a> {
             None | Some("") => "the end of the line".to_owned(),
             Some(word) => format!("`{}`", shorten(word)),
         };
-        self.error_before(
-            rest,
-            SyntaxProblem::Unexpected {
-                wanted: stop.wanted,
-                found,
-            },
-        )
+        self.error_before(rest, SyntaxProblem::Unexpected { wanted: stop.wanted, found })
     }
 
     /// An error where `rest`, the end of this line, begins.
     fn error_before(&self, rest: &str, problem: SyntaxProblem) -> PnnxError {
-        let before = self
-            .text
-            .get(..self.text.len().saturating_sub(rest.len()))
-            .unwrap_or_default();
-        error_at(
-            self.file,
-            self.number,
-            before.chars().count().saturating_add(1),
-            problem,
-        )
+        let before = self.text.get(..self.text.len().saturating_sub(rest.len())).unwrap_or_default();
+        error_at(self.file, self.number, before.chars().count().saturating_add(1), problem)
     }
 }
 
@@ -91,30 +70,18 @@ mod tests {
 
     #[test]
     fn blank_lines_are_counted_but_not_kept() {
-        let found: Vec<_> = lines("f", "\n a\r\n\r\nb\n")
-            .iter()
-            .map(|line| (line.number, line.text))
-            .collect();
+        let found: Vec<_> =
+            lines("f", "\n a\r\n\r\nb\n").iter().map(|line| (line.number, line.text)).collect();
         assert_eq!(found, [(2, " a\r"), (4, "b")]);
     }
 
     #[test]
     fn columns_are_counted_in_characters() {
-        let line = Source {
-            file: "f",
-            number: 3,
-            text: " äö ü b",
-        };
+        let line = Source { file: "f", number: 3, text: " äö ü b" };
         let column = |error: PnnxError| error.position().unwrap().column;
         assert_eq!(column(line.error(SyntaxProblem::Empty)), 2);
-        assert_eq!(
-            column(line.error_at_word(line.text.split(' ').nth(2).unwrap(), SyntaxProblem::Empty)),
-            5
-        );
-        let error = line.error_at_stop(Stop {
-            at: " b",
-            wanted: "x",
-        });
+        assert_eq!(column(line.error_at_word(line.text.split(' ').nth(2).unwrap(), SyntaxProblem::Empty)), 5);
+        let error = line.error_at_stop(Stop { at: " b", wanted: "x" });
         assert_eq!(error.to_string(), "f:3:7: wanted x, found `b`");
         let error = line.error_at_stop(Stop { at: "", wanted: "x" });
         assert_eq!(error.to_string(), "f:3:8: wanted x, found the end of the line");

@@ -10,29 +10,17 @@ use num_complex::Complex;
 pub(in crate::pnnx) fn encode_f32(value: f32) -> String {
     let magnitude = value.abs();
     if value == 0.0 {
-        return if value.is_sign_negative() {
-            "-0.0".into()
-        } else {
-            "0.0".into()
-        };
+        return if value.is_sign_negative() { "-0.0".into() } else { "0.0".into() };
     }
     if !value.is_finite() {
         return non_finite(f64::from(value));
     }
     if !(1e-4..1e6).contains(&magnitude) {
         let short = format!("{value:.6e}");
-        return if short.parse() == Ok(value) {
-            short
-        } else {
-            format!("{value:.8e}")
-        };
+        return if short.parse() == Ok(value) { short } else { format!("{value:.8e}") };
     }
     let short = plain(value, 6);
-    let text = if short.parse() == Ok(value) {
-        short
-    } else {
-        plain(value, 9)
-    };
+    let text = if short.parse() == Ok(value) { short } else { plain(value, 9) };
     match text.split_once('.') {
         None => text + ".0",
         Some((_, fraction)) if fraction.len() > 9 => format!("{value:.8e}"),
@@ -51,11 +39,7 @@ pub(in crate::pnnx) fn encode_f64(value: f64) -> String {
         return non_finite(value);
     }
     let text = format!("{value:?}");
-    if text.contains(['.', 'e']) {
-        text
-    } else {
-        text + ".0"
-    }
+    if text.contains(['.', 'e']) { text } else { text + ".0" }
 }
 
 /// Infinities and NaN have no digits. They are read back as strings, and as floats by
@@ -75,17 +59,11 @@ fn non_finite(value: f64) -> String {
 fn plain(value: f32, digits: usize) -> String {
     // The exponent after rounding decides how many decimals there are: 9.9999996 has six digits as 10.0000.
     let scientific = format!("{value:.*e}", digits.saturating_sub(1));
-    let exponent: i64 = scientific
-        .split_once('e')
-        .and_then(|(_, exponent)| exponent.parse().ok())
-        .unwrap_or(0);
+    let exponent: i64 =
+        scientific.split_once('e').and_then(|(_, exponent)| exponent.parse().ok()).unwrap_or(0);
     let decimals = usize::try_from(digits as i64 - 1 - exponent).unwrap_or(0);
     let text = format!("{value:.decimals$}");
-    if text.contains('.') {
-        text.trim_end_matches('0').trim_end_matches('.').to_owned()
-    } else {
-        text
-    }
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
 /// Writes a complex number as PNNX writes a parameter: both parts with `%e`, joined by `+`, so that a
@@ -105,17 +83,11 @@ pub(in crate::pnnx) fn encode_c_complex(value: Complex<f64>) -> String {
 /// C's `%e`: six digits where they are enough, and an exponent of a sign and at least two digits.
 fn c_exponent(value: f64) -> String {
     let short = format!("{value:.6e}");
-    let text = if short.parse() == Ok(value) {
-        short
-    } else {
-        format!("{value:e}")
-    };
+    let text = if short.parse() == Ok(value) { short } else { format!("{value:e}") };
     match text.split_once('e') {
         None => text,
         Some((digits, exponent)) => {
-            let (sign, exponent) = exponent
-                .strip_prefix('-')
-                .map_or(('+', exponent), |rest| ('-', rest));
+            let (sign, exponent) = exponent.strip_prefix('-').map_or(('+', exponent), |rest| ('-', rest));
             format!("{digits}e{sign}{exponent:0>2}")
         }
     }
@@ -218,16 +190,9 @@ mod tests {
 
     #[test]
     fn infinities_and_nan_are_words_that_read_as_floats() {
-        for (value, raw) in [
-            (f64::INFINITY, "inf"),
-            (f64::NEG_INFINITY, "-inf"),
-            (f64::NAN, "nan"),
-        ] {
+        for (value, raw) in [(f64::INFINITY, "inf"), (f64::NEG_INFINITY, "-inf"), (f64::NAN, "nan")] {
             let parameter = Parameter::from(value);
-            assert_eq!(
-                (parameter.raw(), parameter.value()),
-                (raw, &Value::Str(raw.to_owned()))
-            );
+            assert_eq!((parameter.raw(), parameter.value()), (raw, &Value::Str(raw.to_owned())));
             let back = parameter.as_f64().unwrap();
             assert!(back == value || (back.is_nan() && value.is_nan()));
         }
@@ -238,10 +203,7 @@ mod tests {
         assert_eq!(Parameter::from(vec![1_i64, -2]).raw(), "(1,-2)");
         assert_eq!(Parameter::from(vec![1.0_f32, 0.5]).raw(), "(1.0,0.5)");
         assert_eq!(Parameter::from(vec![true, false]).raw(), "(True,False)");
-        assert_eq!(
-            Parameter::from(vec!["a".to_owned(), "b".to_owned()]).raw(),
-            "(a,b)"
-        );
+        assert_eq!(Parameter::from(vec!["a".to_owned(), "b".to_owned()]).raw(), "(a,b)");
         let empty = Parameter::from(Vec::<i64>::new());
         assert_eq!((empty.raw(), empty.value()), ("()", &Value::None));
         assert_eq!(Parameter::from(None::<i64>).raw(), "None");
@@ -253,10 +215,7 @@ mod tests {
         let value = Complex::new(1.2, -0.9);
         assert_eq!(Parameter::from(value).raw(), "1.200000e+00+-9.000000e-01j");
         assert_eq!(encode_c_complex(value), "1.200000e+00-9.000000e-01j");
-        assert_eq!(
-            encode_c_complex(Complex::new(0.0, 1.0)),
-            "0.000000e+00+1.000000e+00j"
-        );
+        assert_eq!(encode_c_complex(Complex::new(0.0, 1.0)), "0.000000e+00+1.000000e+00j");
     }
 
     proptest! {

@@ -18,11 +18,7 @@ pub struct ParamTypeError {
 
 impl Parameter {
     fn wrong(&self, wanted: &'static str) -> ParamTypeError {
-        ParamTypeError {
-            wanted,
-            found: self.value.kind(),
-            raw: self.raw.to_string(),
-        }
+        ParamTypeError { wanted, found: self.value.kind(), raw: self.raw.to_string() }
     }
 
     /// The parameter as a bool.
@@ -136,11 +132,7 @@ impl Parameter {
 /// (`nan.0`).
 pub(in crate::pnnx) fn parse_float_word(text: &str) -> Option<f64> {
     let value = |text: &str| text.parse::<f64>().ok();
-    value(text).or_else(|| {
-        text.strip_suffix(".0")
-            .and_then(value)
-            .filter(|value| !value.is_finite())
-    })
+    value(text).or_else(|| text.strip_suffix(".0").and_then(value).filter(|value| !value.is_finite()))
 }
 
 /// A Rust type that a parameter can be asked for; see [`Operator::get`](crate::pnnx::Operator::get).
@@ -176,11 +168,7 @@ from_parameter! {
 /// `None` for the text `None` (and for an empty list), else the value.
 impl<T: FromParameter> FromParameter for Option<T> {
     fn from_parameter(parameter: &Parameter) -> Result<Self, ParamTypeError> {
-        if parameter.is_none() {
-            Ok(None)
-        } else {
-            T::from_parameter(parameter).map(Some)
-        }
+        if parameter.is_none() { Ok(None) } else { T::from_parameter(parameter).map(Some) }
     }
 }
 

@@ -105,10 +105,7 @@ impl Arguments {
     pub(super) fn text(&self) -> String {
         let (plain, odd): (Vec<_>, Vec<_>) = self.by_name.iter().partition(|(name, _)| is_identifier(name));
         let plain = plain.iter().map(|(name, value)| format!("{name}={value}"));
-        let odd: Vec<String> = odd
-            .iter()
-            .map(|(name, value)| format!("{}: {value}", string(name)))
-            .collect();
+        let odd: Vec<String> = odd.iter().map(|(name, value)| format!("{}: {value}", string(name))).collect();
         let odd = (!odd.is_empty()).then(|| format!("**{{{}}}", odd.join(", ")));
         let all: Vec<String> = self.by_position.iter().cloned().chain(plain).chain(odd).collect();
         all.join(", ")

@@ -30,10 +30,7 @@ pub(super) fn is_number(expr: &Expr, inputs: &[Input]) -> bool {
     match expr {
         Expr::Input(index) => inputs.get(*index).is_some_and(|input| input.is_number),
         Expr::Int(_) | Expr::Float(_) | Expr::Complex(_) | Expr::Bool(_) => true,
-        Expr::Call {
-            function: Function::Size,
-            args,
-        } => args.len() == 2,
+        Expr::Call { function: Function::Size, args } => args.len() == 2,
         Expr::Call { function, args } => {
             (operator(*function).is_some() || matches!(function, Function::Int | Function::Neg))
                 && args.iter().all(|arg| is_number(arg, inputs))
@@ -75,18 +72,12 @@ fn number(text: String) -> Piece {
 fn call(function: Function, args: &[Expr], inputs: &[Input]) -> Piece {
     let pieces: Vec<Piece> = args.iter().map(|arg| piece(arg, inputs)).collect();
     match (function, pieces.as_slice()) {
-        (Function::Neg, [arg]) => Piece {
-            text: format!("-{}", within(arg, SIGN)),
-            strength: SIGN,
-        },
+        (Function::Neg, [arg]) => Piece { text: format!("-{}", within(arg, SIGN)), strength: SIGN },
         (Function::Int, [arg]) => atom(format!("int({})", arg.text)),
         (Function::Size, [tensor]) => atom(format!("{}.size()", within(tensor, ATOM))),
         (Function::Size, [tensor, axis]) => atom(format!("{}.size({})", within(tensor, ATOM), axis.text)),
         (Function::Cast(dtype), [_]) => {
-            let values: String = args
-                .iter()
-                .map(|arg| within(&tensor(arg, inputs), ATOM))
-                .collect();
+            let values: String = args.iter().map(|arg| within(&tensor(arg, inputs), ATOM)).collect();
             atom(format!("{values}.to({})", dtype.torch_name()))
         }
         (_, [left, right]) if operator(function).is_some() => infix(function, left, right),
@@ -102,38 +93,20 @@ fn tensors(args: &[Expr], inputs: &[Input]) -> String {
 
 fn tensor(arg: &Expr, inputs: &[Input]) -> Piece {
     let found = piece(arg, inputs);
-    if is_number(arg, inputs) {
-        atom(format!("torch.as_tensor({})", found.text))
-    } else {
-        found
-    }
+    if is_number(arg, inputs) { atom(format!("torch.as_tensor({})", found.text)) } else { found }
 }
 
 fn infix(function: Function, left: &Piece, right: &Piece) -> Piece {
     let (sign, strength) = operator(function).unwrap_or_default();
     // Python groups from the left, except for powers.
-    let (left_least, right_least) = if function == Function::Pow {
-        (ATOM, ATOM)
-    } else {
-        (strength, strength.saturating_add(1))
-    };
-    Piece {
-        text: format!(
-            "{} {sign} {}",
-            within(left, left_least),
-            within(right, right_least)
-        ),
-        strength,
-    }
+    let (left_least, right_least) =
+        if function == Function::Pow { (ATOM, ATOM) } else { (strength, strength.saturating_add(1)) };
+    Piece { text: format!("{} {sign} {}", within(left, left_least), within(right, right_least)), strength }
 }
 
 /// The text, in brackets if it holds together less than it must.
 fn within(piece: &Piece, least: u8) -> String {
-    if piece.strength >= least {
-        piece.text.clone()
-    } else {
-        format!("({})", piece.text)
-    }
+    if piece.strength >= least { piece.text.clone() } else { format!("({})", piece.text) }
 }
 
 /// Python's operator for a function, and its strength.
@@ -160,14 +133,8 @@ mod tests {
     use super::*;
 
     fn python(expr: &str) -> String {
-        let input = |name: &str, is_number| Input {
-            variable: name.to_owned(),
-            is_number,
-        };
-        source(
-            &Expr::parse(expr).unwrap(),
-            &[input("a", false), input("b", false), input("n", true)],
-        )
+        let input = |name: &str, is_number| Input { variable: name.to_owned(), is_number };
+        source(&Expr::parse(expr).unwrap(), &[input("a", false), input("b", false), input("n", true)])
     }
 
     #[test]
@@ -189,14 +156,8 @@ mod tests {
     #[test]
     fn functions_of_torch_take_tensors_only() {
         assert_eq!(python("sqrt(add(@0,1))"), "torch.sqrt(a + 1)");
-        assert_eq!(
-            python("maximum(@0,0.5)"),
-            "torch.maximum(a, torch.as_tensor(0.5))"
-        );
-        assert_eq!(
-            python("sqrt(size(@0,1))"),
-            "torch.sqrt(torch.as_tensor(a.size(1)))"
-        );
+        assert_eq!(python("maximum(@0,0.5)"), "torch.maximum(a, torch.as_tensor(0.5))");
+        assert_eq!(python("sqrt(size(@0,1))"), "torch.sqrt(torch.as_tensor(a.size(1)))");
         assert_eq!(python("exp(@2)"), "torch.exp(torch.as_tensor(n))");
         assert_eq!(python("torch.float(@0)"), "a.to(torch.float)");
         assert_eq!(python("torch.long(add(@0,1))"), "(a + 1).to(torch.long)");
@@ -204,10 +165,7 @@ mod tests {
 
     #[test]
     fn lists_words_and_sizes() {
-        assert_eq!(
-            python("[int(floor_divide(size(@0,2),2)),-1]"),
-            "[int(a.size(2) // 2), -1]"
-        );
+        assert_eq!(python("[int(floor_divide(size(@0,2),2)),-1]"), "[int(a.size(2) // 2), -1]");
         assert_eq!(python("[None,[1,0]]"), "[None, [1, 0]]");
         assert_eq!(python("size(neg(@0))"), "(-a).size()");
         assert_eq!(python("-inf"), "float(\"-inf\")");
@@ -217,10 +175,7 @@ mod tests {
 
     #[test]
     fn numbers_are_told_from_tensors() {
-        let inputs = [Input {
-            variable: "a".into(),
-            is_number: false,
-        }];
+        let inputs = [Input { variable: "a".into(), is_number: false }];
         let number = |expr: &str| is_number(&Expr::parse(expr).unwrap(), &inputs);
         assert!(number("3") && number("floor_divide(size(@0,2),2)") && number("int(div(size(@0,1),2))"));
         assert!(!number("@0") && !number("add(@0,1)") && !number("[1]") && !number("size(@0)"));

@@ -92,11 +92,7 @@ impl Writer<'_> {
     /// Whether the only input is already a sequence.
     fn reads_sequence(&self, operator: &Operator) -> bool {
         let [input] = operator.inputs() else { return false };
-        let producer = self
-            .graph
-            .operand(*input)
-            .producer()
-            .and_then(|id| self.graph.get_operator(id));
+        let producer = self.graph.operand(*input).producer().and_then(|id| self.graph.get_operator(id));
         producer.is_some_and(|producer| {
             let op_type = producer.op_type();
             let builds = matches!(op_type, "prim::ListConstruct" | "prim::TupleConstruct");
@@ -138,16 +134,9 @@ fn adjust(operator: &Operator, arguments: &mut Arguments) {
 
 /// In the output size of adaptive pooling, 0 stands for None: the size of the input.
 pub(super) fn none_for_zero(size: &str) -> String {
-    let inner = size
-        .trim_start_matches('(')
-        .trim_end_matches(')')
-        .trim_end_matches(',');
+    let inner = size.trim_start_matches('(').trim_end_matches(')').trim_end_matches(',');
     let item = |item: &str| {
-        if item.trim() == "0" {
-            "None".to_owned()
-        } else {
-            item.trim().to_owned()
-        }
+        if item.trim() == "0" { "None".to_owned() } else { item.trim().to_owned() }
     };
     let mut items: Vec<String> = inner.split(',').map(item).collect();
     match items.as_mut_slice() {

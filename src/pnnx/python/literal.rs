@@ -38,16 +38,8 @@ pub(super) fn bool(value: bool) -> &'static str {
 pub(super) fn float(value: f64) -> String {
     let largest = f64::from(f32::MAX);
     let rounds_to_f32 = value.abs() > largest && (value as f32).is_finite();
-    let value = if rounds_to_f32 {
-        largest.copysign(value)
-    } else {
-        value
-    };
-    if value.is_finite() {
-        format!("{value:?}")
-    } else {
-        format!("float(\"{value}\")")
-    }
+    let value = if rounds_to_f32 { largest.copysign(value) } else { value };
+    if value.is_finite() { format!("{value:?}") } else { format!("float(\"{value}\")") }
 }
 
 pub(super) fn complex(value: Complex<f64>) -> String {

@@ -9,9 +9,7 @@ use crate::pnnx::operator::{Operator, OperatorId};
 /// Whether a type is a class of modules: PyTorch capitalises these.
 pub(super) fn is_module(op_type: &str) -> bool {
     let class = op_type.rsplit('.').next().unwrap_or_default();
-    let known = op_type
-        .strip_prefix("nn.")
-        .is_some_and(|class| !class.contains('.'))
+    let known = op_type.strip_prefix("nn.").is_some_and(|class| !class.contains('.'))
         || op_type.starts_with("torchvision.ops.")
         || op_type.starts_with("torchaudio.transforms.");
     known && class.starts_with(|c: char| c.is_ascii_uppercase())
@@ -24,8 +22,7 @@ impl Writer<'_> {
         if operator.op_type().starts_with("nn.Adaptive") {
             arguments.change("output_size", none_for_zero);
         }
-        self.init
-            .push(format!("{member} = {}({})", operator.op_type(), arguments.text()));
+        self.init.push(format!("{member} = {}({})", operator.op_type(), arguments.text()));
         self.fill(&member, operator);
         match operator.op_type() {
             "nn.MultiheadAttention" => self.attention(&member, operator),
@@ -48,8 +45,7 @@ impl Writer<'_> {
         for (key, attribute) in operator.attrs() {
             let shape = tuple(attribute.shape().iter().map(usize::to_string));
             let dtype = attribute.dtype().torch_name();
-            self.init
-                .push(format!("    {}: ({dtype}, {shape}),", string(key)));
+            self.init.push(format!("    {}: ({dtype}, {shape}),", string(key)));
         }
         self.init.push("})".to_owned());
     }
@@ -67,9 +63,8 @@ impl Writer<'_> {
             [query, key] => vec![query.clone(), key.clone(), key.clone()],
             values => values.to_vec(),
         };
-        let masks = masks
-            .into_iter()
-            .filter_map(|(name, variable)| Some(format!("{}={variable}", name.as_ref()?)));
+        let masks =
+            masks.into_iter().filter_map(|(name, variable)| Some(format!("{}={variable}", name.as_ref()?)));
         arguments.extend(masks);
         let wants_weights = operator.outputs().len() > 1;
         if !wants_weights {

@@ -10,20 +10,12 @@ pub(super) struct Names {
 impl Names {
     /// For attributes of `Model`: the attributes of `nn.Module` must not be covered.
     pub(super) fn for_members() -> Self {
-        Self {
-            taken: MODULE_ATTRIBUTES
-                .iter()
-                .chain(KEYWORDS)
-                .map(|&name| name.to_owned())
-                .collect(),
-        }
+        Self { taken: MODULE_ATTRIBUTES.iter().chain(KEYWORDS).map(|&name| name.to_owned()).collect() }
     }
 
     /// For local variables.
     pub(super) fn for_variables() -> Self {
-        Self {
-            taken: KEYWORDS.iter().map(|&name| name.to_owned()).collect(),
-        }
+        Self { taken: KEYWORDS.iter().map(|&name| name.to_owned()).collect() }
     }
 
     /// An identifier that resembles `name`, after `prefix`.
@@ -42,10 +34,7 @@ impl Names {
 /// Replaces what cannot be in an identifier by `_`. Two leading underscores would be mangled by Python.
 fn identifier(prefix: &str, name: &str) -> String {
     let mut text: String = prefix.to_owned();
-    text.extend(
-        name.chars()
-            .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }),
-    );
+    text.extend(name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }));
     let starts_well = text.starts_with(|c: char| c.is_ascii_alphabetic());
     if starts_well { text } else { format!("op_{text}") }
 }

@@ -31,9 +31,7 @@ pub(super) fn header(name: &str, helpers: &BTreeSet<Helper>, torchvision: bool, 
         text.push_str("import torchaudio\n");
     }
     let weights = string(&format!("{name}.bin"));
-    text.push_str(&format!(
-        "\nWEIGHTS = pathlib.Path(__file__).with_name({weights})\n\n\n"
-    ));
+    text.push_str(&format!("\nWEIGHTS = pathlib.Path(__file__).with_name({weights})\n\n\n"));
     text.push_str(WEIGHTS);
     for helper in helpers {
         text.push_str("\n\n");

@@ -48,8 +48,7 @@ impl Writer<'_> {
     /// An operator that PyTorch has no name for. The source stays valid, and says so when it gets there.
     pub(super) fn unknown(&mut self, operator: &Operator) {
         let message = format!("operator {} of type {}", operator.name(), operator.op_type());
-        self.forward
-            .push(format!("raise NotImplementedError({})", string(&message)));
+        self.forward.push(format!("raise NotImplementedError({})", string(&message)));
         self.assign(operator, "None");
     }
 
@@ -59,23 +58,15 @@ impl Writer<'_> {
             return self.unknown(operator);
         };
         let member = self.member(id);
-        let (entry, dtype) = (
-            string(&format!("{}.{key}", operator.name())),
-            attribute.dtype().torch_name(),
-        );
+        let (entry, dtype) = (string(&format!("{}.{key}", operator.name())), attribute.dtype().torch_name());
         let shape = tuple(attribute.shape().iter().map(usize::to_string));
         let name = string(member.trim_start_matches("self."));
-        self.init.push(format!(
-            "keep(self, {name}, weights.tensor({entry}, {dtype}, {shape}))"
-        ));
+        self.init.push(format!("keep(self, {name}, weights.tensor({entry}, {dtype}, {shape}))"));
         self.assign(operator, &member);
     }
 
     fn expression(&mut self, operator: &Operator) {
-        let Some(Ok(expr)) = operator
-            .param("expr")
-            .map(|parameter| Expr::parse(parameter.raw()))
-        else {
+        let Some(Ok(expr)) = operator.param("expr").map(|parameter| Expr::parse(parameter.raw())) else {
             return self.unknown(operator);
         };
         let inputs = self.expression_inputs(operator);
@@ -86,18 +77,13 @@ impl Writer<'_> {
     }
 
     fn expression_inputs(&self, operator: &Operator) -> Vec<Input> {
-        let input = |&id| Input {
-            variable: self.variable(id),
-            is_number: self.numbers.contains(&id),
-        };
+        let input = |&id| Input { variable: self.variable(id), is_number: self.numbers.contains(&id) };
         operator.inputs().iter().map(input).collect()
     }
 
     /// `indexes=(@0,2147483647)`: numbers, some of which are inputs.
     fn slice_indexes(&mut self, operator: &Operator) {
-        let raw = operator
-            .param("indexes")
-            .map_or("()", |parameter| parameter.raw());
+        let raw = operator.param("indexes").map_or("()", |parameter| parameter.raw());
         let inner = raw.trim_start_matches(['(', '[']).trim_end_matches([')', ']']);
         let Ok(expr) = Expr::parse(&format!("[{inner}]")) else {
             return self.unknown(operator);
@@ -146,9 +132,8 @@ impl Writer<'_> {
         let several = ["dims", "starts", "ends", "steps", "selects"];
         let one = ["dim", "start", "end", "step"];
         if operator.has_param("dims") {
-            let values = several
-                .iter()
-                .filter_map(|&key| Some(format!("{key}={}", self.argument(operator, key)?)));
+            let values =
+                several.iter().filter_map(|&key| Some(format!("{key}={}", self.argument(operator, key)?)));
             let values: Vec<String> = values.collect();
             return format!("region({tensor}, {})", values.join(", "));
         }
@@ -169,9 +154,7 @@ impl Writer<'_> {
     fn index(&mut self, operator: &Operator) {
         let inputs = self.expression_inputs(operator);
         let given = operator.named_input("expr").map(|input| self.variable(input));
-        let written = operator
-            .param("expr")
-            .and_then(|parameter| Expr::parse(parameter.raw()).ok());
+        let written = operator.param("expr").and_then(|parameter| Expr::parse(parameter.raw()).ok());
         let items = given.or_else(|| written.map(|expr| source(&expr, &inputs)));
         let (Some(items), Some(tensor)) = (items, inputs.first()) else {
             return self.unknown(operator);
@@ -186,12 +169,8 @@ impl Writer<'_> {
         let (Some(tensor), Some(indices)) = (inputs.first(), self.argument(operator, "indices")) else {
             return self.unknown(operator);
         };
-        let values = self
-            .argument(operator, "values")
-            .unwrap_or_else(|| "0".to_owned());
-        let accumulate = self
-            .argument(operator, "accumulate")
-            .unwrap_or_else(|| "False".to_owned());
+        let values = self.argument(operator, "values").unwrap_or_else(|| "0".to_owned());
+        let accumulate = self.argument(operator, "accumulate").unwrap_or_else(|| "False".to_owned());
         self.helpers.insert(Helper::Index);
         let values = format!("torch.as_tensor({values}, dtype={tensor}.dtype)");
         self.assign(
@@ -219,11 +198,7 @@ impl Writer<'_> {
         }
         for (key, parameter) in operator.params() {
             let is_list = matches!(parameter.value(), Value::None) && parameter.raw() != "None";
-            let value = if is_list {
-                "[]".to_owned()
-            } else {
-                literal::literal(parameter)
-            };
+            let value = if is_list { "[]".to_owned() } else { literal::literal(parameter) };
             arguments.push((number(key).unwrap_or(usize::MAX), value));
         }
         arguments.sort_by_key(|(place, _)| *place);
@@ -234,9 +209,7 @@ impl Writer<'_> {
 
 /// Whether a type is a function that PyTorch or a sister library has under that name.
 fn is_function(op_type: &str) -> bool {
-    ["F.", "torch.", "torchvision.", "torchaudio."]
-        .iter()
-        .any(|prefix| op_type.starts_with(prefix))
+    ["F.", "torch.", "torchvision.", "torchaudio."].iter().any(|prefix| op_type.starts_with(prefix))
 }
 
 /// A dictionary of keys and values in turn.

@@ -3,11 +3,7 @@ use crate::Limits;
 
 /// A graph of the given lines after a header that counts them.
 fn graph(lines: &[&str]) -> Graph {
-    let outputs = |line: &&str| {
-        line.split_whitespace()
-            .nth(3)
-            .and_then(|count| count.parse::<usize>().ok())
-    };
+    let outputs = |line: &&str| line.split_whitespace().nth(3).and_then(|count| count.parse::<usize>().ok());
     let operands: usize = lines.iter().filter_map(outputs).sum();
     let text = format!("7767517\n{} {operands}\n{}\n", lines.len(), lines.join("\n"));
     Graph::parse(&text, &Limits::default()).unwrap()
@@ -112,11 +108,8 @@ fn recurrent_modules_have_states() {
         "nn.LSTM b 3 3 x y y p q r hidden_size=2 input_size=2",
         "nn.GRU c 2 2 x y s t hidden_size=2 input_size=2",
     ];
-    let wanted = [
-        "v_y, _ = self.a(v_x)",
-        "v_p, (v_q, v_r) = self.b(v_x, (v_y, v_y))",
-        "v_s, v_t = self.c(v_x, v_y)",
-    ];
+    let wanted =
+        ["v_y, _ = self.a(v_x)", "v_p, (v_q, v_r) = self.b(v_x, (v_y, v_y))", "v_s, v_t = self.c(v_x, v_y)"];
     assert_eq!(forward(&lines), wanted);
 }
 
@@ -196,16 +189,9 @@ fn custom_operators_sort_their_arguments() {
 
 #[test]
 fn what_pytorch_does_not_know_raises() {
-    let lines = [
-        "aten::odd a 1 1 x y",
-        "models.Block b 1 1 y z",
-        "torch.x();evil c 1 1 z w",
-    ];
+    let lines = ["aten::odd a 1 1 x y", "models.Block b 1 1 y z", "torch.x();evil c 1 1 z w"];
     let found = forward(&lines);
-    assert_eq!(
-        found[0],
-        "raise NotImplementedError(\"operator a of type aten::odd\")"
-    );
+    assert_eq!(found[0], "raise NotImplementedError(\"operator a of type aten::odd\")");
     assert_eq!(found.iter().filter(|line| line.starts_with("raise")).count(), 3);
 }
 
@@ -218,25 +204,15 @@ fn nothing_in_a_file_becomes_code() {
         "pnnx.Output out 1 0 z",
     ])
     .to_python("m\");evil(\"");
-    assert!(
-        source.contains(r#"v_y = F.relu(v_x, mode="\");evil(\"", **{"k\");evil(": 1})"#),
-        "{source}"
-    );
+    assert!(source.contains(r#"v_y = F.relu(v_x, mode="\");evil(\"", **{"k\");evil(": 1})"#), "{source}");
     assert!(source.contains(r#"with_name("m\");evil(\".bin")"#), "{source}");
     assert!(source.contains("self.b___evil__ = nn.ReLU()"), "{source}");
 }
 
 #[test]
 fn several_outputs_are_a_tuple() {
-    let source = graph(&[
-        "pnnx.Input a 0 1 x",
-        "pnnx.Input b 0 1 y",
-        "pnnx.Output c 1 0 x",
-        "pnnx.Output d 1 0 y",
-    ])
-    .to_python("m");
-    assert!(
-        source.contains("def forward(self, v_x, v_y):\n        return (v_x, v_y)\n"),
-        "{source}"
-    );
+    let source =
+        graph(&["pnnx.Input a 0 1 x", "pnnx.Input b 0 1 y", "pnnx.Output c 1 0 x", "pnnx.Output d 1 0 y"])
+            .to_python("m");
+    assert!(source.contains("def forward(self, v_x, v_y):\n        return (v_x, v_y)\n"), "{source}");
 }

@@ -19,29 +19,15 @@ fn a_line_is_taken_apart() {
         inputs: Few::from_slice(&["0"]),
         outputs: Few::from_slice(&["3"]),
         fields: vec![
-            Field::Param {
-                key: "bias",
-                value: "True",
-            },
-            Field::Attr {
-                key: "weight",
-                shape: vec![16, 64],
-                dtype: DType::F32,
-            },
-            Field::InputName {
-                key: "input",
-                operand: "0",
-            },
+            Field::Param { key: "bias", value: "True" },
+            Field::Attr { key: "weight", shape: vec![16, 64], dtype: DType::F32 },
+            Field::InputName { key: "input", operand: "0" },
             Field::Shape {
                 operand: "0",
                 shape: vec![Dim::Fixed(1), Dim::Fixed(64)],
                 dtype: Some(DType::F32),
             },
-            Field::Shape {
-                operand: "3",
-                shape: vec![Dim::Unknown, Dim::Named("w".into())],
-                dtype: None,
-            },
+            Field::Shape { operand: "3", shape: vec![Dim::Unknown, Dim::Named("w".into())], dtype: None },
         ],
     };
     assert_eq!(line(text), wanted);
@@ -50,27 +36,14 @@ fn a_line_is_taken_apart() {
 #[test]
 fn blanks_of_all_kinds_separate_and_trailing_ones_are_nothing() {
     let wanted = line("T n 1 1 a b k=v");
-    for text in [
-        "T n 1 1 a b k=v ",
-        "T n 1 1 a b k=v\r",
-        "\tT\x0bn 1  1 a b\x0ck=v \t \r",
-    ] {
+    for text in ["T n 1 1 a b k=v ", "T n 1 1 a b k=v\r", "\tT\x0bn 1  1 a b\x0ck=v \t \r"] {
         assert_eq!(line(text), wanted, "{text:?}");
     }
 }
 
 #[test]
 fn a_value_holds_everything_but_blanks() {
-    let values = [
-        "a=b",
-        "add(@0,mul(@1,2))",
-        "ij,jk->ik",
-        "",
-        "=",
-        "%*",
-        "[[2,1],[0,1]]",
-        "é",
-    ];
+    let values = ["a=b", "add(@0,mul(@1,2))", "ij,jk->ik", "", "=", "%*", "[[2,1],[0,1]]", "é"];
     for value in values {
         let text = format!("T n 0 0 k={value}");
         assert_eq!(line(&text).fields, [Field::Param { key: "k", value }]);
@@ -79,37 +52,31 @@ fn a_value_holds_everything_but_blanks() {
 
 #[test]
 fn scalars_and_empty_tensors_are_legal_attributes() {
-    let attr = |shape: Vec<usize>| {
-        vec![Field::Attr {
-            key: "data",
-            shape,
-            dtype: DType::F32,
-        }]
-    };
+    let attr = |shape: Vec<usize>| vec![Field::Attr { key: "data", shape, dtype: DType::F32 }];
     assert_eq!(line("T n 0 0 @data=()f32").fields, attr(vec![]));
     assert_eq!(line("T n 0 0 @data=(0,3)f32").fields, attr(vec![0, 3]));
 }
 
 #[test]
 fn too_few_operands_are_noticed_where_they_end() {
-    assert_eq!(
-        stop("T n 2 1 a"),
-        (9, "an input, as many as the first count says")
-    );
-    assert_eq!(
-        stop("T n 1 1 a k=v"),
-        (10, "an output, as many as the second count says")
-    );
-    assert_eq!(
-        stop("T n 18446744073709551615 0 a"),
-        (28, "an input, as many as the first count says")
-    );
+    assert_eq!(stop("T n 2 1 a"), (9, "an input, as many as the first count says"));
+    assert_eq!(stop("T n 1 1 a k=v"), (10, "an output, as many as the second count says"));
+    assert_eq!(stop("T n 18446744073709551615 0 a"), (28, "an input, as many as the first count says"));
 }
 
 #[test]
 fn too_many_operands_look_like_fields_without_a_value() {
     assert_eq!(stop("T n 1 0 a b").0, 10);
     assert!(stop("T n 1 0 a b").1.contains("a count before is too small"));
+}
+
+#[test]
+fn every_field_has_a_key() {
+    assert!(stop("T n 0 0 =1").1.starts_with("`key=value`"));
+    assert_eq!(stop("T n 0 0 @=(1)f32"), (9, "an attribute key"));
+    assert_eq!(stop("T n 0 0 $=x"), (9, "an argument name"));
+    assert_eq!(stop("T n 0 0 #=(1)f32"), (9, "an operand"));
+    assert_eq!(stop("T n 1 0 a $k="), (13, "an operand"));
 }
 
 #[test]
@@ -126,10 +93,7 @@ fn counts_are_numbers() {
 fn shapes_are_checked_size_by_size() {
     assert_eq!(stop("T n 0 0 @w=(1,-2)f32"), (14, "a size below 2^64"));
     assert_eq!(stop("T n 0 0 @w=(1,?)f32"), (14, "a size below 2^64"));
-    assert_eq!(
-        stop("T n 0 0 @w=(99999999999999999999)f32"),
-        (12, "a size below 2^64")
-    );
+    assert_eq!(stop("T n 0 0 @w=(99999999999999999999)f32"), (12, "a size below 2^64"));
     assert_eq!(stop("T n 0 0 @w=(1,)f32"), (14, "a size below 2^64"));
     assert_eq!(stop("T n 0 0 @w=(1;2)f32"), (13, "`,` or `)`"));
     assert_eq!(stop("T n 0 0 @w=(1"), (13, "`,` or `)`"));
@@ -146,25 +110,7 @@ fn shapes_are_checked_size_by_size() {
 fn the_second_line_has_two_numbers() {
     assert_eq!(counts("12 3"), Ok((12, 3)));
     assert_eq!(counts(" 12\t3 \r"), Ok((12, 3)));
-    assert_eq!(
-        counts("12"),
-        Err(Stop {
-            at: "",
-            wanted: "the number of operands"
-        })
-    );
-    assert_eq!(
-        counts("12 3 4"),
-        Err(Stop {
-            at: "4",
-            wanted: "the end of the line"
-        })
-    );
-    assert_eq!(
-        counts("-12 3"),
-        Err(Stop {
-            at: "-12 3",
-            wanted: "the number of operators"
-        })
-    );
+    assert_eq!(counts("12"), Err(Stop { at: "", wanted: "the number of operands" }));
+    assert_eq!(counts("12 3 4"), Err(Stop { at: "4", wanted: "the end of the line" }));
+    assert_eq!(counts("-12 3"), Err(Stop { at: "-12 3", wanted: "the number of operators" }));
 }

@@ -26,10 +26,7 @@ fn check_data(archive: &Archive) {
 
 /// Position of the directory in [`written`].
 fn directory_start(bytes: &[u8]) -> usize {
-    bytes
-        .windows(4)
-        .position(|window| window == DIRECTORY_SIGNATURE)
-        .unwrap()
+    bytes.windows(4).position(|window| window == DIRECTORY_SIGNATURE).unwrap()
 }
 
 /// A zip without zip64 records, as other tools write it.
@@ -48,10 +45,7 @@ fn plain_zip(flags: u16, method: u16) -> Vec<u8> {
         directory.extend([b"PK\x01\x02\x14\0\x14\0", &common[..], &tail].concat());
     }
     let count = (DATA.len() as u16).to_le_bytes();
-    let (size, offset) = (
-        (directory.len() as u32).to_le_bytes(),
-        (bytes.len() as u32).to_le_bytes(),
-    );
+    let (size, offset) = ((directory.len() as u32).to_le_bytes(), (bytes.len() as u32).to_le_bytes());
     bytes.extend(directory);
     bytes.extend([b"PK\x05\x06\0\0\0\0", &count[..], &count, &size, &offset, &[0, 0]].concat());
     bytes
@@ -87,11 +81,7 @@ fn every_cut_is_noticed_or_leaves_whole_entries() {
     for bytes in [written(), plain_zip(0, 0)] {
         for length in 0..bytes.len() {
             match open(&bytes[..length]) {
-                Err(ArchiveError::Truncated {
-                    needed,
-                    length: found,
-                    ..
-                }) => {
+                Err(ArchiveError::Truncated { needed, length: found, .. }) => {
                     assert!(needed > found && found == length as u64);
                 }
                 Err(ArchiveError::NotAnArchive { .. }) => assert_eq!(length, 0),
@@ -109,22 +99,10 @@ fn every_cut_is_noticed_or_leaves_whole_entries() {
 fn a_cut_names_what_it_hit() {
     let bytes = written();
     let message = |length: usize| open(&bytes[..length]).unwrap_err().to_string();
-    assert!(
-        message(75).contains("cut off in the data of entry `a.weight`"),
-        "{}",
-        message(75)
-    );
-    assert!(
-        message(10).contains("cut off in an entry's header"),
-        "{}",
-        message(10)
-    );
+    assert!(message(75).contains("cut off in the data of entry `a.weight`"), "{}", message(75));
+    assert!(message(10).contains("cut off in an entry's header"), "{}", message(10));
     let inside = directory_start(&bytes) + 10;
-    assert!(
-        message(inside).contains("cut off in the directory"),
-        "{}",
-        message(inside)
-    );
+    assert!(message(inside).contains("cut off in the directory"), "{}", message(inside));
 }
 
 #[test]
@@ -138,11 +116,9 @@ fn features_that_pnnx_does_not_use_are_named() {
 
 #[test]
 fn other_files_are_told_from_archives() {
-    for (bytes, hint) in [
-        (&b""[..], "empty"),
-        (b"7767517\n3 2\n", "swapped"),
-        (b"\x89PNG\r\n", "something else"),
-    ] {
+    for (bytes, hint) in
+        [(&b""[..], "empty"), (b"7767517\n3 2\n", "swapped"), (b"\x89PNG\r\n", "something else")]
+    {
         let error = open(bytes).unwrap_err();
         assert!(matches!(error, ArchiveError::NotAnArchive { .. }), "{error}");
         assert!(error.to_string().contains(hint), "{error}");
@@ -160,14 +136,8 @@ fn two_entries_of_one_name_are_refused() {
 
 #[test]
 fn the_number_of_entries_is_bounded() {
-    let limits = Limits {
-        max_ops: 2,
-        ..Limits::default()
-    };
-    assert!(matches!(
-        Archive::from_bytes(written(), &limits),
-        Err(ArchiveError::Limit { .. })
-    ));
+    let limits = Limits { max_ops: 2, ..Limits::default() };
+    assert!(matches!(Archive::from_bytes(written(), &limits), Err(ArchiveError::Limit { .. })));
     let bytes = written();
     let walked = Archive::from_bytes(&bytes[..directory_start(&bytes)], &limits);
     assert!(matches!(walked, Err(ArchiveError::Limit { .. })));

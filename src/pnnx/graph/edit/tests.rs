@@ -30,12 +30,7 @@ fn check_links(graph: &Graph) {
         assert_eq!(operator.inputs().len(), operator.input_names().len());
         for &input in operator.inputs() {
             let uses = operator.inputs().iter().filter(|&&other| other == input).count();
-            let listed = graph
-                .operand(input)
-                .consumers()
-                .iter()
-                .filter(|&&other| other == id)
-                .count();
+            let listed = graph.operand(input).consumers().iter().filter(|&&other| other == id).count();
             assert_eq!(uses, listed);
         }
         for &output in operator.outputs() {
@@ -57,10 +52,7 @@ fn operators_are_inserted_where_they_are_wanted() {
     graph.new_operator_before("F.silu", "before", relu).unwrap();
     graph.new_operator_after("F.silu", "after", relu).unwrap();
     graph.new_operator("F.silu", "last").unwrap();
-    assert_eq!(
-        names(&graph),
-        ["in", "add", "before", "relu", "after", "out", "last"]
-    );
+    assert_eq!(names(&graph), ["in", "add", "before", "relu", "after", "out", "last"]);
     assert_eq!(graph.operator(relu).name(), "relu", "ids stay valid");
     check_links(&graph);
 }
@@ -74,20 +66,11 @@ fn names_are_unique_even_after_renaming_and_removing() {
     assert_eq!(graph.rename_operator(relu, "add"), Err(duplicate));
     graph.rename_operator(relu, "relu").unwrap();
     graph.rename_operator(relu, "act").unwrap();
-    assert_eq!(
-        (graph.operator_named("relu"), graph.operator_named("act")),
-        (None, Some(relu))
-    );
+    assert_eq!((graph.operator_named("relu"), graph.operator_named("act")), (None, Some(relu)));
 
     let x = operand(&graph, "x");
-    assert_eq!(
-        graph.rename_operand(x, "y"),
-        Err(GraphError::DuplicateOperand { name: "y".into() })
-    );
-    assert_eq!(
-        graph.new_operand("y"),
-        Err(GraphError::DuplicateOperand { name: "y".into() })
-    );
+    assert_eq!(graph.rename_operand(x, "y"), Err(GraphError::DuplicateOperand { name: "y".into() }));
+    assert_eq!(graph.new_operand("y"), Err(GraphError::DuplicateOperand { name: "y".into() }));
     graph.rename_operand(x, "input").unwrap();
     graph.new_operand("x").unwrap();
     check_links(&graph);
@@ -96,11 +79,7 @@ fn names_are_unique_even_after_renaming_and_removing() {
 #[test]
 fn a_use_more_or_less_changes_one_entry() {
     let mut graph = sample();
-    let (add, x, y) = (
-        operator(&graph, "add"),
-        operand(&graph, "x"),
-        operand(&graph, "y"),
-    );
+    let (add, x, y) = (operator(&graph, "add"), operand(&graph, "x"), operand(&graph, "y"));
     graph.disconnect_input(add, 0).unwrap();
     assert_eq!(graph.operand(x).consumers(), [add]);
     assert_eq!(graph.operator(add).input_names(), [Some("other".to_owned())]);
@@ -110,18 +89,8 @@ fn a_use_more_or_less_changes_one_entry() {
 
     let relu = operator(&graph, "relu");
     graph.replace_input(relu, 0, x).unwrap();
-    assert_eq!(
-        (
-            graph.operand(x).consumers().len(),
-            graph.operand(y).consumers().len()
-        ),
-        (3, 0)
-    );
-    let missing = GraphError::NoSuchInput {
-        operator: "relu".into(),
-        index: 1,
-        count: 1,
-    };
+    assert_eq!((graph.operand(x).consumers().len(), graph.operand(y).consumers().len()), (3, 0));
+    let missing = GraphError::NoSuchInput { operator: "relu".into(), index: 1, count: 1 };
     assert_eq!(graph.replace_input(relu, 1, x), Err(missing.clone()));
     assert_eq!(graph.disconnect_input(relu, 1), Err(missing));
     check_links(&graph);
@@ -136,30 +105,17 @@ fn all_uses_move_at_once() {
     let add = operator(&graph, "add");
     assert_eq!(graph.operator(add).inputs(), [fresh, fresh]);
     assert_eq!(graph.operand(fresh).consumers(), [add, add]);
-    assert_eq!(
-        (graph.replace_uses(x, y), graph.replace_uses(y, y)),
-        (Ok(0), Ok(0))
-    );
+    assert_eq!((graph.replace_uses(x, y), graph.replace_uses(y, y)), (Ok(0), Ok(0)));
     check_links(&graph);
 }
 
 #[test]
 fn an_operand_has_one_producer() {
     let mut graph = sample();
-    let (add, relu, y) = (
-        operator(&graph, "add"),
-        operator(&graph, "relu"),
-        operand(&graph, "y"),
-    );
-    let taken = GraphError::AlreadyProduced {
-        operand: "y".into(),
-        producer: "add".into(),
-    };
+    let (add, relu, y) = (operator(&graph, "add"), operator(&graph, "relu"), operand(&graph, "y"));
+    let taken = GraphError::AlreadyProduced { operand: "y".into(), producer: "add".into() };
     assert_eq!(graph.connect_output(relu, y), Err(taken));
-    let stranger = GraphError::NotAnOutput {
-        operator: "relu".into(),
-        operand: "y".into(),
-    };
+    let stranger = GraphError::NotAnOutput { operator: "relu".into(), operand: "y".into() };
     assert_eq!(graph.disconnect_output(relu, y), Err(stranger));
     graph.disconnect_output(add, y).unwrap();
     assert_eq!(graph.operand(y).producer(), None);
@@ -170,15 +126,8 @@ fn an_operand_has_one_producer() {
 #[test]
 fn removing_cleans_up_and_refuses_what_is_used() {
     let mut graph = sample();
-    let (relu, out, z) = (
-        operator(&graph, "relu"),
-        operator(&graph, "out"),
-        operand(&graph, "z"),
-    );
-    let used = GraphError::StillUsed {
-        operand: "z".into(),
-        consumer: "out".into(),
-    };
+    let (relu, out, z) = (operator(&graph, "relu"), operator(&graph, "out"), operand(&graph, "z"));
+    let used = GraphError::StillUsed { operand: "z".into(), consumer: "out".into() };
     assert_eq!(graph.remove_operator(relu).unwrap_err(), used);
     assert_eq!(graph.remove_operand(z), Err(used));
     check_links(&graph);
@@ -188,20 +137,11 @@ fn removing_cleans_up_and_refuses_what_is_used() {
     assert_eq!(removed.op_type(), "F.relu");
     assert_eq!(names(&graph), ["in", "add"]);
     assert!(graph.operand_named("z").is_none() && graph.get_operand(z).is_none());
-    assert_eq!(
-        graph.remove_operator(relu).unwrap_err(),
-        GraphError::NoSuchOperator
-    );
-    assert_eq!(
-        graph.new_operator_after("F.relu", "a", relu),
-        Err(GraphError::NoSuchOperator)
-    );
+    assert_eq!(graph.remove_operator(relu).unwrap_err(), GraphError::NoSuchOperator);
+    assert_eq!(graph.new_operator_after("F.relu", "a", relu), Err(GraphError::NoSuchOperator));
     let y = operand(&graph, "y");
     assert_eq!(graph.operand(y).consumers(), []);
-    assert!(matches!(
-        graph.remove_operand(y),
-        Err(GraphError::AlreadyProduced { .. })
-    ));
+    assert!(matches!(graph.remove_operand(y), Err(GraphError::AlreadyProduced { .. })));
     check_links(&graph);
 }
 

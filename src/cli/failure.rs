@@ -1,0 +1,133 @@
+//! Exit codes, and errors as the command reports them.
+
+use std::error::Error;
+use std::io;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// How the command ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// All is well.
+    Fine,
+    /// The work was done and falls short, or it failed on the way.
+    FellShort,
+    /// What was given could not be used at all.
+    Unusable,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        ExitCode::from(match exit {
+            Exit::Fine => 0,
+            Exit::FellShort => 1,
+            Exit::Unusable => 2,
+        })
+    }
+}
+
+/// An error that ends the command.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    exit: Exit,
+    error: Box<dyn Error + Send + Sync>,
+    advice: Option<String>,
+}
+
+impl Failure {
+    /// What was given could not be used at all: exit code 2.
+    pub(crate) fn unusable(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self { exit: Exit::Unusable, error: error.into(), advice: None }
+    }
+
+    /// The work failed on the way: exit code 1.
+    pub(crate) fn failed(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self { exit: Exit::FellShort, error: error.into(), advice: None }
+    }
+
+    /// The same with a sentence that says what to do.
+    pub(crate) fn advise(self, advice: impl Into<String>) -> Self {
+        Self { advice: Some(advice.into()), ..self }
+    }
+
+    /// How the command ends.
+    pub(crate) fn exit(&self) -> Exit {
+        self.exit
+    }
+
+    /// Prints the message on stderr; nothing when the reader of stdout has merely gone away.
+    pub(crate) fn report(&self) {
+        if self.exit != Exit::Fine {
+            eprintln!("error: {}", self.message());
+        }
+    }
+
+    fn message(&self) -> String {
+        let mut message = full_message(&*self.error);
+        if let Some(advice) = &self.advice {
+            message.push_str("\n  hint: ");
+            message.push_str(advice);
+        }
+        message
+    }
+}
+
+/// An error in one text with all causes that its own text does not tell already.
+pub(crate) fn full_message(error: &dyn Error) -> String {
+    let mut message = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let text = error.to_string();
+        if !message.contains(&text) {
+            message.push_str("\n  because: ");
+            message.push_str(&text);
+        }
+        cause = error.source();
+    }
+    message
+}
+
+/// An error in a TOML file with file and line.
+pub(crate) fn toml_message(path: &Path, text: &str, error: &toml::de::Error) -> String {
+    let before = error.span().and_then(|span| text.get(..span.start));
+    let line = before.map(|before| format!(":{}", before.matches('\n').count() + 1)).unwrap_or_default();
+    format!("{}{line}: {}", path.display(), error.message().trim_end())
+}
+
+/// An error of writing to stdout.
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            return Self { exit: Exit::Fine, error: error.into(), advice: None };
+        }
+        Self::failed(format!("cannot write to the standard output: {error}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("outer")]
+    struct Outer(#[source] Middle);
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("middle: {0}")]
+    struct Middle(#[source] io::Error);
+
+    #[test]
+    fn a_message_has_every_cause_once() {
+        let failure = Failure::unusable(Outer(Middle(io::Error::other("inner")))).advise("try again");
+        assert_eq!(failure.message(), "outer\n  because: middle: inner\n  hint: try again");
+        assert_eq!(failure.exit(), Exit::Unusable);
+    }
+
+    #[test]
+    fn a_reader_that_goes_away_is_no_error() {
+        let gone = Failure::from(io::Error::from(io::ErrorKind::BrokenPipe));
+        assert_eq!(gone.exit(), Exit::Fine);
+        let full = Failure::from(io::Error::from(io::ErrorKind::StorageFull));
+        assert_eq!(full.exit(), Exit::FellShort);
+    }
+}

@@ -1,0 +1,80 @@
+//! `ixion inspect`: what is in a model.
+
+mod json;
+mod kinds;
+mod parameters;
+mod picture;
+mod report;
+mod survey;
+
+use super::failure::{Exit, Failure};
+use super::files;
+use super::limits::LimitArgs;
+use super::model::ModelArgs;
+use super::numbers;
+use super::progress::Spinner;
+use super::screen::Screen;
+use clap::Args;
+use ixion::graph::Registry;
+use std::io::Write;
+use std::path::PathBuf;
+use survey::Survey;
+
+const HELP: &str = "\
+MACs are multiply-accumulate operations of one run; a size that the file leaves open (?) counts as 1.
+
+Exit codes:
+  0  the model was read; operators that Ixion cannot run, and absent weights, are marked but no failure
+  1  the result could not be written
+  2  the model cannot be read, or a usage error
+
+Examples:
+  ixion inspect model.pnnx.param
+  ixion inspect model.pnnx.param --svg model.svg
+  ixion inspect model.pnnx.param --dot | dot -Tpdf -o model.pdf
+  ixion inspect model.pnnx.param --json | jq .totals";
+
+/// Shows a model: operators, shapes, weights, cost, and what of it Ixion cannot run
+#[derive(Debug, Args)]
+#[command(after_help = HELP)]
+pub(crate) struct InspectArgs {
+    #[command(flatten)]
+    model: ModelArgs,
+    /// One JSON object, for programs
+    #[arg(long)]
+    json: bool,
+    /// The graph as text for Graphviz
+    #[arg(long, conflicts_with = "json")]
+    dot: bool,
+    /// Writes a picture of the graph; `-` is the standard output
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "dot"])]
+    svg: Option<PathBuf>,
+}
+
+impl InspectArgs {
+    pub(crate) fn run(&self, limits: &LimitArgs, screen: &mut Screen) -> Result<Exit, Failure> {
+        let (param, archive) = (&self.model.param, self.model.archive());
+        let spinner = Spinner::start(format!("reading {}", param.display()));
+        let graph = self.model.load(&limits.start())?;
+        let registry = Registry::default();
+        let survey = Survey::new(&graph, &registry);
+        let title = param.file_name().unwrap_or(param.as_os_str()).to_string_lossy();
+        let drawing = || picture::drawing(&title, &survey);
+        match &self.svg {
+            Some(path) if path.as_os_str() == "-" => write!(screen, "{}", drawing().to_svg())?,
+            Some(path) => {
+                files::write_text(path, &drawing().to_svg())?;
+                drop(spinner);
+                let operators = numbers::plural(graph.operator_count(), "operator");
+                writeln!(screen, "{}: {operators}", path.display())?;
+            }
+            None if self.dot => write!(screen, "{}", drawing().to_dot())?,
+            None if self.json => screen.json(&json::json(param, archive.as_deref(), &survey))?,
+            None => {
+                drop(spinner);
+                report::write(screen, &title, archive.as_deref(), &survey)?;
+            }
+        }
+        Ok(Exit::Fine)
+    }
+}

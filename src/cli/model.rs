@@ -1,0 +1,102 @@
+//! The files of a model, as most subcommands take them.
+
+use super::failure::Failure;
+use clap::Args;
+use ixion::Limits;
+use ixion::graph::{RuntimeGraph, archive_beside};
+use ixion::pnnx::Graph;
+use std::error::Error;
+use std::path::{Path, PathBuf};
+
+/// The text and the archive of a model.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ModelArgs {
+    /// The model's text, such as model.pnnx.param
+    #[arg(value_name = "PARAM")]
+    pub(crate) param: PathBuf,
+    /// The archive of weights [default: the file beside PARAM that ends in .bin]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) bin: Option<PathBuf>,
+}
+
+impl ModelArgs {
+    /// The archive that was named, or the one beside the text if it is there.
+    pub(crate) fn archive(&self) -> Option<PathBuf> {
+        let beside = || Some(archive_beside(&self.param)).filter(|path| path.is_file());
+        self.bin.clone().or_else(beside)
+    }
+
+    /// Reads the text and the archive's index. Without an archive the weights are absent.
+    pub(crate) fn load(&self, limits: &Limits) -> Result<Graph, Failure> {
+        Graph::load(&self.param, self.archive().as_deref(), limits).map_err(|error| self.unusable(error))
+    }
+
+    /// A graph that will read these files.
+    pub(crate) fn runtime(&self, limits: Limits) -> RuntimeGraph {
+        let graph = RuntimeGraph::new(&self.param).with_limits(limits);
+        match &self.bin {
+            Some(bin) => graph.with_bin(bin),
+            None => graph,
+        }
+    }
+
+    /// The failure of a model that cannot be read or built.
+    pub(crate) fn unusable(&self, error: impl Into<Box<dyn Error + Send + Sync>>) -> Failure {
+        let failure = Failure::unusable(error);
+        match texts_near(&self.param) {
+            found if found.is_empty() => failure,
+            found => failure.advise(format!("there is {}", found.join(", "))),
+        }
+    }
+
+    /// A file in the model's folder.
+    pub(crate) fn beside(&self, name: &str) -> PathBuf {
+        self.param.with_file_name(name)
+    }
+}
+
+/// What may have been meant by a path that leads to no file: the texts in the folder that it names or lies in.
+fn texts_near(path: &Path) -> Vec<String> {
+    const MOST: usize = 3;
+    if path.is_file() {
+        return Vec::new();
+    }
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = if path.is_dir() { path } else { parent };
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut found: Vec<String> = entries
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "param"))
+        .map(|path| path.strip_prefix(".").unwrap_or(&path).display().to_string())
+        .collect();
+    found.sort();
+    found.truncate(MOST);
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args(param: &str, bin: Option<&str>) -> ModelArgs {
+        ModelArgs { param: param.into(), bin: bin.map(Into::into) }
+    }
+
+    #[test]
+    fn the_archive_is_beside_the_text_or_named() {
+        let linear = concat!(env!("CARGO_MANIFEST_DIR"), "/model_file/linear/linear.pnnx.param");
+        assert!(args(linear, None).archive().is_some_and(|path| path.ends_with("linear.pnnx.bin")));
+        assert_eq!(args(linear, Some("x.bin")).archive(), Some("x.bin".into()));
+        assert_eq!(args("no/such.param", None).archive(), None);
+        assert_eq!(args("a/net.param", None).beside("model.toml"), Path::new("a/model.toml"));
+    }
+
+    #[test]
+    fn texts_are_suggested_for_paths_that_lead_nowhere() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/model_file/linear");
+        let found = texts_near(Path::new(folder));
+        assert!(found.len() == 1 && found[0].ends_with("linear.pnnx.param"), "{found:?}");
+        assert_eq!(texts_near(&Path::new(folder).join("liner.param")), found);
+        assert!(texts_near(Path::new(&found[0])).is_empty());
+    }
+}

@@ -1,0 +1,192 @@
+//! `ixion operators`: what is supported.
+
+use super::failure::{Exit, Failure};
+use super::screen::{Screen, Style};
+use clap::Args;
+use ixion::graph::{CpuLayer, Creator, Field, Registry};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+const HELP: &str = "\
+Exit codes:
+  0  the list was printed
+  1  it could not be written
+  2  a usage error
+
+Examples:
+  ixion operators
+  ixion operators conv
+  ixion operators --json | jq -r '.operators[].type'
+  ixion operators --markdown > operators.md";
+
+/// Lists the operators that Ixion runs, with their parameters and weights
+#[derive(Debug, Args)]
+#[command(after_help = HELP)]
+pub(crate) struct OperatorsArgs {
+    /// Only types that contain this, in upper or lower case
+    #[arg(value_name = "TEXT", default_value = "", hide_default_value = true)]
+    filter: String,
+    /// One JSON object, for programs
+    #[arg(long)]
+    json: bool,
+    /// A table in Markdown, one line for each layer
+    #[arg(long, conflicts_with = "json")]
+    markdown: bool,
+}
+
+/// One layer and all operator types that it runs.
+struct Entry<'a> {
+    types: Vec<&'a str>,
+    creator: &'a Creator<dyn CpuLayer>,
+}
+
+impl OperatorsArgs {
+    pub(crate) fn run(&self, screen: &mut Screen) -> Result<Exit, Failure> {
+        let registry = Registry::default();
+        let entries = entries(&registry, &self.filter);
+        match () {
+            () if self.json => screen.json(&as_json(&registry, &self.filter))?,
+            () if self.markdown => write_markdown(screen, &entries)?,
+            () => write_list(screen, &entries)?,
+        }
+        Ok(Exit::Fine)
+    }
+}
+
+/// The layers whose types contain `filter`, by their first type. Types of one layer share documentation and fields.
+fn entries<'a>(registry: &'a Registry, filter: &str) -> Vec<Entry<'a>> {
+    let mut grouped: BTreeMap<(&str, String), Entry<'a>> = BTreeMap::new();
+    for (op_type, creator) in matching(registry, filter) {
+        let key = (creator.doc.as_str(), format!("{:?}", creator.fields));
+        let entry = grouped.entry(key).or_insert_with(|| Entry { types: Vec::new(), creator });
+        entry.types.push(op_type);
+    }
+    let mut entries: Vec<Entry<'a>> = grouped.into_values().collect();
+    entries.sort_by(|a, b| a.types.cmp(&b.types));
+    entries
+}
+
+fn matching<'a>(
+    registry: &'a Registry,
+    filter: &str,
+) -> impl Iterator<Item = (&'a str, &'a Creator<dyn CpuLayer>)> {
+    let filter = filter.to_lowercase();
+    registry.iter().filter(move |(op_type, _)| op_type.to_lowercase().contains(&filter))
+}
+
+fn write_list(screen: &mut Screen, entries: &[Entry<'_>]) -> io::Result<()> {
+    for entry in entries {
+        let types = screen.paint(Style::Strong, entry.types.join(", "));
+        writeln!(screen, "{types}")?;
+        writeln!(screen, "  {}", first_sentence(&entry.creator.doc))?;
+        let widest = entry.creator.fields.iter().map(|field| field.key.len()).max().unwrap_or(0);
+        for field in &entry.creator.fields {
+            let facts = screen.paint(Style::Faint, facts(field));
+            writeln!(screen, "    {:widest$}  {} ({facts})", field.key, one_line(field.doc))?;
+        }
+    }
+    let types: usize = entries.iter().map(|entry| entry.types.len()).sum();
+    writeln!(screen, "{types} types of operators, {} layers", entries.len())
+}
+
+fn write_markdown(screen: &mut Screen, entries: &[Entry<'_>]) -> io::Result<()> {
+    writeln!(screen, "| Operator | What it does | Parameters and weights |\n|---|---|---|")?;
+    for entry in entries {
+        let types: Vec<String> = entry.types.iter().map(|op_type| format!("`{op_type}`")).collect();
+        let fields = entry.creator.fields.iter().map(|field| match field.default {
+            Some(default) => format!("`{}={}`", field.key, in_file(default)),
+            None => format!("`{}`", field.key),
+        });
+        let fields: Vec<String> = fields.collect();
+        let doc = first_sentence(&entry.creator.doc).replace('|', "\\|");
+        writeln!(screen, "| {} | {doc} | {} |", types.join(", "), fields.join(", "))?;
+    }
+    Ok(())
+}
+
+fn as_json(registry: &Registry, filter: &str) -> Value {
+    let operators = matching(registry, filter).map(|(op_type, creator)| {
+        let fields = creator.fields.iter().map(|field| {
+            json!({
+                "key": field.key,
+                "kind": field.kind,
+                "default": field.default.map(in_file),
+                "doc": one_line(field.doc),
+            })
+        });
+        json!({
+            "type": op_type,
+            "doc": first_sentence(&creator.doc),
+            "namespace": creator.namespace,
+            "version": creator.version,
+            "fields": fields.collect::<Vec<_>>(),
+        })
+    });
+    json!({ "version": 1, "operators": operators.collect::<Vec<_>>() })
+}
+
+/// The kind of a field, and what it is where the file leaves it out.
+fn facts(field: &Field) -> String {
+    match field.default {
+        Some(default) => format!("{}; else {}", field.kind, in_file(default)),
+        None => format!("{}; required", field.kind),
+    }
+}
+
+/// A default, which is Rust code, as a file would say it: `zeros` for `PaddingMode::Zeros`, `1` for `PerAxis::all(1)`.
+fn in_file(default: &str) -> String {
+    if let Some((_, inner)) = default.split_once('(')
+        && let Some((inner, _)) = inner.rsplit_once(')')
+        && !inner.is_empty()
+    {
+        return in_file(inner);
+    }
+    match (default, default.rsplit_once("::")) {
+        ("true", _) => "True".to_owned(),
+        ("false", _) => "False".to_owned(),
+        (_, Some((_, variant))) => variant.to_lowercase(),
+        _ => default.to_owned(),
+    }
+}
+
+/// The text up to the first full stop that ends a sentence, in one line.
+fn first_sentence(doc: &str) -> String {
+    let text = one_line(doc);
+    match text.find(". ") {
+        Some(end) => text.get(..=end).unwrap_or(&text).to_owned(),
+        None => text,
+    }
+}
+
+fn one_line(doc: &str) -> String {
+    doc.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_of_one_layer_stand_together() {
+        let registry = Registry::default();
+        let relu = entries(&registry, "F.RELU");
+        assert!(relu.iter().any(|entry| entry.types.contains(&"F.relu")), "the case does not matter");
+        let all = entries(&registry, "");
+        let types: usize = all.iter().map(|entry| entry.types.len()).sum();
+        assert_eq!(types, registry.iter().count());
+        assert!(all.len() < types);
+    }
+
+    #[test]
+    fn defaults_are_those_of_a_file() {
+        let texts = ["Padding::Places(PerAxis::all(0))", "PaddingMode::Zeros", "Some(true)", "None", "1e-5"];
+        assert_eq!(texts.map(in_file), ["0", "zeros", "True", "None", "1e-5"]);
+    }
+
+    #[test]
+    fn a_sentence_ends_with_a_full_stop_and_a_blank() {
+        assert_eq!(first_sentence(" `torch.nn.ReLU`: max(x, 0).\n More.\n"), "`torch.nn.ReLU`: max(x, 0).");
+        assert_eq!(first_sentence("x where x > 0.5"), "x where x > 0.5");
+    }
+}

@@ -1,0 +1,82 @@
+//! Signs of life on stderr, for whatever takes longer than a second; nothing where stderr is no terminal.
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::IsTerminal;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+const PATIENCE: Duration = Duration::from_secs(1);
+const TICK: Duration = Duration::from_millis(100);
+
+/// A wheel that turns until it is dropped, beside what is being done.
+pub(crate) struct Spinner {
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Spinner {
+    pub(crate) fn start(message: impl Into<String>) -> Self {
+        if !std::io::stderr().is_terminal() {
+            return Self { stop: None, thread: None };
+        }
+        let message = message.into();
+        let (stop, stopped) = channel::<()>();
+        let thread = std::thread::spawn(move || {
+            if stopped.recv_timeout(PATIENCE) != Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+                return;
+            }
+            let wheel = ProgressBar::new_spinner().with_message(message);
+            wheel.enable_steady_tick(TICK);
+            // Ends with an error when the sender is dropped, which is what is waited for.
+            let _ = stopped.recv();
+            wheel.finish_and_clear();
+        });
+        Self { stop: Some(stop), thread: Some(thread) }
+    }
+}
+
+impl Drop for Spinner {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // A panic of the wheel must not become one of the command.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A bar that fills with each step done.
+pub(crate) struct Bar {
+    bar: ProgressBar,
+    start: Instant,
+}
+
+impl Bar {
+    pub(crate) fn start(steps: usize) -> Self {
+        let bar = ProgressBar::with_draw_target(Some(steps as u64), ProgressDrawTarget::hidden());
+        if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len}  {eta} left") {
+            bar.set_style(style);
+        }
+        Self { bar, start: Instant::now() }
+    }
+
+    /// One step more is done.
+    pub(crate) fn step(&self) {
+        if self.bar.is_hidden() && self.start.elapsed() > PATIENCE {
+            self.bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
+        self.bar.inc(1);
+    }
+
+    /// Takes the bar away while something else is written.
+    pub(crate) fn aside<T>(&self, write: impl FnOnce() -> T) -> T {
+        self.bar.suspend(write)
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}

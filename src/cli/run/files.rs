@@ -1,0 +1,92 @@
+//! `[NAME=]FILE` on the command line: which file is meant, and for which input.
+
+use crate::cli::failure::Failure;
+use std::path::{Path, PathBuf};
+
+/// A file that holds an input, or several.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Source {
+    /// The input that it was given for.
+    pub(super) name: Option<String>,
+    pub(super) path: PathBuf,
+    pub(super) kind: Kind,
+}
+
+/// What is in a file, by the end of its name.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Kind {
+    /// One array of NumPy.
+    Npy,
+    /// Several arrays of NumPy, or the one that was named.
+    Npz(Option<String>),
+    /// A table of numbers.
+    Csv,
+    /// A picture.
+    Picture,
+}
+
+impl Source {
+    /// Takes `[NAME=]FILE` apart. What stands before `=` is a name unless it looks like a part of a path.
+    pub(super) fn parse(text: &str) -> Result<Self, Failure> {
+        let named = text.split_once('=').filter(|(name, _)| !name.is_empty() && !name.contains(['/', '\\']));
+        let (name, file) = match named {
+            Some((name, file)) if !Path::new(text).is_file() => (Some(name.to_owned()), file),
+            _ => (None, text),
+        };
+        if file.is_empty() {
+            return Err(Failure::unusable(format!("--input {text}: there is no file after `=`")));
+        }
+        let (file, entry) = match file.rsplit_once(".npz:") {
+            Some((stem, entry)) => (format!("{stem}.npz"), Some(entry.to_owned())),
+            None => (file.to_owned(), None),
+        };
+        let path = PathBuf::from(file);
+        let kind = kind(&path, entry)?;
+        Ok(Self { name, path, kind })
+    }
+}
+
+fn kind(path: &Path, entry: Option<String>) -> Result<Kind, Failure> {
+    let extension = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
+    match extension.as_str() {
+        "npy" => Ok(Kind::Npy),
+        "npz" => Ok(Kind::Npz(entry)),
+        "csv" => Ok(Kind::Csv),
+        "png" | "jpg" | "jpeg" => Ok(Kind::Picture),
+        _ => {
+            let message = format!("{}: inputs are .npy, .npz, .csv, .png or .jpg files", path.display());
+            Err(Failure::unusable(message))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> (Option<String>, String, Kind) {
+        let source = Source::parse(text).unwrap();
+        (source.name, source.path.display().to_string(), source.kind)
+    }
+
+    #[test]
+    fn names_and_entries_are_taken_off() {
+        assert_eq!(parse("a.npy"), (None, "a.npy".into(), Kind::Npy));
+        assert_eq!(parse("x=a.JPG"), (Some("x".into()), "a.JPG".into(), Kind::Picture));
+        assert_eq!(parse("x=b=c.csv"), (Some("x".into()), "b=c.csv".into(), Kind::Csv));
+        assert_eq!(parse("dir=1/a.npy"), (Some("dir".into()), "1/a.npy".into(), Kind::Npy));
+        assert_eq!(parse("./dir=1/a.npy"), (None, "./dir=1/a.npy".into(), Kind::Npy));
+        assert_eq!(
+            parse("x=z.npz:first"),
+            (Some("x".into()), "z.npz".into(), Kind::Npz(Some("first".into())))
+        );
+        assert_eq!(parse("z.npz"), (None, "z.npz".into(), Kind::Npz(None)));
+    }
+
+    #[test]
+    fn what_is_no_file_of_a_known_kind_is_refused() {
+        for text in ["x=", "model.param", "a.txt", "npy"] {
+            assert!(Source::parse(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,292 @@
+//! The tensors that a model runs on: read from files, or made up.
+
+use super::card::Card;
+use super::files::{Kind, Source};
+use super::picture;
+use crate::cli::failure::Failure;
+use ixion::Limits;
+use ixion::graph::{GraphError, RuntimeGraph};
+use ixion::pnnx::Dim;
+use ixion::tensor::{DType, Shape, Tensor, TensorError};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// An input of a model as the file describes it.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Port {
+    pub(super) name: String,
+    operand: String,
+    pub(super) dtype: Option<DType>,
+    pub(super) shape: Option<Vec<Dim>>,
+}
+
+impl Port {
+    pub(super) fn new(name: &str, dtype: Option<DType>, shape: Option<Vec<Dim>>) -> Self {
+        Self { name: name.to_owned(), operand: String::new(), dtype, shape }
+    }
+
+    fn describe(&self) -> String {
+        match (&self.shape, self.dtype) {
+            (Some(shape), Some(dtype)) => {
+                let dims: Vec<String> = shape.iter().map(ToString::to_string).collect();
+                format!("`{}` ({} {dtype})", self.name, dims.join("×"))
+            }
+            _ => format!("`{}`", self.name),
+        }
+    }
+}
+
+/// Reads all inputs and finds out which is which. With a seed, those that are not given are made up.
+pub(super) fn gather(
+    texts: &[String],
+    graph: &RuntimeGraph,
+    card: Option<&Card>,
+    seed: Option<u64>,
+    limits: &Limits,
+) -> Result<Vec<(String, Tensor)>, Failure> {
+    let mut gathering = Gathering { ports: ports(graph), tensors: BTreeMap::new(), card, limits };
+    let sources: Vec<Source> = texts.iter().map(|text| Source::parse(text)).collect::<Result<_, _>>()?;
+    let (named, unnamed): (Vec<Source>, Vec<Source>) = sources.into_iter().partition(has_names);
+    named.iter().try_for_each(|source| gathering.take_named(source))?;
+    unnamed.iter().try_for_each(|source| gathering.take_next(source, unnamed.len()))?;
+    gathering.finish(seed)
+}
+
+fn has_names(source: &Source) -> bool {
+    source.name.is_some() || source.kind == Kind::Npz(None)
+}
+
+fn ports(graph: &RuntimeGraph) -> Vec<Port> {
+    let ports = graph.inputs().iter().map(|port| {
+        let operand = graph.operand(port.operand);
+        let shape = operand.shape().map(<[Dim]>::to_vec);
+        Port { operand: operand.name().to_owned(), ..Port::new(&port.name, operand.dtype(), shape) }
+    });
+    ports.collect()
+}
+
+struct Gathering<'a> {
+    ports: Vec<Port>,
+    /// What is there so far, by the position of the input.
+    tensors: BTreeMap<usize, Tensor>,
+    card: Option<&'a Card>,
+    limits: &'a Limits,
+}
+
+impl Gathering<'_> {
+    fn take_named(&mut self, source: &Source) -> Result<(), Failure> {
+        let path = &source.path;
+        match (&source.name, &source.kind) {
+            (Some(name), Kind::Npz(None)) => {
+                let at = self.position(name)?;
+                let tensor =
+                    only_array(path, Tensor::load_npz(path, self.limits).map_err(Failure::unusable)?)?;
+                self.put(at, tensor)
+            }
+            (Some(name), _) => {
+                let at = self.position(name)?;
+                let tensor = self.read(source, at)?;
+                self.put(at, tensor)
+            }
+            (None, _) => {
+                for (name, tensor) in Tensor::load_npz(path, self.limits).map_err(Failure::unusable)? {
+                    let advice =
+                        format!("--input NAME={}:{name} gives this array to the input NAME", path.display());
+                    let at = self.position(&name).map_err(|failure| failure.advise(advice))?;
+                    self.put(at, tensor)?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn take_next(&mut self, source: &Source, given: usize) -> Result<(), Failure> {
+        let free = (0..self.ports.len()).find(|at| !self.tensors.contains_key(at));
+        let Some(at) = free else {
+            let names = self.ports.iter().map(|port| port.name.clone()).collect();
+            let found = given.max(self.ports.len() + 1);
+            return Err(Failure::unusable(GraphError::TooManyInputs {
+                wanted: self.ports.len(),
+                found,
+                names,
+            }));
+        };
+        let tensor = self.read(source, at)?;
+        self.put(at, tensor)
+    }
+
+    fn position(&self, name: &str) -> Result<usize, Failure> {
+        let found = self.ports.iter().position(|port| port.name == name || port.operand == name);
+        found.ok_or_else(|| {
+            let known = self.ports.iter().map(|port| port.name.clone()).collect();
+            Failure::unusable(GraphError::UnknownName { what: "input", name: name.to_owned(), known })
+        })
+    }
+
+    fn put(&mut self, at: usize, tensor: Tensor) -> Result<(), Failure> {
+        match self.tensors.insert(at, tensor) {
+            None => Ok(()),
+            Some(_) => {
+                let name = self.ports.get(at).map(|port| port.name.as_str()).unwrap_or_default();
+                Err(Failure::unusable(format!("input `{name}` was given twice")))
+            }
+        }
+    }
+
+    fn read(&self, source: &Source, at: usize) -> Result<Tensor, Failure> {
+        let Some(port) = self.ports.get(at) else {
+            return Err(Failure::unusable("no such input"));
+        };
+        let tensor = match &source.kind {
+            Kind::Npy => Tensor::load_npy(&source.path, self.limits),
+            Kind::Npz(Some(entry)) => Tensor::load_npz_entry(&source.path, entry, self.limits),
+            Kind::Npz(None) => return only_array(&source.path, load_npz(&source.path, self.limits)?),
+            Kind::Csv => load_csv(&source.path, port, self.limits),
+            Kind::Picture => return picture::load(&source.path, port, self.card, self.limits),
+        };
+        tensor.map_err(Failure::unusable)
+    }
+
+    /// All inputs in the order of the file.
+    fn finish(mut self, seed: Option<u64>) -> Result<Vec<(String, Tensor)>, Failure> {
+        let missing: Vec<usize> = (0..self.ports.len()).filter(|at| !self.tensors.contains_key(at)).collect();
+        match seed {
+            Some(seed) => {
+                for at in missing {
+                    let Some(port) = self.ports.get(at) else { continue };
+                    let tensor = made_up(port, seed.wrapping_add(at as u64), self.limits)?;
+                    self.tensors.insert(at, tensor);
+                }
+            }
+            None if missing.is_empty() => {}
+            None => {
+                let missing: Vec<String> =
+                    missing.iter().filter_map(|&at| self.ports.get(at)).map(Port::describe).collect();
+                let message = format!("not all inputs were given: {} missing", missing.join(", "));
+                return Err(
+                    Failure::unusable(message).advise("--input [NAME=]FILE gives one input; repeat it")
+                );
+            }
+        }
+        Ok(self.ports.into_iter().map(|port| port.name).zip(self.tensors.into_values()).collect())
+    }
+}
+
+fn load_npz(path: &Path, limits: &Limits) -> Result<Vec<(String, Tensor)>, Failure> {
+    Tensor::load_npz(path, limits).map_err(Failure::unusable)
+}
+
+/// The array of an archive that holds a single one.
+fn only_array(path: &Path, arrays: Vec<(String, Tensor)>) -> Result<Tensor, Failure> {
+    let names: Vec<String> = arrays.iter().map(|(name, _)| name.clone()).collect();
+    match <[_; 1]>::try_from(arrays) {
+        Ok([(_, tensor)]) => Ok(tensor),
+        Err(_) => {
+            let path = path.display();
+            let message =
+                format!("{path}: there are {} arrays: {}; say {path}:NAME", names.len(), names.join(", "));
+            Err(Failure::unusable(message))
+        }
+    }
+}
+
+/// A table as the element type of the input, and in its shape where it has as many elements.
+fn load_csv(path: &Path, port: &Port, limits: &Limits) -> Result<Tensor, TensorError> {
+    let table = match port.dtype {
+        Some(DType::F64) => Tensor::load_csv::<f64>(path, limits)?,
+        Some(dtype) if dtype.is_float() || dtype.is_complex() => {
+            Tensor::load_csv::<f32>(path, limits)?.cast(dtype)?
+        }
+        Some(dtype) => Tensor::load_csv::<i64>(path, limits)?.cast(dtype)?,
+        None => Tensor::load_csv::<f32>(path, limits)?,
+    };
+    match port.shape.as_deref().and_then(|dims| shape_of(dims, table.num_elements())) {
+        Some(shape) => table.reshape(&shape),
+        None => Ok(table),
+    }
+}
+
+/// The shape with this many elements that fits the file's; one unknown size is found by division.
+fn shape_of(dims: &[Dim], elements: usize) -> Option<Vec<usize>> {
+    let fixed = |dim: &Dim| match dim {
+        Dim::Fixed(size) => usize::try_from(*size).ok(),
+        _ => None,
+    };
+    let known = dims.iter().filter_map(fixed).try_fold(1usize, usize::checked_mul)?;
+    let unknown = dims.iter().filter(|dim| fixed(dim).is_none()).count();
+    let missing =
+        elements.checked_div(known).filter(|missing| missing.checked_mul(known) == Some(elements))?;
+    match unknown {
+        0 => (missing == 1).then(|| dims.iter().filter_map(fixed).collect()),
+        1 => Some(dims.iter().map(|dim| fixed(dim).unwrap_or(missing)).collect()),
+        _ => None,
+    }
+}
+
+/// Random floats, or zeros for other types, in the file's shape; 1 for every unknown size.
+fn made_up(port: &Port, seed: u64, limits: &Limits) -> Result<Tensor, Failure> {
+    let (Some(dims), Some(dtype)) = (&port.shape, port.dtype) else {
+        let message =
+            format!("the file does not tell the shape of input `{}`; give it with --input", port.name);
+        return Err(Failure::unusable(message));
+    };
+    let size = |dim: &Dim| match dim {
+        Dim::Fixed(size) => usize::try_from(*size).unwrap_or(usize::MAX),
+        _ => 1,
+    };
+    let make = || -> Result<Tensor, Box<dyn std::error::Error + Send + Sync>> {
+        let shape = Shape::new(&dims.iter().map(size).collect::<Vec<_>>())?;
+        limits.check_tensor(
+            &format!("input `{}`", port.name),
+            (shape.num_elements() as u64).saturating_mul(8),
+        )?;
+        if dtype.is_float() || dtype.is_complex() {
+            return Ok(Tensor::randn(&shape, seed)?.cast(dtype)?);
+        }
+        Ok(Tensor::zeros(dtype, &shape)?)
+    };
+    make().map_err(Failure::unusable)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn port(dims: &[Option<u64>], dtype: DType) -> Port {
+        let dims = dims.iter().map(|dim| dim.map_or(Dim::Unknown, Dim::Fixed)).collect();
+        Port::new("x", Some(dtype), Some(dims))
+    }
+
+    #[test]
+    fn one_unknown_size_is_found_by_division() {
+        let dims = [Dim::Unknown, Dim::Fixed(4)];
+        assert_eq!(shape_of(&dims, 12), Some(vec![3, 4]));
+        assert_eq!(shape_of(&dims, 13), None);
+        assert_eq!(shape_of(&[Dim::Fixed(2), Dim::Fixed(3)], 6), Some(vec![2, 3]));
+        assert_eq!(shape_of(&[Dim::Fixed(2), Dim::Fixed(3)], 12), None);
+        assert_eq!(shape_of(&[Dim::Unknown, Dim::Unknown], 6), None);
+        assert_eq!(shape_of(&[Dim::Unknown, Dim::Fixed(0)], 6), None);
+    }
+
+    #[test]
+    fn made_up_inputs_depend_on_the_seed_alone() {
+        let floats = port(&[None, Some(3)], DType::F32);
+        let limits = Limits::default();
+        let first = made_up(&floats, 7, &limits).unwrap();
+        assert_eq!(first.shape().dims(), &[1, 3]);
+        let (again, other) = (made_up(&floats, 7, &limits).unwrap(), made_up(&floats, 8, &limits).unwrap());
+        assert_eq!(first.to_vec::<f32>().unwrap(), again.to_vec::<f32>().unwrap());
+        assert_ne!(first.to_vec::<f32>().unwrap(), other.to_vec::<f32>().unwrap());
+        let ints = made_up(&port(&[Some(2)], DType::I64), 7, &limits).unwrap();
+        assert_eq!(ints.to_vec::<i64>().unwrap(), [0, 0]);
+    }
+
+    #[test]
+    fn made_up_inputs_stay_within_the_limits() {
+        let huge = port(&[Some(1 << 40)], DType::F32);
+        assert!(made_up(&huge, 7, &Limits::default()).is_err());
+        assert!(
+            made_up(&port(&[Some(u64::MAX), Some(u64::MAX)], DType::F32), 7, &Limits::default()).is_err()
+        );
+    }
+}

@@ -1,0 +1,117 @@
+//! The result for programs.
+
+use super::card::{Card, Task};
+use super::classes::Class;
+use super::{Outcome, trace};
+use crate::cli::failure::Failure;
+use ixion::tensor::{Complex, DType, Tensor, TensorError};
+use serde_json::{Value, json};
+use std::path::Path;
+
+/// Most values of one output; --output saves all of them.
+const MOST_VALUES: usize = 1000;
+
+/// Everything in one object; `version` is counted up when the meaning of a field changes.
+pub(super) fn json(
+    param: &Path,
+    card: Option<&Card>,
+    outcome: &Outcome,
+    top: usize,
+) -> Result<Value, Failure> {
+    let classify = card.filter(|card| card.task == Task::Classify);
+    let classes = classify.map(|card| card.classes(&outcome.outputs, top)).transpose()?;
+    let classes =
+        classes.map(|rankings| rankings.iter().map(|ranking| ranking.iter().map(class).collect()).collect());
+    let classes: Option<Vec<Vec<Value>>> = classes;
+    let outputs: Result<Vec<Value>, TensorError> = outcome.outputs.iter().map(output).collect();
+    let inputs = outcome.inputs.iter().map(|(name, tensor)| port(name, tensor));
+    Ok(json!({
+        "version": 1,
+        "file": param.display().to_string(),
+        "name": card.map(|card| card.name.clone()),
+        "inputs": inputs.collect::<Vec<_>>(),
+        "outputs": outputs.map_err(Failure::failed)?,
+        "classes": classes,
+        "seconds": outcome.time.as_secs_f64(),
+        "trace": outcome.trace.as_ref().map(trace::json),
+    }))
+}
+
+fn class(class: &Class) -> Value {
+    let kind = if class.is_probability { "probability" } else { "score" };
+    json!({ "index": class.index, "label": class.label, kind: number(class.score) })
+}
+
+fn port(name: &str, tensor: &Tensor) -> Value {
+    json!({ "name": name, "shape": tensor.shape().dims(), "dtype": tensor.dtype().name() })
+}
+
+fn output((name, tensor): &(String, Tensor)) -> Result<Value, TensorError> {
+    let mut object = port(name, tensor);
+    let shown = tensor.num_elements().min(MOST_VALUES);
+    object["values"] = values(&tensor.reshape(&[tensor.num_elements()])?.narrow(0, 0, shown)?)?;
+    object["elided"] = (tensor.num_elements() - shown).into();
+    if !tensor.dtype().is_complex() {
+        let numbers = tensor.cast(DType::F64)?.to_vec::<f64>()?;
+        let (least, most, mean) = statistics(&numbers);
+        (object["min"], object["max"], object["mean"]) = (number(least), number(most), number(mean));
+    }
+    Ok(object)
+}
+
+/// Smallest, largest and mean value without NaNs; NaN where there is none.
+fn statistics(numbers: &[f64]) -> (f64, f64, f64) {
+    let known = || numbers.iter().copied().filter(|number| !number.is_nan());
+    let count = known().count() as f64;
+    (known().fold(f64::NAN, f64::min), known().fold(f64::NAN, f64::max), known().sum::<f64>() / count)
+}
+
+fn values(tensor: &Tensor) -> Result<Value, TensorError> {
+    Ok(match tensor.dtype() {
+        DType::Bool => tensor.to_vec::<bool>()?.into(),
+        dtype if dtype.is_complex() => {
+            let pair = |value: &Complex<f64>| json!([number(value.re), number(value.im)]);
+            tensor.cast(DType::C128)?.to_vec::<Complex<f64>>()?.iter().map(pair).collect()
+        }
+        dtype if dtype.is_float() => {
+            tensor.cast(DType::F64)?.to_vec::<f64>()?.into_iter().map(number).collect()
+        }
+        _ => tensor.cast(DType::I64)?.to_vec::<i64>()?.into(),
+    })
+}
+
+/// A number, or as a string what JSON has no number for.
+fn number(value: f64) -> Value {
+    match value {
+        value if value.is_finite() => value.into(),
+        value if value.is_nan() => "nan".into(),
+        value if value > 0.0 => "inf".into(),
+        _ => "-inf".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_keep_their_kind() {
+        let floats = Tensor::from_vec(vec![1.5f32, f32::NAN, f32::NEG_INFINITY], &[3]).unwrap();
+        assert_eq!(values(&floats).unwrap(), json!([1.5, "nan", "-inf"]));
+        let bools = Tensor::from_vec(vec![true, false], &[2]).unwrap();
+        assert_eq!(values(&bools).unwrap(), json!([true, false]));
+        let complex = Tensor::from_vec(vec![Complex::new(1f32, -2.0)], &[1]).unwrap();
+        assert_eq!(values(&complex).unwrap(), json!([[1.0, -2.0]]));
+        let ints = Tensor::from_vec(vec![i64::MAX], &[1]).unwrap();
+        assert_eq!(values(&ints).unwrap(), json!([i64::MAX]));
+    }
+
+    #[test]
+    fn long_outputs_are_elided_and_empty_ones_have_no_mean() {
+        let long = output(&("y".into(), Tensor::ones(DType::F32, &[2, 600]).unwrap())).unwrap();
+        assert_eq!((long["values"].as_array().unwrap().len(), long["elided"].as_u64()), (1000, Some(200)));
+        assert_eq!((&long["mean"], &long["shape"]), (&json!(1.0), &json!([2, 600])));
+        let empty = output(&("y".into(), Tensor::zeros(DType::F32, &[0, 3]).unwrap())).unwrap();
+        assert_eq!((&empty["mean"], &empty["values"]), (&json!("nan"), &json!([])));
+    }
+}

@@ -1,0 +1,50 @@
+//! Saving outputs.
+
+use crate::cli::failure::Failure;
+use crate::cli::files;
+use ixion::tensor::Tensor;
+use std::path::{Path, PathBuf};
+
+/// Saves all outputs; each file is complete or not there.
+///
+/// `x.npy` takes a single output; several go to `x_0.npy`, `x_1.npy` and so on. Any other path is a folder, made where it
+/// does not exist, for `out_0.npy` and so on.
+pub(super) fn save(path: &Path, outputs: &[(String, Tensor)]) -> Result<(), Failure> {
+    let is_file = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("npy"));
+    if !is_file {
+        std::fs::create_dir_all(path).map_err(|error| {
+            Failure::failed(format!("{}: cannot make the folder: {error}", path.display()))
+        })?;
+    }
+    for (index, (name, tensor)) in outputs.iter().enumerate() {
+        let target = target(path, is_file, index, outputs.len());
+        files::check_target(&target)?;
+        tensor.save_npy(&target).map_err(Failure::failed)?;
+        log::info!("output `{name}` is in {}", target.display());
+    }
+    Ok(())
+}
+
+fn target(path: &Path, is_file: bool, index: usize, count: usize) -> PathBuf {
+    match (is_file, count) {
+        (true, 1) => path.to_owned(),
+        (true, _) => {
+            let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+            path.with_file_name(format!("{stem}_{index}.npy"))
+        }
+        (false, _) => path.join(format!("out_{index}.npy")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_file_or_several_or_a_folder() {
+        let name = |path: &str, is_file, index, count| target(Path::new(path), is_file, index, count);
+        assert_eq!(name("a/x.npy", true, 0, 1), Path::new("a/x.npy"));
+        assert_eq!(name("a/x.y.npy", true, 1, 2), Path::new("a/x.y_1.npy"));
+        assert_eq!(name("a/x", false, 1, 2), Path::new("a/x/out_1.npy"));
+    }
+}

@@ -1,0 +1,96 @@
+//! Pictures as inputs.
+
+use super::card::Card;
+use super::inputs::Port;
+use crate::cli::failure::Failure;
+use ixion::Limits;
+use ixion::pnnx::Dim;
+use ixion::tensor::{Color, DType, Picture, Preprocess, Tensor, TensorError};
+use std::path::Path;
+
+/// Reads a picture and prepares it as the model's card says; where it says nothing, as the shape in the file suggests.
+pub(super) fn load(
+    path: &Path,
+    port: &Port,
+    card: Option<&Card>,
+    limits: &Limits,
+) -> Result<Tensor, Failure> {
+    let suggested = suggestion(port);
+    let rule = match (card.and_then(|card| card.input.clone()), &suggested) {
+        (Some(rule), suggested) => {
+            let size = rule.size.or(suggested.as_ref().and_then(|rule| rule.size));
+            let mut rule = rule;
+            rule.size = size;
+            rule
+        }
+        (None, Some(rule)) => {
+            note(path, rule);
+            rule.clone()
+        }
+        (None, None) => {
+            let message = format!("{}: input `{}` has not the shape of a picture", path.display(), port.name);
+            let advice =
+                "pictures need N×1×H×W or N×3×H×W, or a model.toml beside the model with a table [input]";
+            return Err(Failure::unusable(message).advise(advice));
+        }
+    };
+    let prepare = || -> Result<Tensor, TensorError> {
+        let picture = Picture::load(path, limits)?;
+        let (tensor, _) = rule.prepare(&picture, limits)?;
+        let tensor = tensor.cast(port.dtype.unwrap_or(DType::F32))?;
+        // A model of single pictures has no axis for them.
+        if port.shape.as_ref().is_some_and(|dims| dims.len() == 3) { tensor.select(0, 0) } else { Ok(tensor) }
+    };
+    prepare().map_err(Failure::unusable)
+}
+
+/// The rule that the shape of an input suggests: stretched to its size, scaled to 0..1.
+fn suggestion(port: &Port) -> Option<Preprocess> {
+    let dims = port.shape.as_deref()?;
+    let ([channels, height, width] | [_, channels, height, width]) = dims else {
+        return None;
+    };
+    let mut rule = Preprocess::default();
+    rule.color = match channels {
+        Dim::Fixed(1) => Color::Gray,
+        Dim::Fixed(3) => Color::Rgb,
+        _ => return None,
+    };
+    rule.size = match (height, width) {
+        (Dim::Fixed(height), Dim::Fixed(width)) => {
+            Some([usize::try_from(*height).ok()?, usize::try_from(*width).ok()?])
+        }
+        // The model takes any size.
+        _ => None,
+    };
+    Some(rule)
+}
+
+fn note(path: &Path, rule: &Preprocess) {
+    let colour = if rule.color == Color::Gray { "grey" } else { "RGB" };
+    let size =
+        rule.size.map(|[height, width]| format!(", stretched to {height}×{width}")).unwrap_or_default();
+    eprintln!(
+        "note: no model.toml says how to prepare {}: taken as {colour}{size}, scaled to 0..1",
+        path.display()
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn suggested(dims: &[Option<u64>]) -> Option<(Color, Option<[usize; 2]>)> {
+        let dims = dims.iter().map(|dim| dim.map_or(Dim::Unknown, Dim::Fixed)).collect();
+        suggestion(&Port::new("x", Some(DType::F32), Some(dims))).map(|rule| (rule.color, rule.size))
+    }
+
+    #[test]
+    fn shapes_of_pictures_are_recognised() {
+        assert_eq!(suggested(&[None, Some(3), Some(4), Some(5)]), Some((Color::Rgb, Some([4, 5]))));
+        assert_eq!(suggested(&[Some(1), Some(4), Some(5)]), Some((Color::Gray, Some([4, 5]))));
+        assert_eq!(suggested(&[Some(1), Some(3), None, None]), Some((Color::Rgb, None)));
+        assert_eq!(suggested(&[Some(1), Some(2), Some(4), Some(5)]), None);
+        assert_eq!(suggested(&[Some(1), Some(32)]), None);
+    }
+}

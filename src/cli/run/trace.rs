@@ -1,0 +1,67 @@
+//! What a run cost, operator by operator.
+
+use crate::cli::numbers;
+use crate::cli::screen::Screen;
+use crate::cli::table::{Align, Table};
+use ixion::graph::{TensorMeta, Trace};
+use serde_json::{Value, json};
+use std::io::{self, Write};
+
+/// Writes a table with one row for each operator, and the totals.
+pub(super) fn write(screen: &mut Screen, trace: &Trace) -> io::Result<()> {
+    let mut table = Table::new(&[
+        ("operator", Align::Left),
+        ("type", Align::Left),
+        ("time", Align::Right),
+        ("share", Align::Right),
+        ("MACs", Align::Right),
+        ("output", Align::Left),
+    ]);
+    let total = trace.total.as_secs_f64();
+    for layer in &trace.layers {
+        let share = if total > 0.0 { layer.time.as_secs_f64() / total } else { 0.0 };
+        let outputs: Vec<String> = layer.outputs.iter().map(ToString::to_string).collect();
+        table.row([
+            layer.name.clone(),
+            layer.op_type.clone(),
+            numbers::time(layer.time),
+            numbers::percent(share),
+            if layer.cost.macs > 0 { numbers::count(layer.cost.macs) } else { String::new() },
+            outputs.join(", "),
+        ]);
+    }
+    table.write(screen)?;
+    let (time, macs) = (numbers::time(trace.total), numbers::count(macs(trace)));
+    let operators = numbers::plural(trace.layers.len(), "operator");
+    writeln!(screen, "total: {time} for {operators}, {macs} MACs")?;
+    writeln!(screen, "activations: at most {} at a time", numbers::bytes(trace.peak_bytes))
+}
+
+fn macs(trace: &Trace) -> u64 {
+    trace.layers.iter().map(|layer| layer.cost.macs).fold(0, u64::saturating_add)
+}
+
+/// The same for programs.
+pub(super) fn json(trace: &Trace) -> Value {
+    let tensor = |meta: &TensorMeta| {
+        let dims: Vec<Option<i64>> = meta.dims().iter().map(|dim| dim.fixed()).collect();
+        json!({ "shape": dims, "dtype": meta.dtype().name() })
+    };
+    let layers = trace.layers.iter().map(|layer| {
+        json!({
+            "name": layer.name,
+            "type": layer.op_type,
+            "seconds": layer.time.as_secs_f64(),
+            "macs": layer.cost.macs,
+            "bytes": layer.cost.bytes,
+            "inputs": layer.inputs.iter().map(tensor).collect::<Vec<_>>(),
+            "outputs": layer.outputs.iter().map(tensor).collect::<Vec<_>>(),
+        })
+    });
+    json!({
+        "seconds": trace.total.as_secs_f64(),
+        "macs": macs(trace),
+        "peak_bytes": trace.peak_bytes,
+        "layers": layers.collect::<Vec<_>>(),
+    })
+}

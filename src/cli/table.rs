@@ -1,0 +1,88 @@
+//! Tables of text with aligned columns.
+
+use super::screen::{Screen, Style};
+use std::io::{self, Write};
+
+/// To which side the cells of a column are pushed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Align {
+    Left,
+    Right,
+}
+
+/// A table: a heading for each column, and rows of as many cells.
+#[derive(Debug, Clone)]
+pub(crate) struct Table {
+    columns: Vec<(&'static str, Align)>,
+    rows: Vec<Vec<String>>,
+}
+
+/// Space between two columns.
+const GAP: usize = 2;
+
+impl Table {
+    pub(crate) fn new(columns: &[(&'static str, Align)]) -> Self {
+        Self { columns: columns.to_vec(), rows: Vec::new() }
+    }
+
+    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+        self.rows.push(cells.into_iter().collect());
+    }
+
+    /// Writes headings and rows. A column without any content is left out.
+    pub(crate) fn write(&self, screen: &mut Screen) -> io::Result<()> {
+        let widths = self.widths();
+        let headings: Vec<String> = self.columns.iter().map(|(heading, _)| (*heading).to_owned()).collect();
+        let heading = screen.paint(Style::Faint, self.line(&headings, &widths));
+        writeln!(screen, "{heading}")?;
+        self.rows.iter().try_for_each(|row| writeln!(screen, "{}", self.line(row, &widths)))
+    }
+
+    /// The width of each column; 0 for one without content.
+    fn widths(&self) -> Vec<usize> {
+        let width =
+            |column: usize| self.rows.iter().filter_map(|row| row.get(column)).map(|cell| width(cell)).max();
+        let widths = self.columns.iter().enumerate().map(|(column, (heading, _))| match width(column) {
+            None | Some(0) => 0,
+            Some(widest) => widest.max(self::width(heading)),
+        });
+        widths.collect()
+    }
+
+    fn line(&self, cells: &[String], widths: &[usize]) -> String {
+        let mut line = String::new();
+        for ((cell, (_, align)), &room) in
+            cells.iter().zip(&self.columns).zip(widths).filter(|(_, room)| **room > 0)
+        {
+            let blanks = " ".repeat(room.saturating_sub(width(cell)));
+            match align {
+                Align::Left => line.extend([cell, blanks.as_str()]),
+                Align::Right => line.extend([blanks.as_str(), cell]),
+            }
+            line.push_str(&" ".repeat(GAP));
+        }
+        line.truncate(line.trim_end().len());
+        line
+    }
+}
+
+/// The number of columns that a text takes on a terminal, one for each character.
+pub(crate) fn width(text: &str) -> usize {
+    text.chars().count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_aligned_and_empty_ones_left_out() {
+        let mut table = Table::new(&[("name", Align::Left), ("note", Align::Left), ("MACs", Align::Right)]);
+        table.row(["conv×1".to_owned(), String::new(), "12".to_owned()]);
+        table.row(["a".to_owned(), String::new(), "1,234,567".to_owned()]);
+        let widths = table.widths();
+        assert_eq!(widths, [6, 0, 9]);
+        let lines: Vec<String> = table.rows.iter().map(|row| table.line(row, &widths)).collect();
+        assert_eq!(lines, ["conv×1         12", "a       1,234,567"]);
+    }
+}

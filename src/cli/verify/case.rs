@@ -1,0 +1,319 @@
+//! Running one case and comparing what comes out.
+
+use super::folder::Folder;
+use crate::cli::failure::full_message;
+use ixion::Limits;
+use ixion::graph::{GraphError, OperandIndex, RuntimeGraph, Trace};
+use ixion::pnnx::{Dim, Graph};
+use ixion::tensor::Tensor;
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+
+/// How a case went.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Verdict {
+    /// All outputs are as wanted; the largest absolute difference.
+    Pass(f64),
+    /// An output is not as wanted.
+    Fail(Mismatch),
+    /// There was nothing to compare.
+    Error { kind: Kind, reason: String, unsupported: Vec<String> },
+}
+
+/// An output that is not as wanted.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Mismatch {
+    pub(super) reason: String,
+    /// The largest absolute difference over all outputs that could be compared.
+    pub(super) max_abs_diff: f64,
+    /// Operators that come into question: where the first wrong output comes from, and where a shape is not that of the file.
+    pub(super) suspects: Vec<String>,
+}
+
+/// Why there was nothing to compare.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// The files are missing or broken.
+    Read,
+    /// There are operators without a layer.
+    Unsupported,
+    /// A layer could not be created.
+    Build,
+    /// An operator failed, or a limit was met.
+    Run,
+    /// The program itself failed.
+    Panic,
+}
+
+impl Kind {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Kind::Read => "read",
+            Kind::Unsupported => "unsupported",
+            Kind::Build => "build",
+            Kind::Run => "run",
+            Kind::Panic => "panic",
+        }
+    }
+}
+
+impl Verdict {
+    fn error(kind: Kind, reason: impl Into<String>) -> Self {
+        Verdict::Error { kind, reason: reason.into(), unsupported: Vec::new() }
+    }
+
+    /// The verdict on a graph that cannot be read, built or fed.
+    fn unbuilt(error: &GraphError) -> Self {
+        match error {
+            GraphError::UnknownOperators { operators } => {
+                let types: Vec<String> =
+                    operators.iter().map(|operator| operator.place.op_type.clone()).collect();
+                let mut distinct: Vec<String> = Vec::new();
+                types.iter().for_each(|op_type| {
+                    if !distinct.contains(op_type) {
+                        distinct.push(op_type.clone());
+                    }
+                });
+                let reason = format!("no layer for {}", distinct.join(", "));
+                Verdict::Error { kind: Kind::Unsupported, reason, unsupported: types }
+            }
+            GraphError::Operator { .. } | GraphError::Tuple { .. } | GraphError::Limit { .. } => {
+                Self::error(Kind::Build, full_message(error))
+            }
+            _ => Self::error(Kind::Read, full_message(error)),
+        }
+    }
+}
+
+thread_local! {
+    /// Message and place of the last panic on this thread.
+    static LAST_PANIC: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+/// Lets panics be remembered instead of printed.
+pub(super) fn keep_panics_quiet() {
+    std::panic::set_hook(Box::new(|info| {
+        LAST_PANIC.with(|last| *last.borrow_mut() = info.to_string().replace('\n', " "));
+    }));
+}
+
+/// Runs a case.
+pub(super) fn run(path: &Path, tolerance: Option<f64>, checksums: bool, limits: &Limits) -> Verdict {
+    guarded(|| attempt(path, tolerance, checksums, limits).unwrap_or_else(|verdict| verdict))
+}
+
+/// A panic is a fault of the program; it costs this case and no other.
+fn guarded(run: impl FnOnce() -> Verdict) -> Verdict {
+    let panicked = |_| Verdict::error(Kind::Panic, LAST_PANIC.with(|last| last.take()));
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(panicked)
+}
+
+/// The verdict; one that comes early is an error, so that `?` ends the work.
+fn attempt(
+    path: &Path,
+    tolerance: Option<f64>,
+    checksums: bool,
+    limits: &Limits,
+) -> Result<Verdict, Verdict> {
+    let unreadable = |reason: String| Verdict::error(Kind::Read, reason);
+    let folder = Folder::open(path, tolerance).map_err(unreadable)?;
+    if checksums {
+        check_archive(&folder, limits)?;
+    }
+    let mut graph = RuntimeGraph::new(&folder.param).with_limits(limits.clone());
+    graph.build().map_err(|error| Verdict::unbuilt(&error))?;
+    let inputs = folder.inputs(graph.inputs().len(), limits).map_err(unreadable)?;
+    let wanted = folder.outputs(limits).map_err(unreadable)?;
+    let names: Vec<String> = graph.inputs().iter().map(|port| port.name.clone()).collect();
+    let is_sample = names.iter().zip(&inputs).all(|(name, tensor)| fits_file(&graph, name, tensor));
+    for (name, tensor) in names.iter().zip(inputs) {
+        graph.set_input(name, tensor).map_err(|error| unreadable(full_message(&error)))?;
+    }
+    let failed = |error: GraphError| Verdict::error(Kind::Run, full_message(&error));
+    let trace = graph.run_traced().map_err(failed)?;
+    let found = graph.output_values().map_err(failed)?;
+    let contradiction = if is_sample { contradiction(&graph, &trace) } else { None };
+    Ok(compare(&folder, &graph, &found, &wanted, contradiction))
+}
+
+/// Reads every weight and compares it with its checksum.
+fn check_archive(folder: &Folder, limits: &Limits) -> Result<(), Verdict> {
+    let graph = Graph::load(&folder.param, folder.bin.as_deref(), limits);
+    let graph = graph.map_err(|error| Verdict::error(Kind::Read, full_message(&error)))?;
+    match graph.verify_checksums().first() {
+        None => Ok(()),
+        Some(damage) => Err(Verdict::error(Kind::Read, full_message(damage))),
+    }
+}
+
+fn compare(
+    folder: &Folder,
+    graph: &RuntimeGraph,
+    found: &[Tensor],
+    wanted: &[Tensor],
+    contradiction: Option<String>,
+) -> Verdict {
+    let mut max_abs_diff = 0f64;
+    let mut problems = Vec::new();
+    for (index, (found, wanted)) in found.iter().zip(wanted).enumerate() {
+        match difference(folder, found, wanted) {
+            Ok(diff) => max_abs_diff = max_abs_diff.max(diff),
+            Err((problem, diff)) => {
+                max_abs_diff = max_abs_diff.max(diff);
+                problems.push((index, problem));
+            }
+        }
+    }
+    if found.len() != wanted.len() {
+        let reason = format!("the model has {} outputs, but {} are wanted", found.len(), wanted.len());
+        return Verdict::Fail(Mismatch {
+            reason,
+            max_abs_diff,
+            suspects: contradiction.into_iter().collect(),
+        });
+    }
+    let Some((index, problem)) = problems.first() else {
+        return Verdict::Pass(max_abs_diff);
+    };
+    let operand = |index: usize| graph.outputs().get(index).map(|port| port.operand);
+    let producers =
+        problems.iter().filter_map(|&(index, _)| operand(index)).filter_map(|at| producer(graph, at));
+    let first =
+        producers.min_by_key(|(place, _)| *place).map(|(_, name)| format!("the output comes from {name}"));
+    let reason = match problems.len() {
+        1 => format!("output {index}: {problem}"),
+        count => format!("{count} of {} outputs; output {index}: {problem}", found.len()),
+    };
+    Verdict::Fail(Mismatch {
+        reason,
+        max_abs_diff,
+        suspects: contradiction.into_iter().chain(first).collect(),
+    })
+}
+
+/// The largest absolute difference of two tensors; with what is wrong, where they do not agree.
+fn difference(folder: &Folder, found: &Tensor, wanted: &Tensor) -> Result<f64, (String, f64)> {
+    let comparison = found.allclose(wanted, folder.tolerance, folder.tolerance, true);
+    let comparison = comparison.map_err(|error| (error.to_string(), f64::INFINITY))?;
+    let alike = comparison.dtypes[0] == comparison.dtypes[1] && comparison.shapes[0] == comparison.shapes[1];
+    match alike {
+        true if !folder.values => Ok(0.0),
+        _ if comparison.holds() => Ok(comparison.max_abs_diff),
+        _ => Err((comparison.to_string(), if alike { comparison.max_abs_diff } else { 0.0 })),
+    }
+}
+
+/// The operator that made a tensor, and its place in the order of execution.
+fn producer(graph: &RuntimeGraph, operand: OperandIndex) -> Option<(usize, String)> {
+    let operator = graph.operator(graph.operand(operand).producer()?);
+    let place = graph.operators().iter().position(|other| other.name() == operator.name())?;
+    Some((place, format!("{} `{}`", operator.op_type(), operator.name())))
+}
+
+/// The first operator whose output has not the shape or element type that the file remembers from the export.
+fn contradiction(graph: &RuntimeGraph, trace: &Trace) -> Option<String> {
+    for (operator, layer) in graph.operators().iter().zip(&trace.layers) {
+        for (&output, made) in operator.outputs().iter().zip(&layer.outputs) {
+            let operand = graph.operand(output);
+            let (Some(dtype), Some(shape)) = (operand.dtype(), operand.shape()) else {
+                continue;
+            };
+            let sizes: Vec<Option<i64>> = made.dims().iter().map(|dim| dim.fixed()).collect();
+            if dtype != made.dtype() || !fits(shape, &sizes) {
+                let dims: Vec<String> = shape.iter().map(ToString::to_string).collect();
+                let (op_type, name) = (operator.op_type(), operator.name());
+                let wanted = dims.join("×");
+                return Some(format!("{op_type} `{name}` makes {made}, but the file says {wanted} {dtype}"));
+            }
+        }
+    }
+    None
+}
+
+/// Whether an input is like the sample that the model was exported with, so that the shapes in the file apply.
+fn fits_file(graph: &RuntimeGraph, name: &str, tensor: &Tensor) -> bool {
+    let port = graph.inputs().iter().find(|port| port.name == name);
+    let sizes: Vec<Option<i64>> = tensor.shape().iter().map(|&size| i64::try_from(size).ok()).collect();
+    port.and_then(|port| graph.operand(port.operand).shape()).is_none_or(|shape| fits(shape, &sizes))
+}
+
+fn fits(shape: &[Dim], sizes: &[Option<i64>]) -> bool {
+    let fits = |(dim, size): (&Dim, &Option<i64>)| match dim {
+        Dim::Fixed(wanted) => size.is_none_or(|size| u64::try_from(size) == Ok(*wanted)),
+        _ => true,
+    };
+    shape.len() == sizes.len() && shape.iter().zip(sizes).all(fits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    const RELU: &str = "7767517\n3 2\npnnx.Input in 0 1 x #x=(2)f32\nnn.ReLU relu 1 1 x y #y=(2)f32\npnnx.Output out 1 0 y\n";
+
+    fn case(text: &str, input: Tensor, wanted: Tensor, settings: &str) -> Verdict {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("model.param"), text).unwrap();
+        fs::write(folder.path().join("case.toml"), settings).unwrap();
+        input.save_npy(folder.path().join("in_0.npy")).unwrap();
+        wanted.save_npy(folder.path().join("out_0.npy")).unwrap();
+        run(folder.path(), None, true, &Limits::default())
+    }
+
+    fn floats(values: &[f32]) -> Tensor {
+        Tensor::from_vec(values.to_vec(), &[values.len()]).unwrap()
+    }
+
+    fn reason(verdict: Verdict) -> (String, Vec<String>) {
+        match verdict {
+            Verdict::Fail(mismatch) => (mismatch.reason, mismatch.suspects),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_tolerance_is_relative_and_absolute() {
+        assert_eq!(case(RELU, floats(&[-1.0, 2.0]), floats(&[0.0, 2.0]), ""), Verdict::Pass(0.0));
+        let close = case(RELU, floats(&[0.0, 100.0]), floats(&[0.0, 100.005]), "");
+        assert!(matches!(close, Verdict::Pass(diff) if diff > 0.004));
+        let far = |settings| case(RELU, floats(&[0.0, 1.0]), floats(&[0.0, 1.001]), settings);
+        let (why, suspects) = reason(far(""));
+        assert!(why.starts_with("output 0: 1 of 2 elements"), "{why}");
+        assert_eq!(suspects, ["the output comes from nn.ReLU `relu`"]);
+        assert!(matches!(far("tolerance = 1e-2"), Verdict::Pass(_)));
+        assert!(matches!(far("values = false"), Verdict::Pass(diff) if diff == 0.0));
+    }
+
+    #[test]
+    fn other_shapes_and_types_fail_even_without_values() {
+        for wanted in [floats(&[0.0]), Tensor::from_vec(vec![0i64, 2], &[2]).unwrap()] {
+            reason(case(RELU, floats(&[0.0, 2.0]), wanted, "values = false"));
+        }
+    }
+
+    #[test]
+    fn a_contradiction_to_the_file_is_a_suspect() {
+        let text = RELU.replace("#y=(2)f32", "#y=(3)f32");
+        let (_, suspects) = reason(case(&text, floats(&[0.0, 2.0]), floats(&[9.0, 9.0]), ""));
+        assert_eq!(suspects[0], "nn.ReLU `relu` makes 2 f32, but the file says 3 f32");
+    }
+
+    #[test]
+    fn what_cannot_be_compared_has_a_kind() {
+        let kind = |verdict| match verdict {
+            Verdict::Error { kind, .. } => kind,
+            other => panic!("{other:?}"),
+        };
+        let one = || floats(&[1.0, 2.0]);
+        assert_eq!(kind(case("", one(), one(), "")), Kind::Read);
+        assert_eq!(kind(case(RELU, one(), one(), "x = 1")), Kind::Read);
+        assert_eq!(kind(case(&RELU.replace("nn.ReLU", "my.Own"), one(), one(), "")), Kind::Unsupported);
+        assert_eq!(kind(case(&RELU.replace(" #y", " sharp=1 #y"), one(), one(), "")), Kind::Build);
+        assert_eq!(kind(case(RELU, Tensor::scalar(1f32), one(), "")), Kind::Read);
+        let conv = RELU.replace("nn.ReLU relu 1 1 x y", "F.conv2d conv 2 1 x x y");
+        assert_eq!(kind(case(&conv, one(), one(), "")), Kind::Run);
+        assert_eq!(kind(guarded(|| panic!("a fault"))), Kind::Panic);
+    }
+}

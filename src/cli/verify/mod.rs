@@ -1,0 +1,181 @@
+//! `ixion verify`: do models give the results that they should?
+
+mod case;
+mod folder;
+mod report;
+
+use super::failure::{Exit, Failure};
+use super::limits::LimitArgs;
+use super::progress::Bar;
+use super::screen::Screen;
+use case::{Kind, Verdict};
+use clap::Args;
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+const HELP: &str = "\
+A case is a folder with model.param (or a single other .param), its archive, inputs in_0.npy, in_1.npy, … in the order of the \
+model's inputs, and the wanted outputs out_0.npy, …. A case passes when every output has the wanted shape and element type, \
+integers and bools are equal, and floats satisfy |got − want| ≤ T + T·|want| (NaN equals NaN, equal infinities are equal). \
+T is 1e-4, or what --tolerance or the folder's case.toml says:
+  tolerance = 1e-3
+  values = false     # only shapes and element types are compared
+
+Each case is PASS, FAIL (an output is off) or ERROR with its kind: read (files missing or broken), unsupported (operators \
+that Ixion does not have), build (an operator's parameters or weights), run (an operator failed), panic (a fault of Ixion).
+
+Exit codes:
+  0  all cases pass
+  1  at least one does not
+  2  no case could be read, or a usage error
+
+Examples:
+  ixion verify model_file/digits
+  ixion verify cases/* --jobs 8
+  ixion verify cases/* --json | jq '.cases[] | select(.verdict != \"pass\")'";
+
+/// Runs models on stored inputs and compares the outputs with stored ones
+#[derive(Debug, Args)]
+#[command(after_help = HELP)]
+pub(crate) struct VerifyArgs {
+    /// The folders of the cases
+    #[arg(value_name = "DIR", required = true)]
+    folders: Vec<PathBuf>,
+    /// How many cases run at the same time [default: the number of processors]
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    jobs: Option<u16>,
+    /// The tolerance T of all cases, whatever case.toml says
+    #[arg(long, value_name = "T", value_parser = parse_tolerance)]
+    tolerance: Option<f64>,
+    /// Compares the weights with the checksums in the archive first
+    #[arg(long)]
+    checksums: bool,
+    /// One JSON object, for programs
+    #[arg(long)]
+    json: bool,
+}
+
+fn parse_tolerance(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0);
+    number.ok_or_else(|| "give a number of at least 0, such as 1e-3".to_owned())
+}
+
+/// A case that has run.
+struct Done<'a> {
+    folder: &'a PathBuf,
+    verdict: Verdict,
+    time: Duration,
+}
+
+impl VerifyArgs {
+    pub(crate) fn run(&self, limits: &LimitArgs, screen: &mut Screen) -> Result<Exit, Failure> {
+        case::keep_panics_quiet();
+        let widest =
+            self.folders.iter().map(|folder| report::name(folder).chars().count()).max().unwrap_or(0);
+        let mut done = Vec::with_capacity(self.folders.len());
+        self.run_all(limits, |case| {
+            if !self.json {
+                report::line(screen, &case, widest)?;
+                screen.flush()?;
+            }
+            done.push(case);
+            Ok(())
+        })?;
+        match self.json {
+            true => screen.json(&report::json(&done))?,
+            false => report::summary(screen, &done)?,
+        }
+        Ok(exit(&done))
+    }
+
+    /// Runs all cases on several threads, and hands them on in their order.
+    fn run_all<'a>(
+        &'a self,
+        limits: &LimitArgs,
+        mut take: impl FnMut(Done<'a>) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let next = AtomicUsize::new(0);
+        let (send, receive) = mpsc::channel();
+        let bar = Bar::start(self.folders.len());
+        std::thread::scope(|scope| {
+            for _ in 0..self.jobs() {
+                let (send, next) = (send.clone(), &next);
+                scope.spawn(move || {
+                    loop {
+                        let index = next.fetch_add(1, Ordering::Relaxed);
+                        let Some(folder) = self.folders.get(index) else {
+                            break;
+                        };
+                        let start = Instant::now();
+                        let verdict = case::run(folder, self.tolerance, self.checksums, &limits.start());
+                        // Nobody listens any more once the output is closed: then the work is over.
+                        if send.send((index, Done { folder, verdict, time: start.elapsed() })).is_err() {
+                            break;
+                        }
+                    }
+                });
+            }
+            drop(send);
+            let mut early = BTreeMap::new();
+            let mut wanted = 0;
+            let mut result = Ok(());
+            for (index, case) in &receive {
+                bar.step();
+                early.insert(index, case);
+                while let Some(case) = early.remove(&wanted) {
+                    wanted += 1;
+                    result = bar.aside(|| take(case));
+                    if result.is_err() {
+                        next.store(self.folders.len(), Ordering::Relaxed);
+                        return result;
+                    }
+                }
+            }
+            result
+        })
+    }
+
+    fn jobs(&self) -> usize {
+        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+        self.jobs.map_or_else(cores, usize::from).min(self.folders.len())
+    }
+}
+
+fn exit(done: &[Done<'_>]) -> Exit {
+    let is_unread = |case: &&Done<'_>| matches!(case.verdict, Verdict::Error { kind: Kind::Read, .. });
+    match done {
+        done if done.iter().all(|case| matches!(case.verdict, Verdict::Pass(_))) => Exit::Fine,
+        done if done.iter().filter(is_unread).count() == done.len() => Exit::Unusable,
+        _ => Exit::FellShort,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_exit_code_tells_unreadable_cases_from_wrong_ones() {
+        let folder = PathBuf::from("x");
+        let exit_of = |verdicts: &[Verdict]| {
+            let done =
+                |verdict: &Verdict| Done { folder: &folder, verdict: verdict.clone(), time: Duration::ZERO };
+            exit(&verdicts.iter().map(done).collect::<Vec<_>>())
+        };
+        let error = |kind| Verdict::Error { kind, reason: String::new(), unsupported: Vec::new() };
+        assert_eq!(exit_of(&[Verdict::Pass(0.0)]), Exit::Fine);
+        assert_eq!(exit_of(&[Verdict::Pass(0.0), error(Kind::Read)]), Exit::FellShort);
+        assert_eq!(exit_of(&[error(Kind::Read), error(Kind::Read)]), Exit::Unusable);
+        assert_eq!(exit_of(&[error(Kind::Unsupported)]), Exit::FellShort);
+    }
+
+    #[test]
+    fn a_tolerance_is_a_number_of_at_least_zero() {
+        assert_eq!(parse_tolerance("1e-3"), Ok(1e-3));
+        assert!(["-1", "nan", "inf", "x"].iter().all(|text| parse_tolerance(text).is_err()));
+    }
+}

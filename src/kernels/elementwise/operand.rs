@@ -1,0 +1,40 @@
+//! The arguments of a function: a block of elements, or one number for all of them.
+
+/// An argument of a function.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Operand<'a, T> {
+    /// One element for each of the result.
+    Block(&'a [T]),
+    /// The same number for all.
+    Uniform(T),
+}
+
+impl<T: Copy> Operand<'_, T> {
+    /// Writes a function of one argument.
+    pub(super) fn map<R: Copy>(self, out: &mut [R], function: impl Fn(T) -> R) {
+        match self {
+            Self::Block(block) => out.iter_mut().zip(block).for_each(|(out, &x)| *out = function(x)),
+            Self::Uniform(x) => out.fill(function(x)),
+        }
+    }
+
+    /// Writes a function of two arguments.
+    pub(super) fn zip<R: Copy>(self, other: Self, out: &mut [R], function: impl Fn(T, T) -> R) {
+        match (self, other) {
+            (Self::Block(a), Self::Block(b)) => {
+                out.iter_mut().zip(a).zip(b).for_each(|((out, &a), &b)| *out = function(a, b));
+            }
+            (Self::Block(a), Self::Uniform(b)) => out.iter_mut().zip(a).for_each(|(out, &a)| *out = function(a, b)),
+            (Self::Uniform(a), Self::Block(b)) => out.iter_mut().zip(b).for_each(|(out, &b)| *out = function(a, b)),
+            (Self::Uniform(a), Self::Uniform(b)) => out.fill(function(a, b)),
+        }
+    }
+
+    /// Whether a condition holds for one of the elements.
+    pub(super) fn any(self, condition: impl Fn(T) -> bool) -> bool {
+        match self {
+            Self::Block(block) => block.iter().any(|&x| condition(x)),
+            Self::Uniform(x) => condition(x),
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Expressions, one function after the other on whole arrays.
+
+use crate::kernels::Float;
+use crate::pnnx::{Expr, Function};
+use ndarray::{ArrayD, ArrayViewD, Zip, arr0};
+
+/// The value of an expression on arrays of `f64`, where all of it is real arithmetic: no integers, lists or conversions.
+///
+/// ```
+/// use ixion::kernels::naive::evaluate;
+/// let x = ndarray::arr1(&[1.0, 4.0]).into_dyn();
+/// let y = evaluate(&"add(sqrt(@0),0.5)".parse()?, &[x.view()]).unwrap();
+/// assert_eq!(y, ndarray::arr1(&[1.5, 2.5]).into_dyn());
+/// # Ok::<(), ixion::pnnx::ExpressionError>(())
+/// ```
+pub fn evaluate(expr: &Expr, inputs: &[ArrayViewD<'_, f64>]) -> Option<ArrayD<f64>> {
+    match expr {
+        Expr::Input(position) => inputs.get(*position).map(ArrayViewD::to_owned),
+        Expr::Float(number) => Some(arr0(*number).into_dyn()),
+        Expr::Call { function, args } => {
+            let args: Option<Vec<_>> = args.iter().map(|arg| evaluate(arg, inputs)).collect();
+            match args?.as_slice() {
+                [x] => Some(x.mapv(unary(*function)?)),
+                [a, b] => zip(a, b, binary(*function)?),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
+/// Applies a function to each pair of elements of two arrays that are broadcast against each other.
+fn zip(a: &ArrayD<f64>, b: &ArrayD<f64>, function: fn(f64, f64) -> f64) -> Option<ArrayD<f64>> {
+    let shape = crate::tensor::broadcast_shapes(a.shape(), b.shape()).ok()?;
+    let (a, b) = (a.broadcast(shape.dims())?, b.broadcast(shape.dims())?);
+    Some(Zip::from(a).and(b).map_collect(|&a, &b| function(a, b)))
+}
+
+fn unary(function: Function) -> Option<fn(f64) -> f64> {
+    use Function as F;
+    Some(match function {
+        F::Abs => f64::abs,
+        F::Acos => f64::acos,
+        F::Acosh => f64::acosh,
+        F::Asin => f64::asin,
+        F::Asinh => f64::asinh,
+        F::Atan => f64::atan,
+        F::Atanh => f64::atanh,
+        F::Ceil => f64::ceil,
+        F::Cos => f64::cos,
+        F::Cosh => f64::cosh,
+        F::Erf => Float::erf,
+        F::Exp => f64::exp,
+        F::Expm1 => f64::exp_m1,
+        F::Floor => f64::floor,
+        F::Log => f64::ln,
+        F::Log10 => f64::log10,
+        F::Log1p => f64::ln_1p,
+        F::Neg => |x| -x,
+        F::Reciprocal => |x| 1.0 / x,
+        F::Round => f64::round_ties_even,
+        F::Rsqrt => |x| 1.0 / x.sqrt(),
+        F::Sign => |x| if x == 0.0 || x.is_nan() { 0.0 } else { x.signum() },
+        F::Sin => f64::sin,
+        F::Sinh => f64::sinh,
+        F::Sqrt => f64::sqrt,
+        F::Square => |x| x * x,
+        F::Tan => f64::tan,
+        F::Tanh => f64::tanh,
+        F::Trunc => f64::trunc,
+        _ => return None,
+    })
+}
+
+fn binary(function: Function) -> Option<fn(f64, f64) -> f64> {
+    use Function as F;
+    Some(match function {
+        F::Add => |a, b| a + b,
+        F::Sub => |a, b| a - b,
+        F::Mul => |a, b| a * b,
+        F::Div => |a, b| a / b,
+        F::FloorDivide => |a, b| (a / b).floor(),
+        F::Remainder => |a, b| a - b * (a / b).floor(),
+        F::Fmod => |a, b| a - b * (a / b).trunc(),
+        F::Pow => f64::powf,
+        F::Atan2 => f64::atan2,
+        F::Max | F::Maximum => |a, b| if a > b || a.is_nan() { a } else { b },
+        F::Min | F::Minimum => |a, b| if a < b || a.is_nan() { a } else { b },
+        F::Logaddexp => |a, b| (a.exp() + b.exp()).ln(),
+        _ => return None,
+    })
+}

@@ -1,0 +1,289 @@
+//! Pooling over planes: maximum, mean and norm of windows that slide, or of parts that adapt to the output.
+//!
+//! What an output position looks at is a product of one [`Span`] for each axis. So the rows that it covers are folded
+//! into one first, contiguous and element by element, and then the places along that row.
+
+use super::Float;
+use super::naive::{Divisor, adaptive_range};
+use super::window::Window;
+
+/// The places of one axis that one output position looks at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Span {
+    first: usize,
+    step: usize,
+    count: usize,
+    /// The number of places in the input or its padding.
+    covered: usize,
+}
+
+impl Span {
+    fn places(self) -> impl Iterator<Item = usize> {
+        (0..self.count).map(move |i| self.first + i * self.step)
+    }
+}
+
+/// The sizes of a pooling of one plane of up to three axes.
+#[derive(Debug, Clone)]
+pub struct PoolShape {
+    /// Lengths of the plane's axes; missing ones in front are 1.
+    lens: [usize; 3],
+    /// What each output position of each axis looks at.
+    spans: [Vec<Span>; 3],
+}
+
+impl PoolShape {
+    /// A window that slides along each axis, to `outputs` positions.
+    pub fn sliding(lens: &[usize], windows: &[Window], outputs: &[usize]) -> Self {
+        Self::new(lens, outputs, |axis, position, len| {
+            let window = windows[axis];
+            let taps = window.taps(position, len);
+            let start = position * window.stride;
+            let end = (start + window.kernel).min(len + window.pad_before + window.pad_after);
+            Span {
+                first: (start + taps.start * window.dilation).saturating_sub(window.pad_before),
+                step: window.dilation,
+                count: taps.len(),
+                covered: end.saturating_sub(start),
+            }
+        })
+    }
+
+    /// As many parts along each axis as there are `outputs`; neighbours may overlap by one place.
+    pub fn adaptive(lens: &[usize], outputs: &[usize]) -> Self {
+        Self::new(lens, outputs, |axis, position, len| {
+            let range = adaptive_range(position, outputs[axis], len);
+            Span { first: range.start, step: 1, count: range.len(), covered: range.len() }
+        })
+    }
+
+    fn new(lens: &[usize], outputs: &[usize], span: impl Fn(usize, usize, usize) -> Span) -> Self {
+        let missing = 3 - lens.len();
+        let mut shape = Self { lens: [1; 3], spans: [const { Vec::new() }; 3] };
+        shape.lens[missing..].copy_from_slice(lens);
+        for spans in &mut shape.spans[..missing] {
+            spans.push(Span { first: 0, step: 1, count: 1, covered: 1 });
+        }
+        for (axis, (&len, &outputs)) in lens.iter().zip(outputs).enumerate() {
+            shape.spans[missing + axis] = (0..outputs).map(|position| span(axis, position, len)).collect();
+        }
+        shape
+    }
+
+    /// Elements of one input plane.
+    pub fn inputs(&self) -> usize {
+        self.lens.iter().product()
+    }
+
+    /// Elements of one output plane.
+    pub fn outputs(&self) -> usize {
+        self.spans.iter().map(Vec::len).product()
+    }
+
+    /// The rows of a plane that an output row looks at, for each output row.
+    fn rows(&self) -> impl Iterator<Item = impl Iterator<Item = usize>> {
+        let [deep, high, _] = &self.spans;
+        deep.iter().flat_map(move |deep| {
+            high.iter().map(move |high| {
+                deep.places().flat_map(move |z| high.places().map(move |y| z * self.lens[1] + y))
+            })
+        })
+    }
+
+    /// Folds everything that each output position looks at.
+    fn fold<T: Float>(&self, input: &[T], output: &mut [T], start: T, fold: impl Fn(T, T) -> T) {
+        let width = self.lens[2];
+        let mut folded = vec![start; width];
+        for (plane, output) in self.planes(input, output) {
+            for (rows, output) in self.rows().zip(output.chunks_exact_mut(self.spans[2].len())) {
+                folded.fill(start);
+                for row in rows {
+                    let row = &plane[row * width..][..width];
+                    folded.iter_mut().zip(row).for_each(|(sum, &x)| *sum = fold(*sum, x));
+                }
+                for (output, span) in output.iter_mut().zip(&self.spans[2]) {
+                    *output = span.places().fold(start, |sum, x| fold(sum, folded[x]));
+                }
+            }
+        }
+    }
+
+    /// Input planes and output planes in pairs; none where one of them has no elements.
+    fn planes<'a, T, U>(
+        &self,
+        input: &'a [T],
+        output: &'a mut [U],
+    ) -> impl Iterator<Item = (&'a [T], &'a mut [U])> + use<'a, T, U> {
+        input.chunks_exact(self.inputs().max(1)).zip(output.chunks_exact_mut(self.outputs().max(1)))
+    }
+
+    /// Divides every output element by the number of places that `count` sees along each axis, multiplied.
+    fn divide<T: Float>(&self, output: &mut [T], count: impl Fn(&Span) -> usize) {
+        let [deep, high, wide] = self.spans.each_ref().map(|spans| spans.iter().map(|span| count(span) as f64));
+        let outer = deep.flat_map(|deep| high.clone().map(move |high| deep * high));
+        let counts: Vec<T> = outer.flat_map(|outer| wide.clone().map(move |wide| T::of(outer * wide))).collect();
+        for plane in output.chunks_exact_mut(counts.len().max(1)) {
+            plane.iter_mut().zip(&counts).for_each(|(sum, &count)| *sum /= count);
+        }
+    }
+}
+
+/// The largest element of each window. NaN is larger than everything; the padding is never chosen.
+///
+/// `input` holds any number of planes, `output` as many.
+pub fn max_pool<T: Float>(shape: &PoolShape, input: &[T], output: &mut [T]) {
+    shape.fold(input, output, T::neg_infinity(), |best, x| if x > best || x.is_nan() { x } else { best });
+}
+
+/// As [`max_pool`], and the position of each largest element in its flattened plane: of equal elements the first, of
+/// several NaN the last.
+pub fn max_pool_with_indices<T: Float>(shape: &PoolShape, input: &[T], output: &mut [T], indices: &mut [i64]) {
+    let width = shape.lens[2];
+    let planes = shape.planes(input, output).zip(indices.chunks_exact_mut(shape.outputs().max(1)));
+    for ((plane, output), indices) in planes {
+        let outputs = output.chunks_exact_mut(shape.spans[2].len()).zip(indices.chunks_exact_mut(shape.spans[2].len()));
+        for (rows, (output, indices)) in shape.rows().zip(outputs) {
+            let rows: Vec<usize> = rows.collect();
+            for ((output, index), span) in output.iter_mut().zip(indices).zip(&shape.spans[2]) {
+                let places = rows.iter().flat_map(|row| span.places().map(move |x| row * width + x));
+                let start = (T::neg_infinity(), None);
+                let (value, found) = places.fold(start, |(best, at), place| {
+                    let x = plane[place];
+                    if x > best || x.is_nan() || at.is_none() { (x, Some(place)) } else { (best, at) }
+                });
+                (*output, *index) = (value, found.unwrap_or(0) as i64);
+            }
+        }
+    }
+}
+
+/// The mean of each window. `input` holds any number of planes, `output` as many.
+pub fn avg_pool<T: Float>(shape: &PoolShape, divisor: Divisor, input: &[T], output: &mut [T]) {
+    shape.fold(input, output, T::zero(), |sum, x| sum + x);
+    match divisor {
+        Divisor::Elements => shape.divide(output, |span| span.count),
+        Divisor::ElementsAndPadding => shape.divide(output, |span| span.covered),
+        Divisor::Fixed(number) => output.iter_mut().for_each(|sum| *sum /= T::of(number as f64)),
+    }
+}
+
+/// The p-norm of each window of `places` places; one that reaches past the end counts its missing places as if they
+/// held the mean.
+pub fn lp_pool<T: Float>(shape: &PoolShape, p: f64, places: usize, input: &[T], output: &mut [T]) {
+    let powers: Vec<T> = input.iter().map(|&x| power(x, p)).collect();
+    avg_pool(shape, Divisor::ElementsAndPadding, &powers, output);
+    output.iter_mut().for_each(|mean| *mean = power(*mean * T::of(places as f64), 1.0 / p));
+}
+
+/// `x.powf(exponent)`, without its price where the exponent is a usual one.
+fn power<T: Float>(x: T, exponent: f64) -> T {
+    match exponent {
+        1.0 => x,
+        2.0 => x * x,
+        0.5 => x.sqrt(),
+        _ => x.powf(T::of(exponent)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::naive;
+    use ndarray::{ArrayD, IxDyn};
+    use proptest::prelude::*;
+
+    /// Small whole numbers and now and then NaN, so that ties and NaN are common and sums exact.
+    fn planes(lens: &[usize], seed: u64, with_nan: bool) -> ArrayD<f64> {
+        let mut state = seed;
+        ArrayD::from_shape_simple_fn(IxDyn(&[&[2, 2], lens].concat()), || {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            match (state >> 33) % 23 {
+                22 if with_nan => f64::NAN,
+                number => (number % 7) as f64 - 2.0,
+            }
+        })
+    }
+
+    fn bits(values: &[f64]) -> Vec<u64> {
+        values.iter().map(|value| if value.is_nan() { u64::MAX } else { (value + 0.0).to_bits() }).collect()
+    }
+
+    fn windows() -> impl Strategy<Value = Vec<Window>> {
+        let window = (1usize..5, 1usize..4, 1usize..3, 0usize..3).prop_map(|(kernel, stride, dilation, pad)| {
+            let pad = pad.min(kernel / 2);
+            Window { kernel, stride, dilation, pad_before: pad, pad_after: pad }
+        });
+        proptest::collection::vec(window, 1..4)
+    }
+
+    proptest! {
+        #[test]
+        fn sliding_windows_equal_the_naive_ones(
+            windows in windows(),
+            lens in proptest::collection::vec(1usize..8, 3),
+            further in proptest::collection::vec(0usize..2, 3),
+            seed: u64,
+            divisor in prop_oneof![Just(Divisor::Elements), Just(Divisor::ElementsAndPadding), Just(Divisor::Fixed(-3))],
+        ) {
+            let lens = &lens[..windows.len()];
+            let outputs: Vec<usize> =
+                windows.iter().zip(lens).zip(&further).map(|((w, &len), more)| w.positions(len) + more).collect();
+            let shape = PoolShape::sliding(lens, &windows, &outputs);
+            let x = planes(lens, seed, true);
+            let (want, want_indices) = naive::max_pool(x.view(), &windows, &outputs);
+            let x = x.as_slice().unwrap();
+            let (mut got, mut indices) = (vec![7.0; want.len()], vec![7; want.len()]);
+            max_pool(&shape, x, &mut got);
+            prop_assert_eq!(bits(&got), bits(want.as_slice().unwrap()));
+            max_pool_with_indices(&shape, x, &mut got, &mut indices);
+            prop_assert_eq!(bits(&got), bits(want.as_slice().unwrap()));
+            prop_assert_eq!(&indices, want_indices.as_slice().unwrap());
+            let x = planes(lens, seed, false);
+            let want = naive::avg_pool(x.view(), &windows, &outputs, divisor);
+            avg_pool(&shape, divisor, x.as_slice().unwrap(), &mut got);
+            prop_assert_eq!(bits(&got), bits(want.as_slice().unwrap()));
+        }
+
+        #[test]
+        fn adaptive_parts_equal_the_naive_ones(
+            axes in proptest::collection::vec((1usize..8, 1usize..10), 1..4),
+            seed: u64,
+        ) {
+            let (lens, outputs): (Vec<_>, Vec<_>) = axes.into_iter().unzip();
+            let shape = PoolShape::adaptive(&lens, &outputs);
+            let x = planes(&lens, seed, true);
+            let (want, want_indices) = naive::adaptive_max_pool(x.view(), &outputs);
+            let (mut got, mut indices) = (vec![7.0; want.len()], vec![7; want.len()]);
+            max_pool_with_indices(&shape, x.as_slice().unwrap(), &mut got, &mut indices);
+            prop_assert_eq!(bits(&got), bits(want.as_slice().unwrap()));
+            prop_assert_eq!(&indices, want_indices.as_slice().unwrap());
+            let x = planes(&lens, seed, false);
+            let want = naive::adaptive_avg_pool(x.view(), &outputs);
+            avg_pool(&shape, Divisor::Elements, x.as_slice().unwrap(), &mut got);
+            prop_assert_eq!(bits(&got), bits(want.as_slice().unwrap()));
+        }
+
+        #[test]
+        fn norms_equal_the_naive_ones(
+            windows in windows(),
+            lens in proptest::collection::vec(4usize..8, 3),
+            p in prop_oneof![Just(1.0), Just(2.0), Just(0.5), Just(3.0)],
+            seed: u64,
+        ) {
+            let windows: Vec<Window> =
+                windows.iter().map(|w| Window { dilation: 1, pad_before: 0, pad_after: 0, ..*w }).collect();
+            let lens = &lens[..windows.len()];
+            let rounded_up = |w: &Window, len: usize| ((len - w.kernel).div_ceil(w.stride)).min((len - 1) / w.stride) + 1;
+            let outputs: Vec<usize> = windows.iter().zip(lens).map(|(w, &len)| rounded_up(w, len)).collect();
+            let shape = PoolShape::sliding(lens, &windows, &outputs);
+            let x = planes(lens, seed, false).mapv(f64::abs);
+            let want = naive::lp_pool(x.view(), &windows, &outputs, p);
+            let mut got = vec![7.0; want.len()];
+            let places = windows.iter().map(|window| window.kernel).product();
+            lp_pool(&shape, p, places, x.as_slice().unwrap(), &mut got);
+            for (got, want) in got.iter().zip(&want) {
+                prop_assert!((got - want).abs() <= 1e-12 * (1.0 + want.abs()), "{got} where {want} is expected");
+            }
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! Joining tensors along an axis.
+
+use super::views::axis_of;
+use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
+use crate::tensor::{Dim, TensorError, TensorView, TensorViewMut, resolve_axis};
+use std::ops::RangeInclusive;
+
+crate::operator! {
+    /// `torch.cat`: tensors of one element type one after the other along an axis; their other axes agree. Vectors without
+    /// elements are left out, whatever the shapes of the others.
+    pub struct Cat for "torch.cat", "torch.concat", "torch.concatenate" {
+        /// The axis; may count from the end.
+        dim: i64 = 0,
+    }
+}
+
+crate::operator! {
+    /// `torch.stack`: tensors of one shape and element type along a new axis.
+    pub struct Stack for "torch.stack" {
+        /// Where the new axis stands in the output; may count from its end.
+        dim: i64 = 0,
+    }
+}
+
+/// True for a vector without elements, which `torch.cat` leaves out.
+fn is_left_out(dims: &[Dim]) -> bool {
+    matches!(dims, [len] if *len == 0usize)
+}
+
+fn check_types(operation: &'static str, inputs: &[TensorMeta]) -> Result<(), LayerError> {
+    let left = inputs[0].dtype();
+    match inputs.iter().map(TensorMeta::dtype).find(|right| *right != left) {
+        Some(right) => Err(TensorError::MixedDTypes { operation, left, right }.into()),
+        None => Ok(()),
+    }
+}
+
+/// The lengths that two tensors agree on, symbols giving way to numbers; all axes but `except` must agree.
+fn agreed(position: usize, left: &[Dim], right: &TensorMeta, except: Option<usize>) -> Result<Vec<Dim>, LayerError> {
+    let refuse = || {
+        let lens: Vec<String> = left.iter().map(Dim::to_string).collect();
+        let lens = lens.join("×");
+        let wanted = match except {
+            Some(axis) => format!("a shape like {lens}, but for axis {axis}"),
+            None => format!("the shape {lens}"),
+        };
+        LayerError::shape(format!("input {position}"), wanted, right)
+    };
+    if left.len() != right.rank() {
+        return Err(refuse());
+    }
+    let pairs = left.iter().zip(right.dims()).enumerate();
+    let dims = pairs.map(|(axis, (left, right))| match (left.fixed(), right.fixed()) {
+        (Some(a), Some(b)) if a != b && except != Some(axis) => Err(refuse()),
+        (None, Some(_)) => Ok(right.clone()),
+        _ => Ok(left.clone()),
+    });
+    dims.collect()
+}
+
+impl Layer for Cat {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        1..=usize::MAX
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        check_types("torch.cat", inputs)?;
+        let mut joined = inputs.iter().enumerate().filter(|(_, input)| !is_left_out(input.dims()));
+        let Some((_, first)) = joined.next() else {
+            resolve_axis(self.dim, 1)?;
+            return Ok(vec![inputs[0].with_dims([0])]);
+        };
+        let axis = axis_of(self.dim, first)?;
+        let (mut dims, mut len) = (first.dims().to_vec(), first.dims()[axis].clone());
+        for (position, input) in joined {
+            dims = agreed(position, &dims, input, Some(axis))?;
+            len = len + input.dims()[axis].clone();
+        }
+        dims[axis] = len;
+        Ok(vec![first.with_dims(dims)])
+    }
+}
+
+impl CpuLayer for Cat {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        _: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        let axis = outputs[0].shape().axis(self.dim)?;
+        let mut start = 0;
+        for input in inputs.iter().filter(|input| input.shape().dims() != [0]) {
+            let len = input.shape().get(axis).copied().unwrap_or(0);
+            let part = outputs[0].layout().narrow(axis, start, len)?;
+            outputs[0].reborrow().with_layout(part)?.copy_from(input)?;
+            start += len;
+        }
+        Ok(())
+    }
+}
+
+impl Layer for Stack {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        1..=usize::MAX
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        check_types("torch.stack", inputs)?;
+        let axis = resolve_axis(self.dim, inputs[0].rank() + 1)?;
+        let mut dims = inputs[0].dims().to_vec();
+        for (position, input) in inputs.iter().enumerate().skip(1) {
+            dims = agreed(position, &dims, input, None)?;
+        }
+        dims.insert(axis, Dim::from(inputs.len()));
+        Ok(vec![inputs[0].with_dims(dims)])
+    }
+}
+
+impl CpuLayer for Stack {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        _: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        let axis = outputs[0].shape().axis(self.dim)?;
+        for (position, input) in inputs.iter().enumerate() {
+            let part = outputs[0].layout().select(axis, position)?;
+            outputs[0].reborrow().with_layout(part)?.copy_from(input)?;
+        }
+        Ok(())
+    }
+}
+
+/// Registers the layers of this family.
+pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
+    registry.register::<Cat>()?;
+    registry.register::<Stack>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{counting, operator, tensor};
+    use super::*;
+    use crate::tensor::{DType, Tensor};
+
+    #[test]
+    fn joined_along_any_axis_whatever_the_type() {
+        for dtype in DType::ALL {
+            let x = counting(DType::U8, &[2, 2]).cast(dtype).unwrap();
+            let y = counting(DType::U8, &[2, 1]).cast(dtype).unwrap();
+            let wide = operator("torch.cat", &[("dim", "-1")]).run_one(&[&x, &y, &x]).unwrap();
+            let want = tensor(&[2, 5], &[0u8, 1, 0, 0, 1, 2, 3, 1, 2, 3]).cast(dtype).unwrap();
+            assert_eq!(wide, want);
+            let stacked = operator("torch.stack", &[("dim", "1")]).run_one(&[&x, &x]).unwrap();
+            let want = tensor(&[2, 2, 2], &[0u8, 1, 0, 1, 2, 3, 2, 3]).cast(dtype).unwrap();
+            assert_eq!(stacked, want);
+        }
+        let scalars = operator("torch.stack", &[]).run_one(&[&Tensor::scalar(1i8), &Tensor::scalar(2i8)]).unwrap();
+        assert_eq!(scalars, tensor(&[2], &[1i8, 2]));
+        assert_eq!(operator("torch.cat", &[]).run_one(&[&scalars]).unwrap(), scalars);
+    }
+
+    #[test]
+    fn vectors_without_elements_are_left_out() {
+        let (nothing, x) = (Tensor::zeros(DType::F32, &[0]).unwrap(), counting(DType::F32, &[2, 3]));
+        let cat = operator("torch.cat", &[("dim", "1")]);
+        assert_eq!(cat.run_one(&[&nothing, &x, &nothing]).unwrap(), x);
+        assert!(cat.run(&[&nothing, &nothing]).is_err());
+        assert_eq!(operator("torch.cat", &[]).run_one(&[&nothing, &nothing]).unwrap(), nothing);
+        let empty_rows = Tensor::zeros(DType::F32, &[2, 0]).unwrap();
+        assert_eq!(cat.run_one(&[&empty_rows, &x]).unwrap(), x);
+    }
+
+    #[test]
+    fn what_does_not_fit_together_is_an_error() {
+        let (x, y) = (counting(DType::F32, &[2, 3]), counting(DType::F32, &[2, 2]));
+        let error = operator("torch.cat", &[("dim", "0")]).run(&[&x, &y]).unwrap_err().to_string();
+        assert_eq!(error, "input 1: a shape like 2×3, but for axis 0 needed, but it is 2×2 f32");
+        let error = operator("torch.stack", &[]).run(&[&x, &y]).unwrap_err().to_string();
+        assert_eq!(error, "input 1: the shape 2×3 needed, but it is 2×2 f32");
+        for op_type in ["torch.cat", "torch.stack"] {
+            let mixed = operator(op_type, &[]).run(&[&x, &counting(DType::F64, &[2, 3])]).unwrap_err();
+            assert!(matches!(mixed, LayerError::Tensor(TensorError::MixedDTypes { .. })));
+            assert!(operator(op_type, &[]).run(&[]).is_err());
+            assert!(operator(op_type, &[("dim", "3")]).run(&[&x, &x]).is_err());
+            operator(op_type, &[("dim", "1")]).survives(2);
+        }
+    }
+
+    #[test]
+    fn symbols_add_up_and_give_way_to_numbers() {
+        let (n, h) = (Dim::symbol("n"), Dim::symbol("h"));
+        let inputs = [
+            TensorMeta::new(DType::F32, [n.clone(), Dim::Fixed(2), h]),
+            TensorMeta::new(DType::F32, [n, Dim::Fixed(3), Dim::Fixed(7)]),
+        ];
+        let joined = operator("torch.cat", &[("dim", "1")]).infer(&inputs).unwrap();
+        assert_eq!(joined[0].to_string(), "n×5×7 f32");
+        let batches = operator("torch.cat", &[]).infer(&[inputs[0].clone(), inputs[0].clone()]).unwrap();
+        assert_eq!(batches[0].to_string(), "n + n×2×h f32");
+    }
+}

@@ -1,0 +1,179 @@
+//! `pnnx.Expression`: element-wise arithmetic, arithmetic on sizes, and lists of integers.
+//!
+//! PNNX folds chains of such operators into one and writes them as a text (see [`Expr`](crate::pnnx::Expr)). The text is
+//! read once, when the layer is created. When it runs, all of it is computed in one pass over the data
+//! ([`elementwise`](crate::kernels::elementwise)), however many functions it has.
+//!
+//! Element types follow PyTorch. Inputs are tensors; literals and sizes are Python numbers, which decide only what kind
+//! of number the result is (bool, integer, float, complex), not how precise it is: see [`result_type`].
+
+mod formula;
+mod promotion;
+mod typing;
+mod values;
+
+pub use formula::Compiled;
+pub use promotion::{Standing, promote, result_type};
+
+use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
+use crate::tensor::{DType, Dim, Tensor, TensorView, TensorViewMut};
+use crate::Limits;
+use formula::{Form, Formula};
+use std::ops::RangeInclusive;
+use typing::{Type, broadcast};
+
+crate::operator! {
+    /// `pnnx.Expression`: the value of an expression such as `add(mul(@0,2),@1)`, where `@0` is the first input.
+    ///
+    /// Inputs may be of all element types and are broadcast against each other. `[a,b]` of integers is a tensor of i64
+    /// with one axis; of tensors with axes it is their stack along a new first axis, as an index takes it. `size(x,d)`
+    /// is an integer, `size(x)` a tensor of all sizes. Without inputs the result is a tensor without axes, i64 for an
+    /// integer and f32 for a float. `floor_divide` rounds down, as PyTorch's function of that name does.
+    pub struct Expression for "pnnx.Expression" {
+        /// The expression.
+        expr: Compiled,
+    }
+}
+
+impl Expression {
+    /// The layer of an expression.
+    pub fn new(expr: Compiled) -> Self {
+        Self { expr }
+    }
+
+    fn run(
+        &self,
+        inputs: &[TensorView<'_>],
+        output: &mut TensorViewMut<'_>,
+        limits: &Limits,
+    ) -> Result<(), LayerError> {
+        let metas: Vec<TensorMeta> =
+            inputs.iter().map(|input| TensorMeta::new(input.dtype(), input.shape().iter().copied())).collect();
+        match &self.expr.form {
+            Form::Value(formula) => compute(formula, &metas, inputs, output, limits),
+            Form::Sizes(formula) => {
+                let sizes: Option<Vec<i64>> = sizes(formula, &metas)?.iter().map(Dim::fixed).collect();
+                let sizes = sizes.unwrap_or_default();
+                Ok(output.copy_from(&Tensor::from_vec(sizes.clone(), &[sizes.len()])?.view())?)
+            }
+            Form::List(items) => {
+                for (position, item) in items.iter().enumerate() {
+                    let layout = output.layout().select(0, position)?;
+                    compute(item, &metas, inputs, &mut output.reborrow().with_layout(layout)?, limits)?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Runs one formula; the output may be of another integer type than its value.
+fn compute(
+    formula: &Formula,
+    metas: &[TensorMeta],
+    inputs: &[TensorView<'_>],
+    output: &mut TensorViewMut<'_>,
+    limits: &Limits,
+) -> Result<(), LayerError> {
+    let types = formula.types(metas)?;
+    let (mut program, value) = formula.program(&types)?;
+    let value = program.cast(value, output.dtype());
+    Ok(program.run(value, inputs, output, limits)?)
+}
+
+fn sizes(formula: &Formula, inputs: &[TensorMeta]) -> Result<Vec<Dim>, LayerError> {
+    Ok(formula.types(inputs)?.pop().map(|last| last.dims).unwrap_or_default())
+}
+
+fn infer_value(formula: &Formula, inputs: &[TensorMeta]) -> Result<TensorMeta, LayerError> {
+    let types = formula.types(inputs)?;
+    let values = formula.values(&types, inputs);
+    let last = types.last().ok_or_else(|| LayerError::Unsupported("the expression is empty".to_owned()))?;
+    let meta = TensorMeta::new(last.stored(), last.dims.iter().cloned());
+    Ok(with_values(meta, values))
+}
+
+fn infer_list(items: &[Formula], inputs: &[TensorMeta]) -> Result<TensorMeta, LayerError> {
+    let (mut dims, mut masks) = (Vec::new(), 0);
+    let mut values = Some(Vec::new());
+    for (position, item) in items.iter().enumerate() {
+        let types = item.types(inputs)?;
+        let Some(last) = types.last() else { continue };
+        check_item(position, last)?;
+        masks += usize::from(last.dtype == DType::Bool);
+        dims = broadcast(&dims, &last.dims)?;
+        let item_values = item.values(&types, inputs);
+        values = values.zip(item_values).map(|(known, more)| [known, more].concat());
+    }
+    if masks != 0 && masks != items.len() {
+        return Err(LayerError::Unsupported("a list of masks and integers, which only Tensor.index takes".to_owned()));
+    }
+    let dtype = if masks == 0 { DType::I64 } else { DType::Bool };
+    let values = values.filter(|_| dims.is_empty() && items.len() <= TensorMeta::MAX_VALUES);
+    let meta = TensorMeta::new(dtype, std::iter::once(Dim::from(items.len())).chain(dims));
+    Ok(with_values(meta, values))
+}
+
+/// Integers, and tensors of truth values that are a mask.
+fn check_item(position: usize, item: &Type) -> Result<(), LayerError> {
+    if item.dtype.is_integer() || (item.dtype == DType::Bool && !item.dims.is_empty()) {
+        return Ok(());
+    }
+    let what = format!("item {position} of the list");
+    Err(LayerError::DType { what, wanted: "integers, and tensors with axes of bool".to_owned(), found: item.dtype })
+}
+
+fn with_values(meta: TensorMeta, values: Option<Vec<Dim>>) -> TensorMeta {
+    match values {
+        Some(values) => meta.with_values(values),
+        None => meta,
+    }
+}
+
+impl Layer for Expression {
+    /// At least as many as the largest `@n` asks for.
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        self.expr.input_count..=usize::MAX
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        let meta = match &self.expr.form {
+            Form::Value(formula) => infer_value(formula, inputs)?,
+            Form::List(items) => infer_list(items, inputs)?,
+            Form::Sizes(formula) => {
+                let sizes = sizes(formula, inputs)?;
+                TensorMeta::new(DType::I64, [sizes.len()]).with_values(sizes)
+            }
+        };
+        Ok(vec![meta])
+    }
+
+    fn constant(&self) -> Result<Option<Tensor>, LayerError> {
+        if self.expr.input_count > 0 {
+            return Ok(None);
+        }
+        let Some(meta) = self.infer(&[])?.pop() else { return Ok(None) };
+        let mut value = Tensor::zeros(meta.dtype(), &meta.shape()?)?;
+        self.run(&[], &mut value.view_mut()?, &Limits::default())?;
+        Ok(Some(value))
+    }
+}
+
+impl CpuLayer for Expression {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        context: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        self.run(inputs, &mut outputs[0], context.limits())
+    }
+}
+
+/// Registers the layers of this family.
+pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
+    registry.register::<Expression>()
+}
+
+#[cfg(test)]
+mod tests;

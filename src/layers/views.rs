@@ -1,0 +1,66 @@
+//! What layers share whose outputs are their inputs under another layout.
+
+use crate::graph::{Layer, LayerError, TensorMeta};
+use crate::tensor::{Layout, TensorView, TensorViewMut, resolve_axis, with_bits};
+
+/// Implements [`CpuLayer`](crate::graph::CpuLayer) for layers that return views: where a copy is wanted all the same, it
+/// is made of the view; where there is none, elements keep their row-major order.
+macro_rules! view_layers {
+    ($($name:ident),+ $(,)?) => {$(
+        impl $crate::graph::CpuLayer for $name {
+            fn forward(
+                &mut self,
+                inputs: &[$crate::tensor::TensorView<'_>],
+                outputs: &mut [$crate::tensor::TensorViewMut<'_>],
+                _: &mut $crate::graph::ForwardContext<'_>,
+            ) -> Result<(), $crate::graph::LayerError> {
+                $crate::layers::views::copy(self, inputs, outputs)
+            }
+        }
+    )+};
+}
+
+pub(super) use view_layers;
+
+/// Copies the views of a layer into its outputs.
+pub(super) fn copy(
+    layer: &dyn Layer,
+    inputs: &[TensorView<'_>],
+    outputs: &mut [TensorViewMut<'_>],
+) -> Result<(), LayerError> {
+    let layouts: Vec<Layout> = inputs.iter().map(|input| *input.layout()).collect();
+    for (position, output) in outputs.iter_mut().enumerate() {
+        let shape = *output.shape();
+        match layer.view(position, &layouts, &shape)? {
+            Some(view) => output.copy_from(&inputs[view.input].with_layout(view.layout)?)?,
+            None => copy_in_order(&inputs[0], output)?,
+        }
+    }
+    Ok(())
+}
+
+/// Copies all elements in row-major order between tensors of different shapes.
+///
+/// # Errors
+/// [`TensorError::ShapeMismatch`](crate::tensor::TensorError::ShapeMismatch) when one has more elements.
+pub(super) fn copy_in_order(input: &TensorView<'_>, output: &mut TensorViewMut<'_>) -> Result<(), LayerError> {
+    if let Some(layout) = output.layout().reshape(input.shape())? {
+        return Ok(output.reborrow().with_layout(layout)?.copy_from(input)?);
+    }
+    with_bits!(input.dtype(), B => {
+        let (from, mut to) = (input.bits::<B>()?, output.bits::<B>()?);
+        to.iter_mut().zip(from.iter()).for_each(|(to, &from)| *to = from);
+    });
+    Ok(())
+}
+
+/// The axis that `dim` means, which may count from the end; a tensor without axes has none.
+///
+/// # Errors
+/// [`LayerError::Shape`] for a scalar, [`TensorError::OutOfRange`](crate::tensor::TensorError::OutOfRange).
+pub(super) fn axis_of(dim: i64, input: &TensorMeta) -> Result<usize, LayerError> {
+    if input.rank() == 0 {
+        return Err(LayerError::shape("the input", "at least one axis", input));
+    }
+    Ok(resolve_axis(dim, input.rank())?)
+}
