@@ -74,7 +74,7 @@ impl Failure {
 
 /// An error in one text with all causes that its own text does not tell already.
 pub(crate) fn full_message(error: &dyn Error) -> String {
-    let mut message = error.to_string();
+    let mut message = error.to_string().trim_start().to_owned();
     let mut cause = error.source();
     while let Some(error) = cause {
         let text = error.to_string();

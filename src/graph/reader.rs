@@ -202,7 +202,7 @@ impl FromParameter for Vec<i64> {
         if matches!(parameter.raw(), "()" | "[]") {
             return Some(Vec::new());
         }
-        parameter.as_i64s().ok().map(Into::into).or_else(|| Some(vec![parameter.as_i64().ok()?]))
+        parameter.as_i64s().ok().or_else(|| Some(vec![parameter.as_i64().ok()?]))
     }
 }
 

@@ -240,8 +240,12 @@ mod tests {
         Ok(output)
     }
 
+    /// Operator type, parameters, results.
+    type Case = (&'static str, &'static [(&'static str, &'static str)], [f64; 5]);
+
     /// PyTorch's results in f64 at −2, −0.25, 0, 0.25 and 3.
-    const CASES: &[(&str, &[(&str, &str)], [f64; 5])] = &[
+    #[allow(clippy::approx_constant, reason = "these are results, not constants")]
+    const CASES: &[Case] = &[
         ("nn.ReLU", &[], [0.0, 0.0, 0.0, 0.25, 3.0]),
         ("nn.ReLU6", &[], [0.0, 0.0, 0.0, 0.25, 3.0]),
         ("nn.Sigmoid", &[], [0.11920292202211755, 0.43782349911420193, 0.5, 0.5621765008857981, 0.9525741268224334]),

@@ -48,7 +48,8 @@ pub(super) fn parameters(operator: &Operator) -> Vec<String> {
             "eps" => value.parse() == Ok(1e-5),
             _ => value == "None" || USUAL.contains(&(key, value)),
         };
-        !is_usual && !(is_weighted && IN_THE_WEIGHTS.contains(&key))
+        let repeats = is_weighted && IN_THE_WEIGHTS.contains(&key);
+        !is_usual && !repeats
     };
     let said = operator.params().iter().map(|(key, parameter)| (key.as_str(), value(parameter)));
     let said = said.filter(|(key, value)| matters(key, value));

@@ -1,0 +1,15 @@
+//! The command `ixion`, from the outside: what it prints, and how it ends.
+
+#![cfg(feature = "cli")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod cli {
+    mod bad_files;
+    mod bad_inputs;
+    mod command;
+    mod convert;
+    mod inspect;
+    mod operators;
+    mod run;
+    mod verify;
+}

@@ -1,0 +1,96 @@
+//! `ixion inspect`.
+
+use super::command::{command, ended, exactly, ixion, models, roughly};
+use insta::assert_snapshot;
+use std::io::Read;
+use std::process::Stdio;
+
+#[test]
+fn two_inputs_as_a_table() {
+    roughly(|| assert_snapshot!(ixion(["inspect", "two_inputs/two_inputs.pnnx.param"]).fine()));
+}
+
+#[test]
+fn an_open_batch_counts_as_one() {
+    let printed = ixion(["inspect", "digits/digits.pnnx.param"]).fine();
+    assert!(
+        printed.contains("input   pnnx_input_0  ?×1×8×8 f32\noutput  pnnx_output_0  ?×10 f32\n"),
+        "{printed}"
+    );
+    let macs = printed.lines().find(|line| line.starts_with("MACs")).unwrap();
+    assert_eq!(macs, "MACs       1.86 M with 1 for each unknown size");
+}
+
+#[test]
+fn what_cannot_run_is_marked_and_weights_may_be_absent() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("net.param");
+    let text = "7767517\n5 4\n\
+        pnnx.Input in 0 1 x #x=(1,3)f32\n\
+        nn.Lineal own 1 1 x y #y=(1,3)f32\n\
+        nn.Linear fc 1 1 y z bias=False in_features=3 out_features=2 @weight=(2,3)f32\n\
+        nn.ReLU relu 1 1 z w sharp=True #w=(1,2)f32\n\
+        pnnx.Output out 1 0 w\n";
+    std::fs::write(&path, text).unwrap();
+    exactly(|| assert_snapshot!(ixion(["inspect", path.to_str().unwrap()]).fine()));
+}
+
+#[test]
+fn the_survey_for_programs() {
+    let json = ixion(["inspect", "digits/digits.pnnx.param", "--json"]).json();
+    assert_eq!(json["inputs"][0]["shape"], serde_json::json!(["?", 1, 8, 8]));
+    assert_eq!(json["totals"]["operators"], 21);
+    assert_eq!(json["totals"]["weight_bytes"], json["totals"]["weight_bytes_by_dtype"]["f32"]);
+    assert_eq!(json["totals"]["unsupported"], serde_json::json!({}));
+    let conv = &json["operators"][1];
+    assert_eq!((conv["type"].as_str(), conv["state"].as_str()), (Some("nn.Conv2d"), Some("supported")));
+    assert_eq!(conv["macs"], 24 * 64 * 9);
+    assert_eq!(conv["parameters"]["kernel_size"], "(3,3)");
+    assert_eq!(
+        conv["weights"][1],
+        serde_json::json!({
+            "key": "weight", "shape": [24, 1, 3, 3], "dtype": "f32", "bytes": 864, "present": true,
+        })
+    );
+}
+
+#[test]
+fn a_picture_is_written_to_a_file_or_to_the_screen() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("linear.svg");
+    let args = ["inspect", "linear/linear.pnnx.param", "--svg"];
+    let said = ended(command(args).arg(&path).output().unwrap()).fine();
+    assert_eq!(said, format!("{}: 4 operators\n", path.display()));
+    let svg = std::fs::read_to_string(&path).unwrap();
+    assert!(svg.starts_with("<svg ") && svg.contains("weight 128×32, 16.9 kB") && svg.contains("1×128 f32"));
+    assert_eq!(ended(command(args).arg("-").output().unwrap()).fine(), svg);
+    let dot = ixion(["inspect", "linear/linear.pnnx.param", "--dot"]).fine();
+    assert!(dot.starts_with("digraph") && dot.contains("nn.Sigmoid"));
+}
+
+/// `ixion inspect … | head -1`
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let mut child = command(["inspect", "resnet18/resnet18.pnnx.param", "--svg", "-"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut start = [0; 16];
+    child.stdout.take().unwrap().read_exact(&mut start).unwrap();
+    let mut stderr = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+    assert_eq!((child.wait().unwrap().code(), stderr.as_str()), (Some(0), ""));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_is_an_error() {
+    let full = || std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let mut printing = command(["inspect", "linear/linear.pnnx.param"]);
+    let ended = ended(printing.stdout(full()).output().unwrap());
+    assert_eq!(ended.code, 1);
+    assert!(ended.stderr.starts_with("error: cannot write to the standard output: "), "{}", ended.stderr);
+    let saving = ixion(["inspect", "linear/linear.pnnx.param", "--svg", "/dev/full"]);
+    assert!(saving.error(1, models().as_path()).starts_with("error: /dev/full: cannot write the file: "));
+}

@@ -1,0 +1,33 @@
+//! All conformance cases through `ixion verify`: models that PNNX exported, with what PyTorch computed.
+
+#![cfg(feature = "cli")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod common;
+
+use std::process::Command;
+
+#[test]
+fn every_case_whose_operators_exist_passes() {
+    let cases = common::conformance_cases();
+    if cases.is_empty() {
+        return;
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ixion"));
+    let output = command.args(["verify", "--json"]).args(&cases).output().unwrap();
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let verdicts = json["cases"].as_array().unwrap();
+    assert_eq!(verdicts.len(), cases.len());
+    let is = |case: &&serde_json::Value, key: &str, value: &str| case[key] == value;
+    let unsupported = verdicts.iter().filter(|case| is(case, "kind", "unsupported")).count();
+    eprintln!(
+        "{} of {} cases pass; {unsupported} have operators that do not exist",
+        json["passed"],
+        cases.len()
+    );
+    let wrong =
+        verdicts.iter().filter(|case| !is(case, "verdict", "pass") && !is(case, "kind", "unsupported"));
+    let wrong: Vec<String> = wrong.map(|case| format!("{}: {}", case["name"], case["reason"])).collect();
+    assert!(wrong.is_empty(), "{} cases are wrong:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(json["passed"].as_u64() > Some(0));
+}
