@@ -1,6 +1,6 @@
 //! Pooling over planes: maximum, mean and norm of windows that slide, or of parts that adapt to the output.
 //!
-//! What an output position looks at is a product of one [`Span`] for each axis. So the rows that it covers are folded
+//! What an output position looks at is a product of one `Span` for each axis. So the rows that it covers are folded
 //! into one first, contiguous and element by element, and then the places along that row.
 
 use super::Float;

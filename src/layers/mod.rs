@@ -1,7 +1,7 @@
 //! The operators: what each means, and how it runs on the CPU.
 //!
 //! One file for each family. An operator is a struct that [`operator!`](crate::operator) declares with its parameters and
-//! weights; [`Layer`](crate::graph::Layer) gives its shape rule and [`CpuLayer`](crate::graph::CpuLayer) its arithmetic,
+//! weights; [`Layer`](crate::graph::Layer) gives its shape rule and [`CpuLayer`] its arithmetic,
 //! usually a call of a kernel from [`kernels`](crate::kernels). A new operator is such a file and one line in
 //! [`registry`].
 //!
