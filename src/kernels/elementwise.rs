@@ -18,12 +18,13 @@ mod source;
 
 use crate::Limits;
 use crate::pnnx::Function;
-use crate::tensor::{DType, Result, Scalar, Tensor, TensorError, TensorView, TensorViewMut};
+use crate::tensor::{DType, Layout, Result, Scalar, Shape, Tensor, TensorError, TensorView, TensorViewMut};
 use operand::Operand;
 use run::Run;
+use std::collections::BTreeMap;
 
-/// Number of elements that are computed at a time: a few blocks of 8 bytes fit the first-level cache.
-const BLOCK: usize = 1024;
+/// Number of elements that are computed at a time. A few blocks of `f32` fit the first-level cache.
+const BLOCK: usize = 2048;
 
 /// A list of element-wise steps.
 ///
@@ -36,7 +37,8 @@ const BLOCK: usize = 1024;
 /// // x * 2 + 1
 /// let mut program = Program::default();
 /// let x = program.input(0, DType::F32);
-/// let (one, two) = (program.constant(Scalar::Float(1.0), DType::F32), program.constant(Scalar::Float(2.0), DType::F32));
+/// let one = program.constant(Scalar::Float(1.0), DType::F32);
+/// let two = program.constant(Scalar::Float(2.0), DType::F32);
 /// let product = program.apply(Function::Mul, DType::F32, x, two);
 /// let sum = program.apply(Function::Add, DType::F32, product, one);
 ///
@@ -49,6 +51,7 @@ const BLOCK: usize = 1024;
 #[derive(Debug, Clone, Default)]
 pub struct Program {
     steps: Vec<Step>,
+    inputs: BTreeMap<usize, Value>,
 }
 
 /// A value of the program that returned it; another program may panic at the sight of it.
@@ -83,13 +86,14 @@ impl Operation {
 }
 
 impl Program {
-    /// The elements of an input, which will have this type.
+    /// The elements of an input, which will have this type. An input that was asked for before is not read twice.
     pub fn input(&mut self, position: usize, dtype: DType) -> Value {
-        let same = |step: &Step| matches!(step.operation, Operation::Input(known) if known == position);
-        match self.steps.iter().position(same) {
-            Some(known) => Value(known),
-            None => self.push(dtype, Operation::Input(position)),
+        if let Some(&known) = self.inputs.get(&position) {
+            return known;
         }
+        let value = self.push(dtype, Operation::Input(position));
+        self.inputs.insert(position, value);
+        value
     }
 
     /// A number.
@@ -138,13 +142,16 @@ impl Program {
         output: &mut TensorViewMut<'_>,
         limits: &Limits,
     ) -> Result<()> {
-        if output.num_elements() == 0 {
+        let (shape, layout) = (*output.shape(), *output.layout());
+        if shape.num_elements() == 0 {
             return Ok(());
         }
-        if output.layout().is_contiguous() {
-            return Run::new(&self.steps[..=value.0], inputs, output.shape())?.all(output, limits);
+        if layout.is_contiguous() {
+            let row = Layout::strided(Shape::new(&[shape.num_elements()])?, &[1], layout.offset())?;
+            let mut row = output.reborrow().with_layout(row)?;
+            return Run::new(&self.steps[..=value.0], inputs, &shape)?.all(&mut row, limits);
         }
-        let mut whole = Tensor::zeros(output.dtype(), output.shape())?;
+        let mut whole = Tensor::zeros(output.dtype(), &shape)?;
         self.run(value, inputs, &mut whole.view_mut()?, limits)?;
         output.copy_from(&whole.view())
     }
@@ -152,4 +159,66 @@ impl Program {
 
 fn undefined(function: Function, dtype: DType) -> TensorError {
     TensorError::UndefinedFor { operation: function.name(), dtype, advice: "convert the arguments first" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(program: &Program, value: Value, inputs: &[Tensor]) -> Result<Tensor> {
+        let mut output = Tensor::zeros(program.dtype(value), &[3])?;
+        let views: Vec<_> = inputs.iter().map(Tensor::view).collect();
+        program.run(value, &views, &mut output.view_mut()?, &Limits::default())?;
+        Ok(output)
+    }
+
+    fn row<T: crate::tensor::Element>(values: [T; 3]) -> Tensor {
+        Tensor::from_vec(values.to_vec(), &[3]).unwrap()
+    }
+
+    #[test]
+    fn every_value_of_a_program_can_be_its_result() {
+        let mut program = Program::default();
+        let x = program.input(0, DType::I8);
+        let three = program.constant(Scalar::Int(3), DType::I8);
+        let product = program.apply(Function::Mul, DType::I8, x, three);
+        let float = program.cast(product, DType::F16);
+        let root = program.apply(Function::Sqrt, DType::F16, float, float);
+        let inputs = [row([1i8, 3, 100])];
+        let result = |value| run(&program, value, &inputs).unwrap();
+        assert_eq!(result(x).to_vec::<i8>().unwrap(), [1, 3, 100]);
+        assert_eq!(result(three).to_vec::<i8>().unwrap(), [3; 3]);
+        assert_eq!(result(product).to_vec::<i8>().unwrap(), [3, 9, 44]);
+        assert_eq!(
+            result(root).cast(DType::F32).unwrap().to_vec::<f32>().unwrap(),
+            [1.7324219, 3.0, 6.6328125]
+        );
+        assert_eq!(program.cast(root, DType::F16), root);
+        assert_eq!(program.input(0, DType::I8), x);
+    }
+
+    #[test]
+    fn arguments_of_other_numbers_are_converted() {
+        let mut program = Program::default();
+        let (x, y) = (program.input(0, DType::I32), program.input(1, DType::F64));
+        let sum = program.apply(Function::Add, DType::F64, x, y);
+        let sum = run(&program, sum, &[row([1i32, 2, 3]), row([0.5, 0.5, 0.5])]).unwrap();
+        assert_eq!(sum.to_vec::<f64>().unwrap(), [1.5, 2.5, 3.5]);
+    }
+
+    #[test]
+    fn what_does_not_fit_the_program_is_an_error() {
+        let mut program = Program::default();
+        let x = program.input(0, DType::F32);
+        assert!(matches!(run(&program, x, &[]), Err(TensorError::OutOfRange { .. })));
+        assert!(matches!(run(&program, x, &[row([1f64; 3])]), Err(TensorError::WrongDType { .. })));
+        let long = Tensor::zeros(DType::F32, &[4]).unwrap();
+        assert!(run(&program, x, &[long]).is_err());
+        let mut output = Tensor::zeros(DType::F64, &[3]).unwrap();
+        let inputs = [row([1f32; 3])];
+        let error = program.run(x, &[inputs[0].view()], &mut output.view_mut().unwrap(), &Limits::default());
+        assert!(matches!(error, Err(TensorError::WrongDType { .. })));
+        let and = program.apply(Function::And, DType::F32, x, x);
+        assert!(matches!(run(&program, and, &inputs), Err(TensorError::UndefinedFor { .. })));
+    }
 }

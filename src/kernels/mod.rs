@@ -10,6 +10,7 @@ pub mod gemm;
 pub mod naive;
 pub mod norm;
 pub mod pool;
+pub mod resample;
 pub mod softmax;
 pub mod window;
 

@@ -69,16 +69,19 @@ pub struct LocalResponse {
 
 /// Samples of C×… divided by (k + alpha · mean of squares over neighbouring channels) to the power of beta.
 pub fn local_response_norm<T: Float>(shape: LocalResponse, input: &[T], output: &mut [T]) {
+    if input.is_empty() {
+        return;
+    }
     let LocalResponse { channels, inner, size, alpha, beta, k } = shape;
     let scale = T::of(alpha / size as f64);
     let mut sums = vec![T::zero(); inner];
-    let sample = (channels * inner).max(1);
+    let sample = channels * inner;
     for (input, output) in input.chunks_exact(sample).zip(output.chunks_exact_mut(sample)) {
         for channel in 0..channels {
             let first = channel.saturating_sub(size / 2);
             let end = channel.saturating_add(size.saturating_sub(1) / 2).saturating_add(1).min(channels);
             sums.fill(T::zero());
-            for neighbour in input[first * inner..end * inner].chunks_exact(inner.max(1)) {
+            for neighbour in input[first * inner..end * inner].chunks_exact(inner) {
                 sums.iter_mut().zip(neighbour).for_each(|(sum, &x)| *sum += x * x);
             }
             let place = channel * inner..(channel + 1) * inner;

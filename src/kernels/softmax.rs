@@ -22,7 +22,10 @@ fn each_block<T: Float>(
     first: impl Fn(T, T, &mut T),
     second: impl Fn(f64, &mut T),
 ) {
-    let block = (len * inner).max(1);
+    if input.is_empty() {
+        return;
+    }
+    let block = len * inner;
     let (mut largest, mut sums) = (vec![T::neg_infinity(); inner], vec![0.0; inner]);
     for (input, output) in input.chunks_exact(block).zip(output.chunks_exact_mut(block)) {
         largest.fill(T::neg_infinity());

@@ -31,6 +31,9 @@ fn forward(
     input: &TensorView<'_>,
     outputs: &mut [TensorViewMut<'_>],
 ) -> Result<(), LayerError> {
+    if outputs[0].num_elements() == 0 {
+        return Ok(());
+    }
     let leading = input.shape().rank() - axes;
     let shape = PoolShape::adaptive(&input.shape()[leading..], &outputs[0].shape()[leading..]);
     with_float!(input.dtype(), T => reduction.compute::<T>(&shape, input, outputs))

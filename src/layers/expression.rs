@@ -1,7 +1,7 @@
 //! `pnnx.Expression`: element-wise arithmetic, arithmetic on sizes, and lists of integers.
 //!
-//! PNNX folds chains of such operators into one and writes them as a text (see [`Expr`](crate::pnnx::Expr)). The text is
-//! read once, when the layer is created. When it runs, all of it is computed in one pass over the data
+//! PNNX folds chains of such operators into one and writes them as a text (see [`Expr`](crate::pnnx::Expr)). The text
+//! is read once, when the layer is created. When it runs, all of it is computed in one pass over the data
 //! ([`elementwise`](crate::kernels::elementwise)), however many functions it has.
 //!
 //! Element types follow PyTorch. Inputs are tensors; literals and sizes are Python numbers, which decide only what kind
@@ -15,9 +15,9 @@ mod values;
 pub use formula::Compiled;
 pub use promotion::{Standing, promote, result_type};
 
+use crate::Limits;
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
 use crate::tensor::{DType, Dim, Tensor, TensorView, TensorViewMut};
-use crate::Limits;
 use formula::{Form, Formula};
 use std::ops::RangeInclusive;
 use typing::{Type, broadcast};
@@ -47,8 +47,10 @@ impl Expression {
         output: &mut TensorViewMut<'_>,
         limits: &Limits,
     ) -> Result<(), LayerError> {
-        let metas: Vec<TensorMeta> =
-            inputs.iter().map(|input| TensorMeta::new(input.dtype(), input.shape().iter().copied())).collect();
+        let metas: Vec<TensorMeta> = inputs
+            .iter()
+            .map(|input| TensorMeta::new(input.dtype(), input.shape().iter().copied()))
+            .collect();
         match &self.expr.form {
             Form::Value(formula) => compute(formula, &metas, inputs, output, limits),
             Form::Sizes(formula) => {
@@ -106,7 +108,9 @@ fn infer_list(items: &[Formula], inputs: &[TensorMeta]) -> Result<TensorMeta, La
         values = values.zip(item_values).map(|(known, more)| [known, more].concat());
     }
     if masks != 0 && masks != items.len() {
-        return Err(LayerError::Unsupported("a list of masks and integers, which only Tensor.index takes".to_owned()));
+        return Err(LayerError::Unsupported(
+            "a list of masks and integers, which only Tensor.index takes".to_owned(),
+        ));
     }
     let dtype = if masks == 0 { DType::I64 } else { DType::Bool };
     let values = values.filter(|_| dims.is_empty() && items.len() <= TensorMeta::MAX_VALUES);
@@ -120,7 +124,11 @@ fn check_item(position: usize, item: &Type) -> Result<(), LayerError> {
         return Ok(());
     }
     let what = format!("item {position} of the list");
-    Err(LayerError::DType { what, wanted: "integers, and tensors with axes of bool".to_owned(), found: item.dtype })
+    Err(LayerError::DType {
+        what,
+        wanted: "integers, and tensors with axes of bool".to_owned(),
+        found: item.dtype,
+    })
 }
 
 fn with_values(meta: TensorMeta, values: Option<Vec<Dim>>) -> TensorMeta {

@@ -55,13 +55,22 @@ pub mod constant;
 pub mod convolution;
 pub mod expression;
 pub mod float;
+pub mod gating;
 pub mod identity;
+pub mod interpolation;
+pub mod layer_normalization;
 pub mod linear;
+pub mod normalization;
+pub mod padding;
 pub mod parts;
 pub mod pooling;
+pub mod product;
 pub mod reshaping;
+pub mod shuffling;
 pub mod slicing;
-pub mod views;
+pub mod softmax;
+mod views;
+mod weights;
 #[cfg(test)]
 pub(crate) mod testing;
 
@@ -79,12 +88,20 @@ pub fn registry() -> Registry<dyn CpuLayer> {
         constant::register,
         convolution::register,
         expression::register,
+        gating::register,
         identity::register,
+        interpolation::register,
+        layer_normalization::register,
         linear::register,
+        normalization::register,
+        padding::register,
         parts::register,
         pooling::register,
+        product::register,
         reshaping::register,
+        shuffling::register,
         slicing::register,
+        softmax::register,
     ];
     for register in families {
         if let Err(duplicate) = register(&mut registry) {

@@ -157,6 +157,9 @@ impl Pool {
     }
 
     fn forward(&self, input: &TensorView<'_>, outputs: &mut [TensorViewMut<'_>]) -> Result<(), LayerError> {
+        if outputs[0].num_elements() == 0 {
+            return Ok(());
+        }
         let last = |shape: &Shape| shape[shape.rank() - self.windows.len()..].to_vec();
         let shape = PoolShape::sliding(&last(input.shape()), &self.windows, &last(outputs[0].shape()));
         with_float!(input.dtype(), T => self.reduction.compute::<T>(&shape, input, outputs))

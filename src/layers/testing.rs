@@ -155,12 +155,23 @@ fn column_major(tensor: &Tensor) -> Tensor {
     turned
 }
 
+/// Checks that results agree: floats up to rounding, for products may add up in another order, all else exactly.
 fn assert_same(got: &[Tensor], want: &[Tensor], what: &str) {
     assert_eq!(got.len(), want.len(), "{what}: number of outputs");
     for (got, want) in got.iter().zip(want) {
         assert_eq!((got.dtype(), got.shape()), (want.dtype(), want.shape()), "{what}");
-        assert!(got.to_le_bytes().unwrap() == want.to_le_bytes().unwrap(), "{what}: {got:?} where {want:?}");
+        let equal = got.to_le_bytes().unwrap() == want.to_le_bytes().unwrap() || is_close(got, want);
+        assert!(equal, "{what}: {got:?} where {want:?}");
     }
+}
+
+fn is_close(got: &Tensor, want: &Tensor) -> bool {
+    let values = |tensor: &Tensor| tensor.cast(DType::F64).unwrap().to_vec::<f64>().unwrap();
+    got.dtype().is_float() && values(got).iter().zip(values(want)).all(|(&got, want)| close(got, want, 1e-5))
+}
+
+fn close(got: f64, want: f64, tolerance: f64) -> bool {
+    got == want || (got.is_nan() && want.is_nan()) || (got - want).abs() <= tolerance * (1.0 + want.abs())
 }
 
 /// A tensor of these elements.
@@ -194,7 +205,6 @@ pub(crate) fn assert_close(got: &Tensor, shape: &[usize], want: &[f64]) {
     let values = got.cast(DType::F64).unwrap().to_vec::<f64>().unwrap();
     assert_eq!(values.len(), want.len(), "number of elements");
     for (position, (&got, &want)) in values.iter().zip(want).enumerate() {
-        let equal = got == want || (got.is_nan() && want.is_nan()) || (got - want).abs() <= tolerance * (1.0 + want.abs());
-        assert!(equal, "element {position} is {got}, but PyTorch has {want}");
+        assert!(close(got, want, tolerance), "element {position} is {got}, but PyTorch has {want}");
     }
 }

@@ -4,7 +4,12 @@ use super::{Operand, undefined};
 use crate::pnnx::Function;
 use crate::tensor::{DType, Result, TensorError};
 
-pub(super) fn apply(function: Function, a: Operand<'_, i64>, b: Operand<'_, i64>, out: &mut [i64]) -> Result<()> {
+pub(super) fn apply(
+    function: Function,
+    a: Operand<'_, i64>,
+    b: Operand<'_, i64>,
+    out: &mut [i64],
+) -> Result<()> {
     use Function as F;
     match function {
         F::Abs => a.map(out, i64::wrapping_abs),

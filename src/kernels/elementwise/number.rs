@@ -4,6 +4,7 @@ use super::Operand;
 use super::{complex, integer, real};
 use crate::pnnx::Function;
 use crate::tensor::{Complex, DType, Element, Result, Scalar, bf16, f16};
+use half::slice::HalfFloatSliceExt;
 
 /// A type that blocks are computed in.
 pub(super) trait Number: Element {
@@ -215,6 +216,16 @@ pub(super) trait Stored: Element {
 
     /// The number as an element: integers wrap, floats are rounded, bool is whether it is not zero.
     fn store(number: Self::Number) -> Self;
+
+    /// [`Stored::load`] of all elements.
+    fn load_all(from: &[Self], to: &mut [Self::Number]) {
+        to.iter_mut().zip(from).for_each(|(to, from)| *to = from.load());
+    }
+
+    /// [`Stored::store`] of all numbers.
+    fn store_all(from: &[Self::Number], to: &mut [Self]) {
+        to.iter_mut().zip(from).for_each(|(to, from)| *to = Self::store(*from));
+    }
 }
 
 macro_rules! stored {
@@ -242,8 +253,6 @@ stored! {
     u8 as i64: i64::from, |x| x as u8;
     bool as i64: i64::from, |x| x != 0;
     f32 as f32: |x| x, |x| x;
-    f16 as f32: f16::to_f32, f16::from_f32;
-    bf16 as f32: bf16::to_f32, bf16::from_f32;
     f64 as f64: |x| x, |x| x;
     Complex<f32> as Complex<f32>: |x| x, |x| x;
     Complex<f16> as Complex<f32>: |x| Complex::new(x.re.to_f32(), x.im.to_f32()),
@@ -251,11 +260,41 @@ stored! {
     Complex<f64> as Complex<f64>: |x| x, |x| x;
 }
 
-fn settle_as<E: Stored>(block: &mut [E::Number]) {
-    block.iter_mut().for_each(|number| *number = E::store(*number).load());
+/// Half types convert whole slices: processors have instructions for that.
+macro_rules! stored_halves {
+    ($($half:ty),*) => {$(
+        impl Stored for $half {
+            type Number = f32;
+
+            fn load(self) -> f32 {
+                self.to_f32()
+            }
+            fn store(number: f32) -> Self {
+                Self::from_f32(number)
+            }
+            fn load_all(from: &[Self], to: &mut [f32]) {
+                let len = from.len().min(to.len());
+                from[..len].convert_to_f32_slice(&mut to[..len]);
+            }
+            fn store_all(from: &[f32], to: &mut [Self]) {
+                let len = from.len().min(to.len());
+                to[..len].convert_from_f32_slice(&from[..len]);
+            }
+        }
+    )*};
 }
 
-/// Converts numbers, by the rules of [`Tensor::cast`](crate::tensor::Tensor::cast); `dtype` is what the result stands for.
+stored_halves!(f16, bf16);
+
+fn settle_as<E: Stored>(block: &mut [E::Number]) {
+    let mut elements = [E::default(); 64];
+    for chunk in block.chunks_mut(elements.len()) {
+        E::store_all(chunk, &mut elements);
+        E::load_all(&elements, chunk);
+    }
+}
+
+/// Converts numbers to an element type, by the rules of [`Tensor::cast`](crate::tensor::Tensor::cast).
 pub(super) fn convert<S: Number, T: Number>(from: Operand<'_, S>, to: &mut [T], dtype: DType) {
     let from_integers = S::DTYPE == DType::I64;
     match integer_range(dtype) {

@@ -24,8 +24,12 @@ impl<T: Copy> Operand<'_, T> {
             (Self::Block(a), Self::Block(b)) => {
                 out.iter_mut().zip(a).zip(b).for_each(|((out, &a), &b)| *out = function(a, b));
             }
-            (Self::Block(a), Self::Uniform(b)) => out.iter_mut().zip(a).for_each(|(out, &a)| *out = function(a, b)),
-            (Self::Uniform(a), Self::Block(b)) => out.iter_mut().zip(b).for_each(|(out, &b)| *out = function(a, b)),
+            (Self::Block(a), Self::Uniform(b)) => {
+                out.iter_mut().zip(a).for_each(|(out, &a)| *out = function(a, b))
+            }
+            (Self::Uniform(a), Self::Block(b)) => {
+                out.iter_mut().zip(b).for_each(|(out, &b)| *out = function(a, b))
+            }
             (Self::Uniform(a), Self::Uniform(b)) => out.fill(function(a, b)),
         }
     }

@@ -1,6 +1,6 @@
 //! One run of a program: where each value lies, and the loop over blocks.
 
-use super::number::{Number, Registers, Stored, constant, convert, dtype_of, with_number};
+use super::number::{Number, Registers, Stored, constant, convert, with_number};
 use super::source::Source;
 use super::{BLOCK, Operand, Operation, Step, Value};
 use crate::Limits;
@@ -45,8 +45,13 @@ impl<'a> Run<'a> {
             _ => Ok(None),
         });
         let sources = sources.collect::<Result<_>>()?;
-        let mut run =
-            Self { steps, sources, places: Vec::new(), registers: Registers::default(), len: shape.num_elements() };
+        let mut run = Self {
+            steps,
+            sources,
+            places: Vec::new(),
+            registers: Registers::default(),
+            len: shape.num_elements(),
+        };
         run.place_all();
         Ok(run)
     }
@@ -89,7 +94,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Computes all elements of a contiguous output.
+    /// Computes all elements of an output, whose shape is a row.
     pub(super) fn all(mut self, output: &mut TensorViewMut<'_>, limits: &Limits) -> Result<()> {
         self.check_output(output.dtype())?;
         let (uniform, varying): (Vec<usize>, Vec<usize>) =
@@ -123,7 +128,9 @@ impl<'a> Run<'a> {
                 run.sources[index].as_ref().map_or(Ok(()), |source| source.gather::<E>(range, out))
             }));
         }
-        with_number!(dtype, T => self.write::<T>(index, range, output, |run, range, out| run.compute(index, range, out)))
+        with_number!(dtype, T => self.write::<T>(index, range, output, |run, range, out| {
+            run.compute(index, range, out)
+        }))
     }
 
     /// Lets `fill` write a value to its place; it may read all other places.
@@ -154,18 +161,18 @@ impl<'a> Run<'a> {
         let Step { dtype, operation } = self.steps[index];
         match operation {
             Operation::Input(_) => {}
-            Operation::Constant(scalar) => {
-                out.fill(constant(scalar));
-                T::settle(dtype, out);
-            }
+            Operation::Constant(scalar) => out.fill(constant(scalar)),
             Operation::Cast(value) => {
                 let from = self.steps[value.0].dtype;
                 with_number!(from, S => convert(self.operand::<S>(value, range)?, out, dtype));
             }
             Operation::Apply(function, [a, b]) => {
                 T::apply(function, self.operand(a, range.clone())?, self.operand(b, range)?, out)?;
-                T::settle(dtype, out);
             }
+        }
+        // The last value is rounded when it is stored.
+        if index + 1 < self.steps.len() {
+            T::settle(dtype, out);
         }
         Ok(())
     }
@@ -184,9 +191,12 @@ impl<'a> Run<'a> {
     /// Writes the last value to an output of a type that it is not computed in, or fills it with a single number.
     fn store<E: Stored>(&self, range: Range<usize>, output: &mut TensorViewMut<'_>) -> Result<()> {
         let last = Value(self.steps.len() - 1);
-        debug_assert_eq!(dtype_of(E::DTYPE), <NumberOf<E> as crate::tensor::Element>::DTYPE);
         let from = self.operand::<NumberOf<E>>(last, range.clone())?;
-        from.map(output.slice::<E>()?.get_mut(range).unwrap_or_default(), E::store);
+        let to = output.slice::<E>()?.get_mut(range).unwrap_or_default();
+        match from {
+            Operand::Block(block) => E::store_all(block, to),
+            Operand::Uniform(number) => to.fill(E::store(number)),
+        }
         Ok(())
     }
 }
@@ -198,4 +208,30 @@ fn source<'a>(inputs: &[TensorView<'a>], position: usize, dtype: DType, shape: &
         return Err(TensorError::WrongDType { wanted: dtype, found: view.dtype() });
     }
     Source::new(view, shape)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Program;
+    use super::*;
+    use crate::pnnx::Function;
+    use crate::tensor::{Scalar, Tensor};
+
+    #[test]
+    fn a_long_chain_takes_two_blocks() {
+        let mut program = Program::default();
+        let mut value = program.input(0, DType::F32);
+        for number in 0..100 {
+            let number = program.constant(Scalar::Int(number), DType::F32);
+            let sum = program.apply(Function::Add, DType::F32, value, number);
+            value = program.apply(Function::Neg, DType::F32, sum, sum);
+        }
+        let x = Tensor::zeros(DType::F32, &[3 * BLOCK]).unwrap();
+        let run = Run::new(&program.steps, &[x.view()], x.shape()).unwrap();
+        let blocks = |len: usize| {
+            f32::pool(&run.registers).registers.iter().filter(|block| block.len() == len).count()
+        };
+        assert_eq!((blocks(BLOCK), blocks(1)), (2, 100));
+        assert_eq!((run.places[0], run.places.last()), (Place::Direct, Some(&Place::Output)));
+    }
 }

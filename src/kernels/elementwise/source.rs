@@ -9,13 +9,13 @@ use std::ops::Range;
 pub(super) struct Source<'a> {
     /// The whole storage, as a row.
     storage: TensorView<'a>,
-    /// The input itself.
-    view: TensorView<'a>,
     offset: usize,
     /// (length, stride) of each axis; axes that continue each other are one.
     axes: Vec<(usize, usize)>,
     /// Whether the elements lie in the output's order already, in the type that they are computed in.
     is_direct: bool,
+    /// Whether there is one element only.
+    is_uniform: bool,
 }
 
 impl<'a> Source<'a> {
@@ -29,10 +29,10 @@ impl<'a> Source<'a> {
         let native = matches!(view.dtype(), DType::I64 | DType::F32 | DType::F64 | DType::C64 | DType::C128);
         Ok(Self {
             storage: view.with_layout(row)?,
-            view,
             offset: layout.offset(),
             axes: merge(shape, layout.strides()),
             is_direct: native && view.shape() == shape && view.layout().is_contiguous(),
+            is_uniform: view.num_elements() == 1,
         })
     }
 
@@ -40,14 +40,14 @@ impl<'a> Source<'a> {
         self.is_direct
     }
 
-    /// True when there is one element only.
     pub(super) fn is_uniform(&self) -> bool {
-        self.view.num_elements() == 1
+        self.is_uniform
     }
 
     /// Some elements of a direct source, where they lie.
     pub(super) fn slice<T: Element>(&self, range: Range<usize>) -> Result<&'a [T]> {
-        Ok(self.view.slice::<T>()?.get(range).unwrap_or_default())
+        let elements = self.storage.slice::<T>()?.get(self.offset..).unwrap_or_default();
+        Ok(elements.get(range).unwrap_or_default())
     }
 
     /// Reads the elements at these positions of the output.
@@ -95,7 +95,7 @@ fn offset_of(mut row: usize, outer: &[(usize, usize)]) -> usize {
 fn read_run<E: Stored>(storage: &[E], stride: usize, run: &mut [E::Number]) {
     match stride {
         0 => run.fill(storage[0].load()),
-        1 => run.iter_mut().zip(storage).for_each(|(to, from)| *to = from.load()),
+        1 => E::load_all(storage, run),
         _ => run.iter_mut().zip(storage.iter().step_by(stride)).for_each(|(to, from)| *to = from.load()),
     }
 }

@@ -4,7 +4,8 @@ use crate::kernels::Float;
 use crate::pnnx::{Expr, Function};
 use ndarray::{ArrayD, ArrayViewD, Zip, arr0};
 
-/// The value of an expression on arrays of `f64`, where all of it is real arithmetic: no integers, lists or conversions.
+/// The value of an expression on arrays of `f64`, or `None` if it is not real arithmetic alone: integers, lists and
+/// conversions are left out.
 ///
 /// ```
 /// use ixion::kernels::naive::evaluate;
@@ -80,8 +81,8 @@ fn binary(function: Function) -> Option<fn(f64, f64) -> f64> {
         F::Mul => |a, b| a * b,
         F::Div => |a, b| a / b,
         F::FloorDivide => |a, b| (a / b).floor(),
-        F::Remainder => |a, b| a - b * (a / b).floor(),
-        F::Fmod => |a, b| a - b * (a / b).trunc(),
+        F::Remainder => |a, b| if (a % b) * b < 0.0 { a % b + b } else { a % b },
+        F::Fmod => |a, b| a % b,
         F::Pow => f64::powf,
         F::Atan2 => f64::atan2,
         F::Max | F::Maximum => |a, b| if a > b || a.is_nan() { a } else { b },

@@ -4,6 +4,7 @@
 
 mod conv;
 mod elementwise;
+mod interpolate;
 mod matmul;
 mod norm;
 mod pad;
@@ -12,6 +13,7 @@ mod softmax;
 
 pub use conv::conv;
 pub use elementwise::evaluate;
+pub use interpolate::{Interpolation, Resampling, interpolate};
 pub use matmul::matmul;
 pub use norm::{local_response_norm, root_mean_square, standardize};
 pub use pad::{PadMode, pad};

@@ -1,6 +1,6 @@
 //! Padding: a larger tensor whose outside is made from its inside.
 
-use ndarray::{ArrayD, ArrayViewD, Axis, Dimension, IxDyn};
+use ndarray::{ArrayD, ArrayViewD, Axis};
 
 /// What the outside is made from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,26 +14,34 @@ pub enum PadMode {
 }
 
 impl PadMode {
-    /// The element of an axis of `len` elements that stands `before` places after position `place` − `before`.
-    fn source(self, place: usize, before: usize, len: usize) -> usize {
-        let (at, len) = (place as i64 - before as i64, len as i64);
-        let source = match self {
+    /// For each place of an axis of `len` elements that is padded by so many places before and after, the element that
+    /// stands there. A negative number cuts elements off. `None` when the axis is too short, as in PyTorch.
+    pub fn sources(self, len: usize, before: i64, after: i64) -> Option<Vec<usize>> {
+        let count = i64::try_from(len).ok()?.checked_add(before)?.checked_add(after)?;
+        if count < 0 || before.max(after) > self.limit(len) {
+            return None;
+        }
+        (0..count).map(|place| usize::try_from(self.source(place - before, len as i64)).ok()).collect()
+    }
+
+    /// The element that stands at a place, counted from the first element of the inside.
+    fn source(self, at: i64, len: i64) -> i64 {
+        match self {
             PadMode::Replicate => at.clamp(0, len - 1),
             PadMode::Circular => at.rem_euclid(len),
             PadMode::Reflect if at < 0 => -at,
             PadMode::Reflect if at >= len => 2 * (len - 1) - at,
             PadMode::Reflect => at,
-        };
-        source as usize
+        }
     }
 
-    /// The most places that one side of an axis of `len` elements may be padded by, as in PyTorch.
-    fn limit(self, len: usize) -> usize {
+    /// The most places that one side of an axis of `len` elements may be padded by.
+    fn limit(self, len: usize) -> i64 {
         match self {
-            PadMode::Reflect => len.saturating_sub(1),
-            PadMode::Circular => len,
+            PadMode::Reflect => len.saturating_sub(1) as i64,
+            PadMode::Circular => len as i64,
             PadMode::Replicate if len == 0 => 0,
-            PadMode::Replicate => usize::MAX,
+            PadMode::Replicate => i64::MAX,
         }
     }
 }
@@ -44,27 +52,22 @@ impl PadMode {
 /// # Errors
 /// A sentence, when an axis is too short for its padding.
 pub fn pad<T: Copy>(input: ArrayViewD<'_, T>, pads: &[(usize, usize)], mode: PadMode) -> Result<ArrayD<T>, String> {
-    let mut shape = input.shape().to_vec();
-    for (axis, (len, &(before, after))) in shape.iter_mut().zip(pads).enumerate() {
-        if before.max(after) > mode.limit(*len) {
-            return Err(format!("axis {axis} of length {len} is too short to be padded by ({before}, {after}) in this mode"));
-        }
-        *len += before + after;
-    }
     let mut padded = input.to_owned();
     for (axis, &(before, after)) in pads.iter().enumerate().filter(|(_, pads)| **pads != (0, 0)) {
         let len = input.len_of(Axis(axis));
-        let sources: Vec<usize> = (0..len + before + after).map(|place| mode.source(place, before, len)).collect();
+        let sources = i64::try_from(before).ok().zip(i64::try_from(after).ok());
+        let sources = sources.and_then(|(before, after)| mode.sources(len, before, after)).ok_or_else(|| {
+            format!("axis {axis} of length {len} is too short to be padded by ({before}, {after}) in this mode")
+        })?;
         padded = padded.select(Axis(axis), &sources);
     }
-    debug_assert_eq!(padded.raw_dim(), IxDyn(&shape));
-    debug_assert_eq!(padded.ndim(), padded.raw_dim().ndim());
     Ok(padded)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ndarray::IxDyn;
 
     fn row(values: &[i32]) -> ArrayD<i32> {
         ArrayD::from_shape_vec(IxDyn(&[values.len()]), values.to_vec()).unwrap()
@@ -77,6 +80,15 @@ mod tests {
         assert_eq!(padded(PadMode::Reflect), [3, 2, 1, 2, 3, 2]);
         assert_eq!(padded(PadMode::Replicate), [1, 1, 1, 2, 3, 3]);
         assert_eq!(padded(PadMode::Circular), [2, 3, 1, 2, 3, 1]);
+    }
+
+    #[test]
+    fn negative_numbers_cut_off() {
+        assert_eq!(PadMode::Reflect.sources(4, -2, 2).unwrap(), [2, 3, 2, 1]);
+        assert_eq!(PadMode::Replicate.sources(4, 1, -3).unwrap(), [0, 0]);
+        assert_eq!(PadMode::Circular.sources(3, -1, 2).unwrap(), [1, 2, 0, 1]);
+        assert_eq!(PadMode::Replicate.sources(2, -1, -2), None);
+        assert_eq!(PadMode::Replicate.sources(2, i64::MAX, 1), None);
     }
 
     #[test]

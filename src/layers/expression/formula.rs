@@ -108,7 +108,9 @@ fn add(expr: &Expr, nodes: &mut Vec<Node>) -> Result<usize, LayerError> {
         Expr::Bool(value) => Node::Number(Scalar::Bool(*value)),
         Expr::Call { function: Function::Size, args } => match args.as_slice() {
             [of, Expr::Int(axis)] => Node::Size { of: add(of, nodes)?, axis: *axis },
-            [_] => return Err(unsupported(expr, "`size` of one argument is a list and can only stand alone")),
+            [_] => {
+                return Err(unsupported(expr, "`size` of one argument is a list and can only stand alone"));
+            }
             _ => return Err(unsupported(expr, "the axis of `size` must be an integer")),
         },
         Expr::Call { function, args } => match args.as_slice() {

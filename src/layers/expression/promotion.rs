@@ -59,7 +59,9 @@ pub fn result_type(operands: impl IntoIterator<Item = (DType, Standing)>) -> DTy
     let [numbers, scalars, tensors] = groups;
     match (tensors, scalars) {
         (None, None) => numbers.unwrap_or(DType::F32),
-        _ => [scalars, numbers.map(default_precision)].into_iter().fold(tensors, outrank).unwrap_or(DType::F32),
+        _ => {
+            [scalars, numbers.map(default_precision)].into_iter().fold(tensors, outrank).unwrap_or(DType::F32)
+        }
     }
 }
 

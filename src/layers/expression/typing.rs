@@ -93,7 +93,8 @@ impl Formula {
             values[index] = Some(value);
             last = Some((value, this.stored()));
         }
-        let (value, stored) = last.ok_or_else(|| LayerError::Unsupported("the expression is empty".to_owned()))?;
+        let (value, stored) =
+            last.ok_or_else(|| LayerError::Unsupported("the expression is empty".to_owned()))?;
         let value = program.cast(value, stored);
         Ok((program, value))
     }
@@ -177,7 +178,9 @@ fn kinds(function: Function) -> (&'static [Kind], &'static str) {
     use Function as F;
     use Kind::{Bool, Complex, Float, Integer};
     match function {
-        F::Abs | F::Neg | F::Sub | F::Pow => (&[Integer, Float, Complex], "integers, floats and complex numbers"),
+        F::Abs | F::Neg | F::Sub | F::Pow => {
+            (&[Integer, Float, Complex], "integers, floats and complex numbers")
+        }
         F::Ceil | F::Floor | F::Round | F::Trunc | F::FloorDivide | F::Remainder | F::Fmod => {
             (&[Integer, Float], "integers and floats")
         }
@@ -212,7 +215,11 @@ pub(super) fn broadcast(a: &[Dim], b: &[Dim]) -> Result<Vec<Dim>, LayerError> {
         let joined = join(to, other);
         *to = joined.ok_or_else(|| {
             let list = |dims: &[Dim]| format!("{:?}", dims.iter().map(Dim::to_string).collect::<Vec<_>>());
-            LayerError::shape("shapes that are broadcast", "equal lengths or 1", format!("{} and {}", list(a), list(b)))
+            LayerError::shape(
+                "shapes that are broadcast",
+                "equal lengths or 1",
+                format!("{} and {}", list(a), list(b)),
+            )
         })?;
     }
     Ok(dims)

@@ -17,7 +17,7 @@ impl Formula {
             return None;
         }
         let values = self.folded(types, inputs).or_else(|| self.symbolic(types, inputs))?;
-        (Dim::from(values.len()) == count).then_some(values)
+        (count == values.len()).then_some(values)
     }
 
     /// By the rules of [`Dim`], for what depends on symbols.
@@ -27,19 +27,23 @@ impl Formula {
             let exact = this.dtype == DType::I64 || this.is_number;
             let values = match node {
                 _ if !exact => None,
-                Node::Input(position) => inputs.get(*position).and_then(TensorMeta::values).map(<[Dim]>::to_vec),
+                Node::Input(position) => {
+                    inputs.get(*position).and_then(TensorMeta::values).map(<[Dim]>::to_vec)
+                }
                 Node::Number(scalar) => whole(*scalar).map(|value| vec![Dim::Fixed(value)]),
                 Node::Size { of, axis } => size(types.get(*of)?, *axis).map(|dim| vec![dim]),
                 Node::Call { function, args } => self.call(*function, *args, &known),
             };
-            known.push(values);
+            known.push(values.filter(|values| values.iter().all(is_short)));
         }
         known.pop()?
     }
 
     fn call(&self, function: Function, [a, b]: [usize; 2], known: &[Option<Vec<Dim>>]) -> Option<Vec<Dim>> {
         if let Some(Node::Call { function: Function::Div, args: [x, y] }) = self.nodes.get(a) {
-            return each(known.get(*x)?.as_ref()?, known.get(*y)?.as_ref()?, |x, y| rounded_quotient(function, x, y));
+            return each(known.get(*x)?.as_ref()?, known.get(*y)?.as_ref()?, |x, y| {
+                rounded_quotient(function, x, y)
+            });
         }
         each(known.get(a)?.as_ref()?, known.get(b)?.as_ref()?, |a, b| apply(function, a, b))
     }
@@ -114,6 +118,26 @@ fn rounded_quotient(function: Function, a: Dim, b: Dim) -> Option<Dim> {
         Function::Int | Function::Trunc if is_natural(&a) && is_natural(&b) => Some(a.floor_div(b)),
         _ => None,
     }
+}
+
+/// Whether a value has few enough terms to be worth knowing. Functions that use an argument twice could double them.
+fn is_short(dim: &Dim) -> bool {
+    fn spend(dim: &Dim, budget: &mut usize) -> bool {
+        let Some(rest) = budget.checked_sub(1) else { return false };
+        *budget = rest;
+        let Dim::Symbolic(expr) = dim else { return true };
+        match &**expr {
+            DimExpr::Add(a, b)
+            | DimExpr::Sub(a, b)
+            | DimExpr::Mul(a, b)
+            | DimExpr::FloorDiv(a, b)
+            | DimExpr::CeilDiv(a, b)
+            | DimExpr::Max(a, b)
+            | DimExpr::Min(a, b) => spend(a, budget) && spend(b, budget),
+            _ => true,
+        }
+    }
+    spend(dim, &mut 100)
 }
 
 /// Whether a size can be seen not to be negative.

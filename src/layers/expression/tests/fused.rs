@@ -45,7 +45,8 @@ fn inputs(shapes: &[Vec<usize>], dtypes: &[DType], seed: usize) -> Vec<Tensor> {
     let fill = |(position, (shape, dtype)): (usize, (&Vec<usize>, &DType))| {
         let reversed: Vec<usize> = shape.iter().rev().copied().collect();
         let count = shape.iter().product();
-        let values: Vec<f64> = (0..count).map(|i| ((i * 7 + position * 5 + seed) % 13) as f64 - 6.0).collect();
+        let values: Vec<f64> =
+            (0..count).map(|i| ((i * 7 + position * 5 + seed) % 13) as f64 - 6.0).collect();
         let axes: Vec<i64> = (0..shape.len() as i64).rev().collect();
         let turned = (position + seed) % 2 == 0;
         let tensor = tensor(&values, if turned { &reversed } else { shape }).cast(*dtype).unwrap();
@@ -54,8 +55,15 @@ fn inputs(shapes: &[Vec<usize>], dtypes: &[DType], seed: usize) -> Vec<Tensor> {
     shapes.iter().zip(dtypes.iter().cycle()).enumerate().map(fill).collect()
 }
 
-const UNARY: &[Function] =
-    &[Function::Neg, Function::Abs, Function::Square, Function::Floor, Function::Exp, Function::Atan, Function::Sign];
+const UNARY: &[Function] = &[
+    Function::Neg,
+    Function::Abs,
+    Function::Square,
+    Function::Floor,
+    Function::Exp,
+    Function::Atan,
+    Function::Sign,
+];
 const BINARY: &[Function] = &[
     Function::Add,
     Function::Sub,
@@ -188,7 +196,9 @@ proptest! {
                 prop_assert_eq!(elements(&fused), elements(&want), "{}", tree);
             }
             (Ok(_), Ok(Err(_))) => {}
-            (fused, want) => prop_assert!(fused.is_err() && !matches!(want, Ok(Ok(_))), "{}: {:?} and {:?}", tree, fused, want),
+            (fused, want) => {
+                prop_assert!(fused.is_err() && !matches!(want, Ok(Ok(_))), "{}: {:?} and {:?}", tree, fused, want);
+            }
         }
     }
 
@@ -198,7 +208,8 @@ proptest! {
         let value_of = |name: &str| names.iter().position(|known| *known == name).map(|axis| dims[axis] as i64);
         let layer = layer(&tree.to_string()).unwrap();
         let meta = layer.infer(&[TensorMeta::new(DType::F32, names.map(Dim::symbol))]).unwrap().remove(0);
-        if let (Some([value]), Ok(want)) = (meta.values(), run(&tree.to_string(), &[Tensor::zeros(DType::F32, &dims).unwrap()])) {
+        let ran = run(&tree.to_string(), &[Tensor::zeros(DType::F32, &dims).unwrap()]);
+        if let (Some([value]), Ok(want)) = (meta.values(), ran) {
             prop_assert_eq!(value.evaluate(&value_of), want.item::<i64>().ok(), "{}", value);
         }
     }

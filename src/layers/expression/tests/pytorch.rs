@@ -13,7 +13,8 @@ fn read(text: &str) -> Tensor {
         if shape == "scalar" { vec![] } else { shape.split('x').map(|len| len.parse().unwrap()).collect() };
     let count = shape.iter().product();
     let values: Vec<Expr> = values.split(' ').map(|value| value.parse().unwrap()).collect();
-    let integers: Option<Vec<i64>> = values.iter().map(|value| if let Expr::Int(x) = value { Some(*x) } else { None }).collect();
+    let integers: Option<Vec<i64>> =
+        values.iter().map(|value| if let Expr::Int(x) = value { Some(*x) } else { None }).collect();
     let tensor = match integers {
         Some(integers) => tensor(&integers.into_iter().cycle().take(count).collect::<Vec<_>>(), &shape),
         None => tensor(&values.iter().map(number).cycle().take(count).collect::<Vec<_>>(), &shape),
@@ -48,7 +49,13 @@ fn close(got: f64, want: f64, scale: f64) -> bool {
 /// What is different, if anything is.
 fn difference(got: &Tensor, want: &Tensor) -> Option<String> {
     if (got.dtype(), got.shape()) != (want.dtype(), want.shape()) {
-        return Some(format!("{} {} where {} {} is expected", got.dtype(), got.shape(), want.dtype(), want.shape()));
+        return Some(format!(
+            "{} {} where {} {} is expected",
+            got.dtype(),
+            got.shape(),
+            want.dtype(),
+            want.shape()
+        ));
     }
     if want.dtype() == DType::I64 {
         return (got.to_le_bytes() != want.to_le_bytes()).then(|| format!("{:?}", got.to_vec::<i64>()));
@@ -57,14 +64,16 @@ fn difference(got: &Tensor, want: &Tensor) -> Option<String> {
     let dtype = want.dtype();
     wide(got).into_iter().zip(wide(want)).find_map(|(got, want)| {
         let scale = want.norm() * tolerance(dtype);
-        (!close(got.re, want.re, scale) || !close(got.im, want.im, scale)).then(|| format!("{got} where {want} is expected"))
+        (!close(got.re, want.re, scale) || !close(got.im, want.im, scale))
+            .then(|| format!("{got} where {want} is expected"))
     })
 }
 
 #[test]
 fn every_function_and_promotion() {
     let (mut inputs, mut faults, mut count) = (Vec::new(), Vec::new(), 0);
-    for line in include_str!("pytorch.txt").lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+    for line in include_str!("pytorch.txt").lines().filter(|line| !line.is_empty() && !line.starts_with('#'))
+    {
         if let Some((input, value)) = line.split_once(" is ") {
             let position: usize = input.trim_start_matches('@').parse().unwrap();
             inputs.truncate(position);
@@ -77,11 +86,42 @@ fn every_function_and_promotion() {
             (Err(_), "error") => {}
             (Ok(got), "error") => faults.push(format!("{text}: {:?} where PyTorch refuses", got.dtype())),
             (Err(error), _) => faults.push(format!("{text}: {error}")),
-            (Ok(got), want) => faults.extend(difference(&got, &read(want)).map(|what| format!("{line}: {what}"))),
+            (Ok(got), want) => {
+                faults.extend(difference(&got, &read(want)).map(|what| format!("{line}: {what}")))
+            }
         }
     }
     assert!(count > 250, "{count} cases only");
     assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// The oracle of the fast programs has an oracle too, where it promises to be right: for moderate numbers.
+#[test]
+fn the_naive_evaluator_on_real_numbers() {
+    let (mut inputs, mut count) = (Vec::<Vec<f64>>::new(), 0);
+    for line in include_str!("pytorch.txt").lines() {
+        if let Some((input, value)) = line.split_once(" is ") {
+            inputs.truncate(input.trim_start_matches('@').parse().unwrap());
+            inputs.push(read(value).to_vec::<f64>().unwrap_or_default());
+            continue;
+        }
+        let Some((text, want)) = line.split_once(" gives f64 ") else { continue };
+        let arrays: Vec<_> = inputs.iter().map(|input| ndarray::aview1(input).into_dyn()).collect();
+        let Some(got) = crate::kernels::naive::evaluate(&text.parse().unwrap(), &arrays) else { continue };
+        for (position, want) in read(&format!("f64 {want}")).to_vec::<f64>().unwrap().into_iter().enumerate()
+        {
+            let moderate = inputs.iter().all(|input| input.get(position).is_some_and(|x| x.abs() < 100.0));
+            if moderate {
+                count += 1;
+                let got = got.iter().copied().nth(position).unwrap();
+                assert!(
+                    close(got, want, want.abs() * 1e-13),
+                    "{text} at {position}: {got} where {want} is expected"
+                );
+            }
+        }
+    }
+    assert!(count > 100, "{count} elements only");
 }
 
 /// The element types that functions return for each of the 13 types, in the order of [`DType::ALL`]; `-` is an error.
@@ -90,7 +130,10 @@ fn element_types_of_all_functions() {
     let kinds: [(&str, &[&str]); 9] = [
         ("f32 f64 f16 bf16 f32 f32 f32 f32 f32 f32 c32 c64 c128", FLOATING),
         ("f32 f64 f16 bf16 f32 f32 f32 f32 f32 f32 - - -", &["erf", "atan2"]),
-        ("f32 f64 f16 bf16 i64 i32 i16 i8 u8 - - - -", &["ceil", "floor", "round", "trunc", "floor_divide", "remainder", "fmod"]),
+        (
+            "f32 f64 f16 bf16 i64 i32 i16 i8 u8 - - - -",
+            &["ceil", "floor", "round", "trunc", "floor_divide", "remainder", "fmod"],
+        ),
         ("f32 f64 f16 bf16 i64 i32 i16 i8 u8 bool - - -", &["sign", "max", "min", "maximum", "minimum"]),
         ("f32 f64 f16 bf16 i64 i32 i16 i8 u8 bool c32 c64 c128", &["add", "mul"]),
         ("f32 f64 f16 bf16 i64 i32 i16 i8 u8 - c32 c64 c128", &["neg", "sub", "pow"]),
@@ -103,7 +146,8 @@ fn element_types_of_all_functions() {
         ("f32 f64 f16 bf16 i64 i32 i16 i8 u8 i64 c32 c64 c128", "square"),
         ("i64 i64 i64 i64 i64 i64 i64 i64 i64 i64 - - -", "int"),
     ];
-    let all = kinds.iter().flat_map(|(types, names)| names.iter().map(move |name| (*types, *name))).chain(others);
+    let all =
+        kinds.iter().flat_map(|(types, names)| names.iter().map(move |name| (*types, *name))).chain(others);
     let mut seen = 1; // `size`
     for (types, name) in all {
         seen += 1;
@@ -111,13 +155,36 @@ fn element_types_of_all_functions() {
         let text = if unary { format!("{name}(@0)") } else { format!("{name}(@0,@0)") };
         for (dtype, want) in DType::ALL.into_iter().zip(types.split(' ')) {
             let got = run(&text, &[Tensor::ones(dtype, &[2]).unwrap()]);
-            assert_eq!(got.as_ref().map_or("-", |got| got.dtype().name()), want, "{text} of {dtype}: {got:?}");
+            assert_eq!(
+                got.as_ref().map_or("-", |got| got.dtype().name()),
+                want,
+                "{text} of {dtype}: {got:?}"
+            );
         }
     }
     assert_eq!(seen, crate::pnnx::Function::ALL.len());
 }
 
 const FLOATING: &[&str] = &[
-    "acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "exp", "expm1", "log", "log10", "log1p",
-    "reciprocal", "rsqrt", "sin", "sinh", "sqrt", "tan", "tanh", "div",
+    "acos",
+    "acosh",
+    "asin",
+    "asinh",
+    "atan",
+    "atanh",
+    "cos",
+    "cosh",
+    "exp",
+    "expm1",
+    "log",
+    "log10",
+    "log1p",
+    "reciprocal",
+    "rsqrt",
+    "sin",
+    "sinh",
+    "sqrt",
+    "tan",
+    "tanh",
+    "div",
 ];

@@ -1,0 +1,164 @@
+//! Activations that look at more than one element: a slope for each channel, and one half gating the other.
+
+use super::float::{self, with_float};
+use super::views::axis_of;
+use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta, Weight};
+use crate::kernels::Float;
+use crate::tensor::{TensorView, TensorViewMut};
+use std::ops::RangeInclusive;
+
+crate::operator! {
+    /// `torch.nn.PReLU` (He et al. 2015): x where x is positive, else x times a weight, one for all or one for each
+    /// channel (axis 1).
+    pub struct PRelu for "nn.PReLU", "F.prelu" {
+        /// Number of weights; only compared with them.
+        num_parameters: Option<usize> = None,
+        /// The slopes for negative numbers.
+        weight: Weight,
+    }
+}
+
+crate::operator! {
+    /// `torch.nn.GLU` (Dauphin et al. 2017): the first half of an axis times the sigmoid of the second.
+    pub struct Glu for "nn.GLU", "F.glu" {
+        /// The axis; may count from the end.
+        dim: i64 = -1,
+    }
+}
+
+impl PRelu {
+    fn run<T: Float>(&self, inputs: &[TensorView<'_>], output: &mut TensorViewMut<'_>) -> Result<(), LayerError> {
+        let (input, weight) = (float::read::<T>(&inputs[0])?, float::read::<T>(&self.weight.view(inputs)?)?);
+        let inner = inputs[0].shape().iter().skip(2).product::<usize>().max(1);
+        float::write::<T>(output, |output| {
+            let planes = output.chunks_mut(inner).zip(input.chunks(inner)).enumerate();
+            for (index, (output, input)) in planes {
+                let slope = weight.get(index % weight.len().max(1)).copied().unwrap_or_else(T::zero);
+                let elements = output.iter_mut().zip(input);
+                elements.for_each(|(y, &x)| *y = if x > T::zero() { x } else { slope * x });
+            }
+            Ok(())
+        })
+    }
+}
+
+impl Layer for PRelu {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        let count = 1 + self.weight.num_inputs();
+        count..=count
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        let weight = self.weight.meta(inputs)?;
+        if weight.dtype() != inputs[0].dtype() {
+            let (what, wanted) = ("the weight".to_owned(), inputs[0].dtype().to_string());
+            return Err(LayerError::DType { what, wanted, found: weight.dtype() });
+        }
+        let count = weight.num_elements();
+        if let Some(said) = self.num_parameters.filter(|said| count.fixed().is_some() && count != *said) {
+            let reason = format!("there are {count} weights");
+            return Err(LayerError::InvalidParameter { key: "num_parameters", found: said.to_string(), reason });
+        }
+        let channels = inputs[0].dims().get(1).and_then(|channels| channels.fixed());
+        let unknown = inputs[0].rank() > 1 && channels.is_none();
+        let fits = |count: i64| count == 1 || Some(count) == channels || unknown;
+        if weight.rank() > 1 || !count.fixed().is_none_or(fits) {
+            let wanted = format!("1 element or {}", channels.map_or("that".to_owned(), |channels| channels.to_string()));
+            return Err(LayerError::shape("the weight", wanted, weight));
+        }
+        float::same_as_input(inputs)
+    }
+}
+
+impl Glu {
+    fn run<T: Float>(&self, input: &TensorView<'_>, output: &mut TensorViewMut<'_>) -> Result<(), LayerError> {
+        let axis = input.shape().axis(self.dim)?;
+        let half = output.shape().iter().skip(axis).product::<usize>().max(1);
+        let input = float::read::<T>(input)?;
+        float::write::<T>(output, |output| {
+            for (input, output) in input.chunks_exact(2 * half).zip(output.chunks_exact_mut(half)) {
+                let (values, gates) = input.split_at(half);
+                let gate = |x: T| T::one() / (T::one() + (-x).exp());
+                output.iter_mut().zip(values).zip(gates).for_each(|((y, &x), &g)| *y = x * gate(g));
+            }
+            Ok(())
+        })
+    }
+}
+
+impl Layer for Glu {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        float::check("the input", &inputs[0])?;
+        let axis = axis_of(self.dim, &inputs[0])?;
+        let mut dims = inputs[0].dims().to_vec();
+        if dims[axis].fixed().is_some_and(|len| len % 2 != 0) {
+            return Err(LayerError::shape("the input", format!("an even number of elements along axis {axis}"), &inputs[0]));
+        }
+        dims[axis] = dims[axis].clone().floor_div(2);
+        Ok(vec![inputs[0].with_dims(dims)])
+    }
+}
+
+impl CpuLayer for PRelu {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        _: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        with_float!(inputs[0].dtype(), T => self.run::<T>(inputs, &mut outputs[0]))
+    }
+}
+
+impl CpuLayer for Glu {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        _: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        with_float!(inputs[0].dtype(), T => self.run::<T>(&inputs[0], &mut outputs[0]))
+    }
+}
+
+/// Registers the layers of this family.
+pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
+    registry.register::<PRelu>()?;
+    registry.register::<Glu>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{assert_close, operator, tensor};
+    use crate::tensor::{DType, Tensor};
+
+    #[test]
+    fn each_channel_has_its_slope() {
+        let x = tensor(&[1, 2, 2], &[-1.0, 2.0, -4.0, f64::NAN]);
+        let module = operator("nn.PReLU", &[("num_parameters", "2")]).with_attr("weight", tensor(&[2], &[0.5, 0.25]));
+        assert_close(&module.run_one(&[&x]).unwrap(), &[1, 2, 2], &[-0.5, 2.0, -1.0, f64::NAN]);
+        let function = operator("F.prelu", &[]).with_names(&["input", "weight"]);
+        assert_close(&function.run_one(&[&x, &tensor(&[1], &[3.0])]).unwrap(), &[1, 2, 2], &[-3.0, 2.0, -12.0, f64::NAN]);
+        assert_close(&function.run_one(&[&tensor(&[2], &[-1.0, 1.0]), &tensor(&[1], &[3.0])]).unwrap(), &[2], &[-3.0, 1.0]);
+        assert!(function.run(&[&x, &tensor(&[3], &[1.0; 3])]).is_err());
+        assert!(operator("nn.PReLU", &[("num_parameters", "3")]).with_attr("weight", Tensor::scalar(1.0)).run(&[&x]).is_err());
+    }
+
+    #[test]
+    fn one_half_gates_the_other() {
+        let x = tensor(&[2, 2], &[1.0, -2.0, 0.0, 0.25]);
+        let rows = operator("nn.GLU", &[("dim", "0")]).run_one(&[&x]).unwrap();
+        assert_close(&rows, &[1, 2], &[0.5, -2.0 * 0.5621765008857981]);
+        let columns = operator("F.glu", &[]).run_one(&[&x]).unwrap();
+        assert_close(&columns, &[2, 1], &[0.11920292202211755, 0.0]);
+        let error = operator("F.glu", &[]).run(&[&tensor(&[3], &[0.0; 3])]).unwrap_err().to_string();
+        assert_eq!(error, "the input: an even number of elements along axis 0 needed, but it is 3 f64");
+    }
+
+    #[test]
+    fn odd_inputs() {
+        operator("F.prelu", &[]).survives(2);
+        operator("nn.PReLU", &[]).with_attr("weight", Tensor::ones(DType::F32, &[4]).unwrap()).survives(1);
+        operator("F.glu", &[("dim", "1")]).survives(1);
+    }
+}

@@ -1,0 +1,396 @@
+//! Resampling to another size: interpolate and upsample.
+
+use super::arguments::Argument;
+use super::choices::choices;
+use super::float::{self, with_float};
+use crate::graph::{
+    CpuLayer, ForwardContext, FromParameter, Layer, LayerError, Registry, RegistryError, RuntimeParameter, TensorMeta,
+};
+use crate::kernels::naive::{Divisor, Interpolation, Resampling};
+use crate::kernels::pool::{self, PoolShape};
+use crate::kernels::{Float, resample};
+use crate::tensor::{Dim, TensorView, TensorViewMut};
+use std::ops::RangeInclusive;
+
+choices! {
+    /// How elements are mixed.
+    pub enum Mode {
+        /// The element before each place.
+        Nearest = "nearest",
+        /// The element whose middle is nearest to each place.
+        NearestExact = "nearest-exact",
+        /// The two elements around each place, of N×C×L.
+        Linear = "linear",
+        /// The four elements around each place, of N×C×H×W.
+        Bilinear = "bilinear",
+        /// The eight elements around each place, of N×C×D×H×W.
+        Trilinear = "trilinear",
+        /// Sixteen elements around each place, by cubic convolution, of N×C×H×W.
+        Bicubic = "bicubic",
+        /// The mean of each part, as adaptive pooling.
+        Area = "area",
+    }
+}
+
+/// A factor for each axis, or one for all.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Factors(Vec<f64>);
+
+impl FromParameter for Factors {
+    const KIND: &'static str = "a number, or one for each axis";
+
+    fn from_parameter(parameter: &RuntimeParameter) -> Option<Self> {
+        let single = |parameter: &RuntimeParameter| parameter.as_f64().ok().map(|factor| vec![factor]);
+        let factors = single(parameter).or_else(|| parameter.as_f64s().ok())?;
+        (!factors.is_empty()).then_some(Self(factors))
+    }
+}
+
+crate::operator! {
+    /// `torch.nn.functional.interpolate` and `torch.nn.Upsample`: N×C×… with the axes after the channels resampled.
+    pub struct Interpolate for "F.interpolate", "F.upsample", "nn.Upsample" {
+        /// The lengths of these axes in the output, or one for all.
+        size: Option<Argument<Vec<i64>>> = None,
+        /// Instead of `size`: the factors by which these axes grow.
+        scale_factor: Option<Factors> = None,
+        /// How elements are mixed.
+        mode: Mode = Mode::Nearest,
+        /// Whether the middles of the outermost elements fall on each other, instead of their edges.
+        align_corners: Option<bool> = None,
+        /// Whether places are computed from the two sizes, even where factors are given.
+        recompute_scale_factor: Option<bool> = None,
+        /// Whether places are mixed from more elements where the output is smaller; only `False` can be run.
+        antialias: bool = false,
+    }
+    validate |layer| {
+        if layer.antialias {
+            let reason = "this is not supported; export the model without it".to_owned();
+            return Err(LayerError::InvalidParameter { key: "antialias", found: "True".to_owned(), reason });
+        }
+        layer.resize().check()
+    }
+}
+
+crate::operator! {
+    /// `torch.nn.UpsamplingNearest2d` and `torch.nn.functional.upsample_nearest`: [`Interpolate`] with mode `nearest`.
+    pub struct UpsampleNearest for "F.upsample_nearest", "nn.UpsamplingNearest2d" {
+        /// The lengths of the axes after the channels in the output, or one for all.
+        size: Option<Argument<Vec<i64>>> = None,
+        /// Instead of `size`: the factors by which these axes grow.
+        scale_factor: Option<Factors> = None,
+    }
+    validate |layer| { layer.resize().check() }
+}
+
+crate::operator! {
+    /// `torch.nn.UpsamplingBilinear2d` and `torch.nn.functional.upsample_bilinear`: [`Interpolate`] with mode `bilinear`
+    /// and aligned corners.
+    pub struct UpsampleBilinear for "F.upsample_bilinear", "nn.UpsamplingBilinear2d" {
+        /// The lengths of the axes after the channels in the output, or one for both.
+        size: Option<Argument<Vec<i64>>> = None,
+        /// Instead of `size`: the factors by which these axes grow.
+        scale_factor: Option<Factors> = None,
+    }
+    validate |layer| { layer.resize().check() }
+}
+
+/// What an operator of this family is to do.
+struct Resize<'a> {
+    size: Option<&'a Argument<Vec<i64>>>,
+    factors: Option<&'a Factors>,
+    mode: Mode,
+    align_corners: bool,
+    /// Whether places are computed from the factors, where they are given.
+    keeps_factors: bool,
+}
+
+impl Resize<'_> {
+    fn check(&self) -> Result<(), LayerError> {
+        match (self.size, self.factors) {
+            (Some(_), None) => Ok(()),
+            (None, Some(Factors(factors))) if factors.iter().all(|&factor| factor > 0.0 && factor.is_finite()) => Ok(()),
+            (None, Some(Factors(factors))) => {
+                let reason = "a factor must be above 0".to_owned();
+                Err(LayerError::InvalidParameter { key: "scale_factor", found: format!("{factors:?}"), reason })
+            }
+            _ => {
+                let wanted = "this or `size`, and not both";
+                Err(LayerError::MissingParameter { key: "scale_factor".to_owned(), wanted })
+            }
+        }
+    }
+
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        let count = 1 + self.size.map_or(0, Argument::num_inputs);
+        count..=count
+    }
+
+    /// How many axes are resampled.
+    fn axes(&self, input: &TensorMeta) -> Result<usize, LayerError> {
+        float::check("the input", input)?;
+        let (least, most) = match self.mode {
+            Mode::Linear => (1, 1),
+            Mode::Bilinear | Mode::Bicubic => (2, 2),
+            Mode::Trilinear => (3, 3),
+            Mode::Nearest | Mode::NearestExact | Mode::Area => (1, 3),
+        };
+        let axes = input.rank().checked_sub(2).filter(|axes| (least..=most).contains(axes));
+        let wanted = if least == most { (least + 2).to_string() } else { format!("{} to {}", least + 2, most + 2) };
+        let axes = axes.ok_or_else(|| LayerError::shape("the input", format!("{wanted} axes for this mode"), input))?;
+        match input.dims()[2..].iter().any(|len| *len == 0usize) {
+            true => Err(LayerError::shape("the input", "an element along each axis after the channels", input)),
+            false => Ok(axes),
+        }
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        let input = &inputs[0];
+        let axes = self.axes(input)?;
+        let sizes = match self.size {
+            Some(size) => per_axis("size", &size.dims(inputs)?, axes)?,
+            None => {
+                let scaled = self.factors(axes)?.into_iter().zip(&input.dims()[2..]);
+                scaled.map(|(factor, len)| grown(len, factor)).collect::<Result<_, _>>()?
+            }
+        };
+        if let Some(size) = sizes.iter().find(|size| size.fixed().is_some_and(|size| size < 1)) {
+            return Err(LayerError::shape("an axis of the output", "at least one element", size));
+        }
+        Ok(vec![input.with_dims(input.dims()[..2].iter().cloned().chain(sizes))])
+    }
+
+    fn factors(&self, axes: usize) -> Result<Vec<f64>, LayerError> {
+        self.factors.map_or(Ok(Vec::new()), |Factors(factors)| per_axis("scale_factor", factors, axes))
+    }
+
+    fn run<T: Float>(&self, input: &TensorView<'_>, output: &mut TensorViewMut<'_>) -> Result<(), LayerError> {
+        if output.num_elements() == 0 {
+            return Ok(());
+        }
+        let (lens, sizes) = (input.shape()[2..].to_vec(), output.shape()[2..].to_vec());
+        let factors = if self.keeps_factors { self.factors(lens.len())? } else { Vec::new() };
+        let interpolation = match self.mode {
+            Mode::Nearest => Interpolation::Nearest,
+            Mode::NearestExact => Interpolation::NearestExact,
+            Mode::Linear | Mode::Bilinear | Mode::Trilinear => Interpolation::Linear,
+            Mode::Bicubic => Interpolation::Cubic,
+            Mode::Area => {
+                let (input, shape) = (float::read::<T>(input)?, PoolShape::adaptive(&lens, &sizes));
+                return float::write::<T>(output, |output| {
+                    pool::avg_pool(&shape, Divisor::Elements, &input, output);
+                    Ok(())
+                });
+            }
+        };
+        let resampling = |axis: usize| Resampling {
+            interpolation,
+            align_corners: self.align_corners,
+            len: lens[axis],
+            outputs: sizes[axis],
+            factor: factors.get(axis).copied(),
+        };
+        let axes: Vec<Resampling> = (0..lens.len()).map(resampling).collect();
+        let input = float::read::<T>(input)?;
+        float::write::<T>(output, |output| {
+            resample::interpolate(&input, &axes, output);
+            Ok(())
+        })
+    }
+}
+
+/// One value for each axis, where one may stand for all.
+fn per_axis<V: Clone + std::fmt::Debug>(key: &'static str, values: &[V], axes: usize) -> Result<Vec<V>, LayerError> {
+    match values {
+        [value] => Ok(vec![value.clone(); axes]),
+        values if values.len() == axes => Ok(values.to_vec()),
+        values => {
+            let reason = format!("one number is needed, or one for each of {axes} axes");
+            Err(LayerError::InvalidParameter { key, found: format!("{values:?}"), reason })
+        }
+    }
+}
+
+/// ⌊length · factor⌋; of a symbol only where the factor is a fraction of small numbers.
+fn grown(len: &Dim, factor: f64) -> Result<Dim, LayerError> {
+    if let Some(len) = len.fixed() {
+        return Ok(Dim::Fixed((len as f64 * factor).floor() as i64));
+    }
+    let mut denominator = 1i64;
+    while (factor * denominator as f64).fract() != 0.0 && denominator < 1 << 16 {
+        denominator *= 2;
+    }
+    let numerator = factor * denominator as f64;
+    if numerator.fract() == 0.0 && numerator < f64::from(1 << 30) {
+        return Ok((len.clone() * numerator as i64).floor_div(denominator));
+    }
+    Err(LayerError::Unsupported(format!("the length {len} must be known before it is multiplied by {factor}")))
+}
+
+impl Interpolate {
+    fn resize(&self) -> Resize<'_> {
+        Resize {
+            size: self.size.as_ref(),
+            factors: self.scale_factor.as_ref(),
+            mode: self.mode,
+            align_corners: self.align_corners.unwrap_or(false),
+            keeps_factors: !self.recompute_scale_factor.unwrap_or(false),
+        }
+    }
+}
+
+impl UpsampleNearest {
+    fn resize(&self) -> Resize<'_> {
+        let (size, factors) = (self.size.as_ref(), self.scale_factor.as_ref());
+        Resize { size, factors, mode: Mode::Nearest, align_corners: false, keeps_factors: true }
+    }
+}
+
+impl UpsampleBilinear {
+    fn resize(&self) -> Resize<'_> {
+        let (size, factors) = (self.size.as_ref(), self.scale_factor.as_ref());
+        Resize { size, factors, mode: Mode::Bilinear, align_corners: true, keeps_factors: true }
+    }
+}
+
+macro_rules! resizing_layers {
+    ($($name:ident),+) => {$(
+        impl Layer for $name {
+            fn num_inputs(&self) -> RangeInclusive<usize> {
+                self.resize().num_inputs()
+            }
+
+            fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+                self.resize().infer(inputs)
+            }
+        }
+
+        impl CpuLayer for $name {
+            fn forward(
+                &mut self,
+                inputs: &[TensorView<'_>],
+                outputs: &mut [TensorViewMut<'_>],
+                _: &mut ForwardContext<'_>,
+            ) -> Result<(), LayerError> {
+                with_float!(inputs[0].dtype(), T => self.resize().run::<T>(&inputs[0], &mut outputs[0]))
+            }
+        }
+    )+};
+}
+
+resizing_layers!(Interpolate, UpsampleNearest, UpsampleBilinear);
+
+/// Registers the layers of this family.
+pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
+    registry.register::<Interpolate>()?;
+    registry.register::<UpsampleNearest>()?;
+    registry.register::<UpsampleBilinear>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{assert_close, operator, tensor, waves};
+    use super::*;
+    use crate::tensor::DType;
+
+    fn row(params: &[(&str, &str)], want: &[f64]) {
+        let got = operator("F.interpolate", params).run_one(&[&waves(&[1, 1, 5])]).unwrap();
+        assert_close(&got, &[1, 1, want.len()], want);
+    }
+
+    #[test]
+    fn rows_are_those_of_pytorch() {
+        let size = |mode| [("size", "8"), ("mode", mode)];
+        let factor = |mode| [("scale_factor", "1.7"), ("mode", mode)];
+        row(&size("nearest"), &[-2.75, -2.75, -0.25, -0.25, 0.0, -2.0, -2.0, -0.5]);
+        row(&factor("nearest"), &[-2.75, -2.75, -0.25, -0.25, 0.0, 0.0, -2.0, -0.5]);
+        row(&size("nearest-exact"), &[-2.75, -2.75, -0.25, 0.0, 0.0, -2.0, -0.5, -0.5]);
+        row(&factor("nearest-exact"), &[-2.75, -2.75, -0.25, 0.0, 0.0, -2.0, -2.0, -0.5]);
+        row(&size("linear"), &[-2.75, -1.65625, -0.234375, -0.078125, -0.625, -1.875, -1.15625, -0.5]);
+        let by_factor = [
+            -2.75, -1.7941176470588236, -0.3235294117647056, -0.11029411764705882, -0.2941176470588234, -1.4705882352941178,
+            -1.514705882352941, -0.6323529411764701,
+        ];
+        row(&factor("linear"), &by_factor);
+        let recomputed = [&factor("linear")[..], &[("recompute_scale_factor", "True")]].concat();
+        row(&recomputed, &[-2.75, -1.65625, -0.234375, -0.078125, -0.625, -1.875, -1.15625, -0.5]);
+        let aligned = [
+            -2.75, -1.3214285714285716, -0.2142857142857143, -0.07142857142857145, -0.5714285714285712, -1.7142857142857135,
+            -1.3571428571428574, -0.5,
+        ];
+        row(&[&size("linear")[..], &[("align_corners", "True")]].concat(), &aligned);
+        row(&[&factor("linear")[..], &[("align_corners", "True")]].concat(), &aligned);
+        row(&size("area"), &[-2.75, -1.5, -0.25, -0.125, -1.0, -2.0, -1.25, -0.5]);
+        row(&[("size", "(3)"), ("mode", "area")], &[-1.5, -0.75, -1.25]);
+        row(&[("size", "None"), ("scale_factor", "(1.1)")], &[-2.75, -2.75, -0.25, 0.0, -2.0]);
+    }
+
+    #[test]
+    fn planes_and_volumes_are_those_of_pytorch() {
+        let plane = |op_type, params: &[(&str, &str)], shape: [usize; 2], want: &[f64]| {
+            let got = operator(op_type, params).run_one(&[&waves(&[1, 1, 3, 4])]).unwrap();
+            assert_close(&got, &[1, 1, shape[0], shape[1]], want);
+        };
+        let want = [
+            -2.654941134982639, 0.30048582288953984, -1.5461434258355031, -1.6468772888183596, -0.3046302795410156,
+            0.5841178894042968, -0.29304617422598306, -0.05977390430591663, 1.9553236784758397, 0.3207968252676506,
+            1.8140590809009693, 0.0937740184642653,
+        ];
+        let params = [("mode", "bicubic"), ("scale_factor", "(1.5,0.8)"), ("align_corners", "False")];
+        plane("F.upsample", &params, [4, 3], &want);
+        let want = [
+            -2.75, 0.296875, -2.0, -1.291666666666666, -0.14163773148148162, 1.101851851851852, -0.013888888888888756,
+            0.65697337962963, 1.4212962962962963, 0.25, 2.171875, -1.25,
+        ];
+        plane("nn.Upsample", &[("mode", "bicubic"), ("size", "(4,3)"), ("align_corners", "True")], [4, 3], &want);
+        let want = [
+            -2.75, -1.1153846153846156, -0.14423076923076927, -0.38461538461538414, -1.9230769230769225, -1.625,
+            -1.0528846153846154, -0.11538461538461563, 0.6057692307692308, 0.028846153846153966, -0.3750000000000001,
+            -0.5929487179487183, 0.22596153846153783, 1.4919871794871797, 1.459935897435898, 0.12499999999999994,
+            0.9967948717948714, 1.4759615384615383, 1.0753205128205134, -0.623397435897435,
+        ];
+        plane("F.upsample", &[("mode", "bilinear"), ("scale_factor", "(1.5,1.3)")], [4, 5], &want);
+        let want = [-2.75, -0.125, -2.0, 0.25, 1.75, -1.25];
+        plane("nn.UpsamplingBilinear2d", &[("size", "(2,3)"), ("scale_factor", "None")], [2, 3], &want);
+        let want = [-2.75, -2.75, -0.25, -0.25, 0.0, 0.0, -2.0, -2.0];
+        plane("F.upsample_nearest", &[("scale_factor", "(0.6,2)")], [1, 8], &want);
+        let want = [
+            -2.75, -1.5, -0.25, -2.0625, -1.375, -0.6875, -0.6875, -1.125, -1.5625, 0.0, -1.0, -2.0, -0.5, -0.875, -1.25,
+            0.0, -0.21875, -0.4375, 1.0, 1.09375, 1.1875, 1.5, 1.75, 2.0,
+        ];
+        let params = [("mode", "trilinear"), ("scale_factor", "(1.0,2.0,1.5)")];
+        let volume = operator("nn.Upsample", &params).run_one(&[&waves(&[1, 1, 2, 2, 2])]).unwrap();
+        assert_close(&volume, &[1, 1, 2, 4, 3], &want);
+    }
+
+    #[test]
+    fn sizes_from_the_graph_and_symbols() {
+        let from_graph = operator("F.interpolate", &[]).with_names(&["input", "size"]);
+        let output = from_graph.run_one(&[&waves(&[1, 1, 2, 2]), &tensor(&[2], &[3i64, 4])]).unwrap();
+        assert_eq!(output.shape().dims(), &[1, 1, 3, 4]);
+        let dims = [Dim::symbol("n"), Dim::Fixed(3), Dim::symbol("h"), Dim::Fixed(5)];
+        let input = TensorMeta::new(DType::F32, dims);
+        let infer = |factor| operator("F.interpolate", &[("scale_factor", factor)]).infer(&[input.clone()]);
+        assert_eq!(infer("2.0").unwrap()[0].to_string(), "n×3×h * 2×10 f32");
+        assert_eq!(infer("(1.5,0.7)").unwrap()[0].to_string(), "n×3×h * 3 / 2×3 f32");
+        assert!(matches!(infer("0.7"), Err(LayerError::Unsupported(_))));
+    }
+
+    #[test]
+    fn senseless_parameters_and_odd_inputs() {
+        let refused = |params: &[(&str, &str)]| assert!(operator("F.interpolate", params).create(1).is_err(), "{params:?}");
+        refused(&[]);
+        refused(&[("size", "2"), ("scale_factor", "2")]);
+        refused(&[("scale_factor", "0.0")]);
+        refused(&[("scale_factor", "(2.0,inf)")]);
+        refused(&[("size", "2"), ("antialias", "True")]);
+        refused(&[("size", "2"), ("mode", "cubic")]);
+        let error = operator("F.interpolate", &[("scale_factor", "0.1")]).run(&[&waves(&[1, 1, 5])]).unwrap_err();
+        assert_eq!(error.to_string(), "an axis of the output: at least one element needed, but it is 0");
+        for mode in ["nearest", "nearest-exact", "linear", "bilinear", "trilinear", "bicubic", "area"] {
+            operator("F.interpolate", &[("mode", mode), ("scale_factor", "1.7")]).survives(1);
+            operator("F.interpolate", &[("mode", mode), ("size", "(2,3)")]).survives(1);
+            operator("F.interpolate", &[("mode", mode), ("scale_factor", "1e18")]).survives(1);
+            operator("F.interpolate", &[("mode", mode), ("scale_factor", "1e-18")]).survives(1);
+        }
+    }
+}

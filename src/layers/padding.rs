@@ -1,0 +1,312 @@
+//! Padding: elements added around a tensor, or cut off it.
+
+use super::choices::choices;
+use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
+use crate::kernels::naive::PadMode;
+use crate::tensor::{Layout, Tensor, TensorError, TensorView, TensorViewMut, with_bits};
+use ndarray::{ArrayViewD, Axis, CowArray};
+
+choices! {
+    /// What stands outside of a tensor that is padded.
+    pub enum Mode {
+        /// One value.
+        Constant = "constant",
+        /// The tensor mirrored at its edge, the edge element once.
+        Reflect = "reflect",
+        /// The edge element repeated.
+        Replicate = "replicate",
+        /// The other end of the tensor.
+        Circular = "circular",
+    }
+}
+
+crate::operator! {
+    /// `torch.nn.functional.pad`: places added before and after some of the last axes. A negative number cuts elements
+    /// off.
+    pub struct Pad for "F.pad" {
+        /// How many places go before and after the last axis, before and after the last but one, ….
+        pad: Vec<i64>,
+        /// What stands there.
+        mode: Mode = Mode::Constant,
+        /// The value of mode `constant`; 0 where absent.
+        value: Option<f64> = None,
+    }
+    validate |layer| { pairs("pad", &layer.pad).map(drop) }
+}
+
+macro_rules! pad_modules {
+    ($($(#[doc = $doc:literal])* $name:ident is $mode:ident for $($op_type:literal),+ { $($value:tt)* })*) => {$(
+        crate::operator! {
+            $(#[doc = $doc])*
+            pub struct $name for $($op_type),+ {
+                /// How many places go before and after the last axis, before and after the last but one, ….
+                padding: Vec<i64>,
+                $($value)*
+            }
+            validate |layer| { pairs("padding", &layer.padding).map(drop) }
+        }
+    )*};
+}
+
+pad_modules! {
+    /// `torch.nn.ConstantPad1d`, `2d`, `3d`: places of one value around the last axes. A negative number cuts elements
+    /// off.
+    ConstantPad is Constant for "nn.ConstantPad1d", "nn.ConstantPad2d", "nn.ConstantPad3d" {
+        /// The value.
+        value: f64,
+    }
+
+    /// `torch.nn.ZeroPad1d`, `2d`, `3d`: zeros around the last axes. A negative number cuts elements off.
+    ZeroPad is Constant for "nn.ZeroPad2d", "nn.ZeroPad1d", "nn.ZeroPad3d" {}
+
+    /// `torch.nn.ReflectionPad1d`, `2d`, `3d`: the last axes mirrored at their edges, the edge element once.
+    ReflectionPad is Reflect for "nn.ReflectionPad1d", "nn.ReflectionPad2d", "nn.ReflectionPad3d" {}
+
+    /// `torch.nn.ReplicationPad1d`, `2d`, `3d`: the edge elements of the last axes repeated.
+    ReplicationPad is Replicate for "nn.ReplicationPad1d", "nn.ReplicationPad2d", "nn.ReplicationPad3d" {}
+
+    /// `torch.nn.CircularPad1d`, `2d`, `3d`: the other ends of the last axes.
+    CircularPad is Circular for "nn.CircularPad1d", "nn.CircularPad2d", "nn.CircularPad3d" {}
+}
+
+/// The numbers of places before and after each axis, the last axis first.
+fn pairs(key: &'static str, numbers: &[i64]) -> Result<Vec<(i64, i64)>, LayerError> {
+    const MOST: i64 = 1 << 40;
+    let (pairs, rest) = numbers.as_chunks::<2>();
+    let refuse = |reason: &str| {
+        let found = format!("{numbers:?}");
+        Err(LayerError::InvalidParameter { key, found, reason: reason.to_owned() })
+    };
+    if !rest.is_empty() {
+        return refuse("each axis needs two numbers");
+    }
+    if numbers.iter().any(|number| !(-MOST..=MOST).contains(number)) {
+        return refuse("it is absurdly large");
+    }
+    Ok(pairs.iter().map(|&[before, after]| (before, after)).collect())
+}
+
+/// What an operator of this family is to do.
+struct Padding {
+    /// The last axis first.
+    pairs: Vec<(i64, i64)>,
+    mode: Mode,
+    value: f64,
+}
+
+impl Padding {
+    fn infer(&self, input: &TensorMeta) -> Result<Vec<TensorMeta>, LayerError> {
+        if self.pairs.len() > input.rank() {
+            return Err(LayerError::shape("the input", format!("at least {} axes", self.pairs.len()), input));
+        }
+        let mut dims = input.dims().to_vec();
+        for (dim, &(before, after)) in dims.iter_mut().rev().zip(&self.pairs) {
+            if let (Some(mode), Some(len)) = (self.pad_mode(), dim.fixed().and_then(|len| usize::try_from(len).ok())) {
+                check_room(mode, len, before, after, input)?;
+            }
+            *dim = dim.clone() + (before + after);
+            if dim.fixed().is_some_and(|len| len < 0) {
+                let wanted = format!("more elements than the padding ({before}, {after}) cuts off");
+                return Err(LayerError::shape("an axis of the input", wanted, input));
+            }
+        }
+        Ok(vec![input.with_dims(dims)])
+    }
+
+    fn pad_mode(&self) -> Option<PadMode> {
+        match self.mode {
+            Mode::Constant => None,
+            Mode::Reflect => Some(PadMode::Reflect),
+            Mode::Replicate => Some(PadMode::Replicate),
+            Mode::Circular => Some(PadMode::Circular),
+        }
+    }
+
+    fn run(&self, input: &TensorView<'_>, output: &mut TensorViewMut<'_>) -> Result<(), LayerError> {
+        if output.num_elements() == 0 {
+            return Ok(());
+        }
+        let Some(mode) = self.pad_mode() else { return self.surround(input, output) };
+        with_bits!(input.dtype(), B => {
+            let mut padded = CowArray::from(input.bits::<B>()?);
+            for (axis, sources) in self.sources(mode, input)? {
+                padded = CowArray::from(padded.select(Axis(axis), &sources));
+            }
+            let padded: ArrayViewD<'_, B> = padded.view();
+            output.bits::<B>()?.assign(&padded);
+        });
+        Ok(())
+    }
+
+    /// Writes the value everywhere, and then the input into the middle.
+    fn surround(&self, input: &TensorView<'_>, output: &mut TensorViewMut<'_>) -> Result<(), LayerError> {
+        let value = Tensor::scalar(self.value).cast(output.dtype())?.expand(output.shape())?;
+        output.copy_from(&value.view())?;
+        let (mut from, mut to): (Layout, Layout) = (*input.layout(), *output.layout());
+        for (i, &(before, after)) in self.pairs.iter().enumerate() {
+            let axis = from.shape().rank() - 1 - i;
+            let (cut_before, cut_after) = (positive(-before), positive(-after));
+            let kept = from.shape()[axis].saturating_sub(cut_before).saturating_sub(cut_after);
+            if kept == 0 {
+                return Ok(());
+            }
+            from = from.narrow(axis, cut_before, kept)?;
+            to = to.narrow(axis, positive(before), kept)?;
+        }
+        Ok(output.reborrow().with_layout(to)?.copy_from(&input.with_layout(from)?)?)
+    }
+
+    /// For each axis that changes, where its elements come from.
+    fn sources(&self, mode: PadMode, input: &TensorView<'_>) -> Result<Vec<(usize, Vec<usize>)>, LayerError> {
+        let shape = input.shape();
+        let changing = self.pairs.iter().enumerate().filter(|(_, pair)| **pair != (0, 0));
+        let sources = changing.map(|(i, &(before, after))| {
+            let axis = shape.rank() - 1 - i;
+            Ok((axis, mode.sources(shape[axis], before, after).ok_or_else(too_short)?))
+        });
+        sources.collect()
+    }
+}
+
+fn too_short() -> LayerError {
+    TensorError::InvalidArgument("an axis of the input is too short for its padding".into()).into()
+}
+
+/// Checks that an axis is long enough for its padding.
+fn check_room(mode: PadMode, len: usize, before: i64, after: i64, input: &TensorMeta) -> Result<(), LayerError> {
+    let most = match mode {
+        PadMode::Reflect => len.saturating_sub(1),
+        PadMode::Circular => len,
+        PadMode::Replicate if len > 0 => return Ok(()),
+        PadMode::Replicate => 0,
+    };
+    if positive(before.max(after)) <= most {
+        return Ok(());
+    }
+    let wanted = format!("axes that are longer than their padding ({before}, {after})");
+    Err(LayerError::shape("the input", wanted, input))
+}
+
+fn positive(number: i64) -> usize {
+    usize::try_from(number).unwrap_or(0)
+}
+
+macro_rules! padding_layers {
+    ($($name:ident |$layer:ident| $padding:expr;)*) => {$(
+        impl $name {
+            fn padding(&self) -> Result<Padding, LayerError> {
+                let $layer = self;
+                Ok($padding)
+            }
+        }
+
+        impl Layer for $name {
+            fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+                self.padding()?.infer(&inputs[0])
+            }
+        }
+
+        impl CpuLayer for $name {
+            fn forward(
+                &mut self,
+                inputs: &[TensorView<'_>],
+                outputs: &mut [TensorViewMut<'_>],
+                _: &mut ForwardContext<'_>,
+            ) -> Result<(), LayerError> {
+                self.padding()?.run(&inputs[0], &mut outputs[0])
+            }
+        }
+    )*};
+}
+
+padding_layers! {
+    Pad |layer| Padding { pairs: pairs("pad", &layer.pad)?, mode: layer.mode, value: layer.value.unwrap_or(0.0) };
+    ConstantPad |layer| Padding { pairs: pairs("padding", &layer.padding)?, mode: Mode::Constant, value: layer.value };
+    ZeroPad |layer| Padding { pairs: pairs("padding", &layer.padding)?, mode: Mode::Constant, value: 0.0 };
+    ReflectionPad |layer| Padding { pairs: pairs("padding", &layer.padding)?, mode: Mode::Reflect, value: 0.0 };
+    ReplicationPad |layer| Padding { pairs: pairs("padding", &layer.padding)?, mode: Mode::Replicate, value: 0.0 };
+    CircularPad |layer| Padding { pairs: pairs("padding", &layer.padding)?, mode: Mode::Circular, value: 0.0 };
+}
+
+/// Registers the layers of this family.
+pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
+    registry.register::<Pad>()?;
+    registry.register::<ConstantPad>()?;
+    registry.register::<ZeroPad>()?;
+    registry.register::<ReflectionPad>()?;
+    registry.register::<ReplicationPad>()?;
+    registry.register::<CircularPad>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{counting, operator};
+    use super::*;
+    use crate::tensor::{DType, Dim};
+
+    fn pad(op_type: &str, params: &[(&str, &str)], shape: &[usize]) -> Result<(Vec<usize>, Vec<i32>), LayerError> {
+        let output = operator(op_type, params).run_one(&[&counting(DType::I32, shape)])?;
+        Ok((output.shape().to_vec(), output.to_vec().unwrap()))
+    }
+
+    #[test]
+    fn places_are_those_of_pytorch() {
+        let f = |mode, pads| pad("F.pad", &[("mode", mode), ("pad", pads), ("value", "None")], &[2, 3]).unwrap();
+        assert_eq!(f("constant", "(1,0,0,1)"), (vec![3, 4], vec![0, 0, 1, 2, 0, 3, 4, 5, 0, 0, 0, 0]));
+        assert_eq!(f("constant", "(-1,1)"), (vec![2, 3], vec![1, 2, 0, 4, 5, 0]));
+        assert_eq!(f("constant", "(-2,-1)"), (vec![2, 0], vec![]));
+        assert_eq!(f("constant", "(-3,3)"), (vec![2, 3], vec![0; 6]));
+        assert_eq!(f("reflect", "(2,1,1,0)"), (vec![3, 6], vec![5, 4, 3, 4, 5, 4, 2, 1, 0, 1, 2, 1, 5, 4, 3, 4, 5, 4]));
+        assert_eq!(f("replicate", "(1,-2)"), (vec![2, 2], vec![0, 0, 3, 3]));
+        assert_eq!(f("circular", "(3,1)"), (vec![2, 7], vec![0, 1, 2, 0, 1, 2, 0, 3, 4, 5, 3, 4, 5, 3]));
+        assert_eq!(f("reflect", "()"), (vec![2, 3], vec![0, 1, 2, 3, 4, 5]));
+        let module = |op_type, params: &[(&str, &str)]| pad(op_type, params, &[1, 2, 2]).unwrap();
+        assert_eq!(module("nn.ConstantPad1d", &[("padding", "(1,0)"), ("value", "-3.7")]).1, [-3, 0, 1, -3, 2, 3]);
+        assert_eq!(module("nn.ZeroPad2d", &[("padding", "(0,0,1,0)")]).1, [0, 0, 0, 1, 2, 3]);
+        assert_eq!(module("nn.ReflectionPad1d", &[("padding", "(1,1)")]).1, [1, 0, 1, 0, 3, 2, 3, 2]);
+        assert_eq!(module("nn.ReplicationPad2d", &[("padding", "(0,1,0,0)")]).1, [0, 1, 1, 2, 3, 3]);
+        assert_eq!(module("nn.CircularPad1d", &[("padding", "(1,0)")]).1, [1, 0, 1, 3, 2, 3]);
+    }
+
+    #[test]
+    fn every_type_can_be_padded() {
+        for dtype in DType::ALL {
+            let x = counting(DType::U8, &[1, 2]).cast(dtype).unwrap();
+            let one = operator("F.pad", &[("pad", "(1,0)"), ("value", "1")]).run_one(&[&x]).unwrap();
+            let want = counting(DType::U8, &[1, 2]).pad(&[(0, 0), (1, 0)], 1u8).unwrap().cast(dtype).unwrap();
+            assert_eq!(one, want);
+            assert!(operator("F.pad", &[("pad", "(0,1)"), ("mode", "circular")]).run_one(&[&x]).is_ok());
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_an_error() {
+        let error = |mode, pads, shape: &[usize]| pad("F.pad", &[("mode", mode), ("pad", pads)], shape).unwrap_err();
+        assert_eq!(
+            error("reflect", "(3,0)", &[2, 3]).to_string(),
+            "the input: axes that are longer than their padding (3, 0) needed, but it is 2×3 i32"
+        );
+        assert_eq!(
+            error("constant", "(-2,-2)", &[3]).to_string(),
+            "an axis of the input: more elements than the padding (-2, -2) cuts off needed, but it is 3 i32"
+        );
+        error("constant", "(1,1,1,1)", &[3]);
+        error("circular", "(0,3)", &[2]);
+        error("replicate", "(1,0)", &[0]);
+        error("mirror", "(1,1)", &[3]);
+        assert!(operator("F.pad", &[("pad", "(1,1,1)")]).create(1).is_err());
+        assert!(operator("nn.ZeroPad2d", &[("padding", "(9223372036854775807,1)")]).create(1).is_err());
+    }
+
+    #[test]
+    fn symbols_and_odd_inputs() {
+        let symbolic = TensorMeta::new(DType::F32, [Dim::symbol("n"), Dim::symbol("w")]);
+        let output = operator("F.pad", &[("pad", "(1,2)"), ("mode", "reflect")]).infer(&[symbolic]).unwrap();
+        assert_eq!(output[0].to_string(), "n×w + 3 f32");
+        for mode in ["constant", "reflect", "replicate", "circular"] {
+            for pads in ["(1,2,0,1)", "(-1,-1)", "(-3,4,1,-2)", "(1000000000000,0)"] {
+                operator("F.pad", &[("pad", pads), ("mode", mode)]).survives(1);
+            }
+        }
+    }
+}

@@ -1,0 +1,414 @@
+//! Products of vectors, matrices and batches of matrices.
+
+use super::arguments::Operand;
+use super::float::{self, with_float};
+use crate::graph::{
+    Cost, CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta,
+};
+use crate::kernels::Float;
+use crate::kernels::gemm::gemm;
+use crate::tensor::{Dim, TensorView, TensorViewMut};
+use ndarray::{ArrayView2, ArrayViewD, ArrayViewMut2, Axis, Dimension, Ix2, IxDyn};
+use std::ops::RangeInclusive;
+
+crate::operator! {
+    /// `torch.matmul`: …×m×k times …×k×n gives …×m×n. The axes before are broadcast; a vector is a row on the left and a
+    /// column on the right, and its axis of length 1 disappears from the output.
+    pub struct Matmul for "torch.matmul", "Tensor.matmul" {
+        /// The right factor.
+        other: Operand,
+    }
+}
+
+crate::operator! {
+    /// `torch.mm`: the product of two matrices, m×k times k×n gives m×n.
+    pub struct Mm for "torch.mm" {
+        /// The right factor.
+        mat2: Operand,
+    }
+}
+
+crate::operator! {
+    /// `torch.bmm`: the products of two batches of matrices, b×m×k times b×k×n gives b×m×n.
+    pub struct Bmm for "torch.bmm" {
+        /// The right factor.
+        mat2: Operand,
+    }
+}
+
+crate::operator! {
+    /// `torch.mv`: a matrix times a vector, m×k times k gives m.
+    pub struct Mv for "torch.mv" {
+        /// The vector.
+        vec: Operand,
+    }
+}
+
+crate::operator! {
+    /// `torch.addmm`: `beta` · input + `alpha` · (m×k times k×n). The input is broadcast to m×n.
+    pub struct Addmm for "torch.addmm" {
+        /// The left factor.
+        mat1: Operand,
+        /// The right factor.
+        mat2: Operand,
+        /// Factor of the input; where it is 0, the input is not looked at, and its NaN are not passed on.
+        beta: f64 = 1.0,
+        /// Factor of the product.
+        alpha: f64 = 1.0,
+    }
+}
+
+crate::operator! {
+    /// `torch.baddbmm`: `beta` · input + `alpha` · (b×m×k times b×k×n). The input is broadcast to b×m×n.
+    pub struct Baddbmm for "torch.baddbmm" {
+        /// The left factor.
+        batch1: Operand,
+        /// The right factor.
+        batch2: Operand,
+        /// Factor of the input; where it is 0, the input is not looked at, and its NaN are not passed on.
+        beta: f64 = 1.0,
+        /// Factor of the product.
+        alpha: f64 = 1.0,
+    }
+}
+
+/// A product, and what is added to it.
+struct Product {
+    /// Positions of the factors.
+    factors: [usize; 2],
+    /// How many axes each factor has; any number where it is not said.
+    ranks: Option<[usize; 2]>,
+    /// Factors of input 0 and of the product, where input 0 is added.
+    added: Option<[f64; 2]>,
+}
+
+impl Product {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        let count = if self.added.is_some() { 3 } else { 2 };
+        count..=count
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        let input = &inputs[0];
+        float::check("the input", input)?;
+        if let Some(other) = inputs.iter().find(|other| other.dtype() != input.dtype()) {
+            let what = "another input".to_owned();
+            return Err(LayerError::DType { what, wanted: input.dtype().to_string(), found: other.dtype() });
+        }
+        let [left, right] = self.factors.map(|position| &inputs[position]);
+        for (position, (factor, rank)) in [left, right].into_iter().zip(self.ranks.into_iter().flatten()).enumerate() {
+            if factor.rank() != rank {
+                let side = if position == 0 { "the left factor" } else { "the right factor" };
+                return Err(LayerError::shape(side, format!("{rank} axes"), factor));
+            }
+        }
+        let output = left.with_dims(product_dims(left, right, self.ranks.is_none())?);
+        match self.added {
+            Some(_) if !broadcasts(input.dims(), output.dims()) => {
+                Err(LayerError::shape("the input", format!("a shape that broadcasts to {output}"), input))
+            }
+            _ => Ok(vec![output]),
+        }
+    }
+
+    fn run<T: Float>(&self, inputs: &[TensorView<'_>], output: &mut TensorViewMut<'_>) -> Result<(), LayerError> {
+        let [left, right] = self.factors.map(|position| &inputs[position]);
+        let (mut left_copy, mut right_copy) = (Vec::new(), Vec::new());
+        let left = elements::<T>(left, &mut left_copy)?;
+        let right = elements::<T>(right, &mut right_copy)?;
+        let shape = *output.shape();
+        float::write::<T>(output, |output| {
+            multiply(left, right, output)?;
+            let Some([beta, alpha]) = self.added else { return Ok(()) };
+            output.iter_mut().for_each(|y| *y *= T::of(alpha));
+            if beta != 0.0 {
+                let expanded = inputs[0].with_layout(inputs[0].layout().expand(&shape)?)?;
+                let added = float::read::<T>(&expanded)?;
+                output.iter_mut().zip(added.iter()).for_each(|(y, &x)| *y += T::of(beta) * x);
+            }
+            Ok(())
+        })
+    }
+
+    fn cost(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Cost {
+        let inner = inputs.get(self.factors[0]).and_then(|left| left.dims().last().cloned());
+        let macs = inner.zip(outputs.first()).and_then(|(inner, output)| (output.num_elements() * inner).fixed());
+        Cost::of_moving(inputs, outputs).with_macs(macs.and_then(|macs| u64::try_from(macs).ok()).unwrap_or(0))
+    }
+}
+
+/// The dimensions of a product; batches are broadcast where that is allowed.
+fn product_dims(left: &TensorMeta, right: &TensorMeta, broadcast: bool) -> Result<Vec<Dim>, LayerError> {
+    let refuse = |wanted: String| Err(LayerError::shape("the right factor", wanted, right));
+    let (Some((inner, left_rest)), Some(right_inner)) = (left.dims().split_last(), right.dims().iter().rev().take(2).last())
+    else {
+        return refuse(format!("two factors of at least one axis, and the left is {left},"));
+    };
+    if inner.fixed().zip(right_inner.fixed()).is_some_and(|(left, right)| left != right) {
+        return refuse(format!("{inner} rows, as the left factor {left} has columns,"));
+    }
+    let (left_batch, rows) = split_at_last(left_rest, 1);
+    let (right_batch, columns) = split_at_last(right.dims(), 2);
+    let mut dims = Vec::new();
+    for i in (1..=left_batch.len().max(right_batch.len())).rev() {
+        let of = |dims: &[Dim]| dims.len().checked_sub(i).map_or(Dim::Fixed(1), |axis| dims[axis].clone());
+        let (left, right) = (of(left_batch), of(right_batch));
+        dims.push(match (left.fixed(), right.fixed()) {
+            (Some(a), Some(b)) if a != b && !(broadcast && (a == 1 || b == 1)) => {
+                return refuse(format!("a batch that fits {left}, not {right}"));
+            }
+            (Some(1), _) => right,
+            (_, Some(1)) => left,
+            (Some(_), _) => left,
+            (_, Some(_)) => right,
+            _ => left.max(right),
+        });
+    }
+    dims.extend(rows.iter().chain(columns.iter().skip(1)).cloned());
+    Ok(dims)
+}
+
+/// What stands before the last `count` axes, and those, or as many as there are.
+fn split_at_last(dims: &[Dim], count: usize) -> (&[Dim], &[Dim]) {
+    dims.split_at(dims.len().saturating_sub(count))
+}
+
+fn broadcasts(from: &[Dim], to: &[Dim]) -> bool {
+    let fits = |(from, to): (&Dim, &Dim)| match (from.fixed(), to.fixed()) {
+        (Some(from), Some(to)) => from == 1 || from == to,
+        _ => true,
+    };
+    from.len() <= to.len() && from.iter().rev().zip(to.iter().rev()).all(fits)
+}
+
+/// The elements as an array, in place where they are `T`; `copy` keeps them otherwise.
+fn elements<'a, T: Float>(view: &TensorView<'a>, copy: &'a mut Vec<T>) -> Result<ArrayViewD<'a, T>, LayerError> {
+    if view.dtype() == T::DTYPE {
+        return Ok(view.array()?);
+    }
+    *copy = float::read::<T>(view)?.into_owned();
+    Ok(ArrayViewD::from_shape(IxDyn(view.shape()), copy)?)
+}
+
+/// Writes the product of two arrays, which fit each other, in row-major order.
+fn multiply<T: Float>(
+    mut left: ArrayViewD<'_, T>,
+    mut right: ArrayViewD<'_, T>,
+    output: &mut [T],
+) -> Result<(), LayerError> {
+    if left.ndim() == 1 {
+        left.insert_axis_inplace(Axis(0));
+    }
+    if right.ndim() == 1 {
+        right.insert_axis_inplace(Axis(1));
+    }
+    let inner = left.len_of(Axis(left.ndim() - 1));
+    if right.ndim() == 2 && left.is_standard_layout() {
+        // One matrix for the whole batch: its rows may as well stand in one matrix too.
+        let (rows, columns) = (left.len() / inner.max(1), right.len_of(Axis(1)));
+        let rows = if inner == 0 { output.len() / columns.max(1) } else { rows };
+        let left = left.to_shape((rows, inner))?;
+        return product(left.view(), right.into_dimensionality::<Ix2>()?, output);
+    }
+    let batch = broadcast_batch(left.shape(), right.shape());
+    let matrices = |array: ArrayViewD<'_, T>| [&batch[..], &array.shape()[array.ndim() - 2..]].concat();
+    let (left_shape, right_shape) = (matrices(left.view()), matrices(right.view()));
+    let (Some(left), Some(right)) = (left.broadcast(left_shape), right.broadcast(right_shape)) else {
+        return Err(LayerError::shape("the right factor", "a batch that fits the left one", format!("{batch:?}")));
+    };
+    let size = left.shape()[batch.len()] * right.shape()[batch.len() + 1];
+    for (at, output) in ndarray::indices(IxDyn(&batch)).into_iter().zip(output.chunks_exact_mut(size.max(1))) {
+        product(matrix_at(&left, at.slice())?, matrix_at(&right, at.slice())?, output)?;
+    }
+    Ok(())
+}
+
+/// One matrix of a batch.
+fn matrix_at<'a, T>(array: &ArrayViewD<'a, T>, at: &[usize]) -> Result<ArrayView2<'a, T>, LayerError> {
+    let mut matrix = array.clone();
+    at.iter().for_each(|&index| matrix.index_axis_inplace(Axis(0), index));
+    Ok(matrix.into_dimensionality::<Ix2>()?)
+}
+
+fn product<T: Float>(
+    left: ArrayView2<'_, T>,
+    right: ArrayView2<'_, T>,
+    output: &mut [T],
+) -> Result<(), LayerError> {
+    let output = ArrayViewMut2::from_shape((left.nrows(), right.ncols()), output)?;
+    gemm(left, right, output, false);
+    Ok(())
+}
+
+/// The lengths before the matrices, broadcast; callers have checked that they fit.
+fn broadcast_batch(left: &[usize], right: &[usize]) -> Vec<usize> {
+    let (left, right) = (&left[..left.len() - 2], &right[..right.len() - 2]);
+    let of = |dims: &[usize], i: usize| dims.len().checked_sub(i).map_or(1, |axis| dims[axis]);
+    let lens = (1..=left.len().max(right.len())).rev().map(|i| (of(left, i), of(right, i)));
+    lens.map(|(left, right)| if left == 1 { right } else { left }).collect()
+}
+
+macro_rules! product_layers {
+    ($($name:ident |$layer:ident| $product:expr;)*) => {$(
+        impl $name {
+            fn product(&self) -> Product {
+                let $layer = self;
+                $product
+            }
+        }
+
+        impl Layer for $name {
+            fn num_inputs(&self) -> RangeInclusive<usize> {
+                self.product().num_inputs()
+            }
+
+            fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+                self.product().infer(inputs)
+            }
+
+            fn cost(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Cost {
+                self.product().cost(inputs, outputs)
+            }
+        }
+
+        impl CpuLayer for $name {
+            fn forward(
+                &mut self,
+                inputs: &[TensorView<'_>],
+                outputs: &mut [TensorViewMut<'_>],
+                _: &mut ForwardContext<'_>,
+            ) -> Result<(), LayerError> {
+                with_float!(inputs[0].dtype(), T => self.product().run::<T>(inputs, &mut outputs[0]))
+            }
+        }
+    )*};
+}
+
+product_layers! {
+    Matmul |layer| Product { factors: [0, layer.other.0], ranks: None, added: None };
+    Mm |layer| Product { factors: [0, layer.mat2.0], ranks: Some([2, 2]), added: None };
+    Bmm |layer| Product { factors: [0, layer.mat2.0], ranks: Some([3, 3]), added: None };
+    Mv |layer| Product { factors: [0, layer.vec.0], ranks: Some([2, 1]), added: None };
+    Addmm |layer| Product {
+        factors: [layer.mat1.0, layer.mat2.0],
+        ranks: Some([2, 2]),
+        added: Some([layer.beta, layer.alpha]),
+    };
+    Baddbmm |layer| Product {
+        factors: [layer.batch1.0, layer.batch2.0],
+        ranks: Some([3, 3]),
+        added: Some([layer.beta, layer.alpha]),
+    };
+}
+
+/// Registers the layers of this family.
+pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
+    registry.register::<Matmul>()?;
+    registry.register::<Mm>()?;
+    registry.register::<Bmm>()?;
+    registry.register::<Mv>()?;
+    registry.register::<Addmm>()?;
+    registry.register::<Baddbmm>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{assert_close, counting, operator, tensor, waves};
+    use super::*;
+    use crate::kernels::naive;
+    use crate::tensor::{DType, Tensor, broadcast_shapes};
+    use proptest::prelude::*;
+
+    fn matmul(left: &Tensor, right: &Tensor) -> Result<Tensor, LayerError> {
+        operator("torch.matmul", &[]).with_names(&["input", "other"]).run_one(&[left, right])
+    }
+
+    #[test]
+    fn vectors_are_rows_and_columns() {
+        let (v, m) = (tensor(&[2], &[1.0, 10.0]), counting(DType::F64, &[2, 2]));
+        assert_close(&matmul(&v, &v).unwrap(), &[], &[101.0]);
+        assert_close(&matmul(&v, &m).unwrap(), &[2], &[20.0, 31.0]);
+        assert_close(&matmul(&m, &v).unwrap(), &[2], &[10.0, 32.0]);
+        assert_close(&matmul(&counting(DType::F64, &[3, 1, 2]), &v).unwrap(), &[3, 1], &[10.0, 32.0, 54.0]);
+        let mv = operator("torch.mv", &[]).with_names(&["input", "vec"]);
+        assert_close(&mv.run_one(&[&m, &v]).unwrap(), &[2], &[10.0, 32.0]);
+        assert!(mv.run(&[&m, &m]).is_err());
+    }
+
+    #[test]
+    fn something_may_be_added() {
+        let m = tensor(&[2, 2], &[1.0, 2.0, 3.0, 4.0]);
+        let names = ["input", "mat1", "mat2"];
+        let add = |beta, alpha, input: &Tensor| {
+            operator("torch.addmm", &[("beta", beta), ("alpha", alpha)]).with_names(&names).run_one(&[input, &m, &m])
+        };
+        let row = tensor(&[2], &[10.0, 20.0]);
+        assert_close(&add("0.5", "2", &row).unwrap(), &[2, 2], &[19.0, 30.0, 35.0, 54.0]);
+        let nan = tensor(&[1, 1], &[f64::NAN]);
+        assert_close(&add("0", "1.0", &nan).unwrap(), &[2, 2], &[7.0, 10.0, 15.0, 22.0]);
+        assert!(add("1", "1", &tensor(&[3], &[0.0; 3])).is_err() && add("1", "1", &tensor(&[1, 2, 2], &[0.0; 4])).is_err());
+        let batch = m.reshape(&[1, 2, 2]).unwrap();
+        let got = operator("torch.baddbmm", &[("alpha", "0.7"), ("beta", "1.4")])
+            .with_names(&["input", "batch1", "batch2"])
+            .run_one(&[&row, &batch, &batch])
+            .unwrap();
+        assert_close(&got, &[1, 2, 2], &[18.9, 35.0, 24.5, 43.4]);
+    }
+
+    proptest! {
+        #[test]
+        fn batches_are_broadcast(
+            (m, k, n) in (0usize..4, 0usize..4, 0usize..4),
+            left in prop_oneof![Just(vec![]), Just(vec![2]), Just(vec![1]), Just(vec![3, 1]), Just(vec![3, 2]), Just(vec![0])],
+            right in prop_oneof![Just(vec![]), Just(vec![1]), Just(vec![2]), Just(vec![1, 2]), Just(vec![3, 2])],
+            turn: bool,
+        ) {
+            let Ok(batch) = broadcast_shapes(&left, &right) else { return Ok(()) };
+            let a = waves(&[&left[..], &[m, k]].concat());
+            let mut b = waves(&[&right[..], &[k, n]].concat());
+            if turn {
+                b = waves(&[&right[..], &[n, k]].concat());
+                b = b.with_layout(b.layout().transpose(-1, -2).unwrap()).unwrap();
+            }
+            let got = matmul(&a, &b).unwrap();
+            prop_assert_eq!(got.shape().to_vec(), [&batch[..], &[m, n]].concat());
+            let a = a.expand(&[&batch[..], &[m, k]].concat()).unwrap().reshape(&[batch.num_elements(), m, k]).unwrap();
+            let b = b.expand(&[&batch[..], &[k, n]].concat()).unwrap().reshape(&[batch.num_elements(), k, n]).unwrap();
+            for index in 0..batch.num_elements() {
+                let (a, b) = (a.select(0, index).unwrap(), b.select(0, index).unwrap());
+                let want = naive::matmul(a.matrix::<f64>().unwrap(), b.matrix::<f64>().unwrap());
+                let got = got.reshape(&[batch.num_elements(), m, n]).unwrap().select(0, index).unwrap();
+                assert_close(&got, &[m, n], &want.iter().copied().collect::<Vec<_>>());
+            }
+        }
+    }
+
+    #[test]
+    fn types_and_shapes_that_do_not_fit_are_errors() {
+        let (a, b) = (waves(&[2, 3]), waves(&[2, 3]));
+        let error = matmul(&a, &b).unwrap_err().to_string();
+        assert_eq!(error, "the right factor: 3 rows, as the left factor 2×3 f64 has columns, needed, but it is 2×3 f64");
+        assert!(matmul(&waves(&[2, 2, 3]), &waves(&[3, 3, 1])).is_err());
+        assert!(matmul(&a, &Tensor::scalar(1f64)).is_err());
+        assert!(matches!(matmul(&a, &b.cast(DType::F32).unwrap()), Err(LayerError::DType { .. })));
+        let bmm = operator("torch.bmm", &[]).with_names(&["input", "mat2"]);
+        assert!(bmm.run(&[&waves(&[1, 2, 3]), &waves(&[2, 3, 1])]).is_err());
+        assert_close(&bmm.run_one(&[&waves(&[2, 1, 1]), &waves(&[2, 1, 1])]).unwrap(), &[2, 1, 1], &[7.5625, 0.0625]);
+        let half = a.cast(DType::Bf16).unwrap();
+        assert_eq!(matmul(&half, &half.permute(&[1, 0]).unwrap()).unwrap().dtype(), DType::Bf16);
+    }
+
+    #[test]
+    fn symbols_and_odd_inputs() {
+        let meta = |dims: Vec<Dim>| TensorMeta::new(DType::F32, dims);
+        let (n, h) = (Dim::symbol("n"), Dim::symbol("h"));
+        let left = meta(vec![n.clone(), Dim::Fixed(1), h.clone(), Dim::Fixed(8)]);
+        let right = meta(vec![Dim::Fixed(4), Dim::Fixed(8), h]);
+        let output = operator("torch.matmul", &[]).infer(&[left, right]).unwrap();
+        assert_eq!(output[0].to_string(), "n×4×h×h f32");
+        for op_type in ["torch.matmul", "torch.mm", "torch.bmm", "torch.mv"] {
+            operator(op_type, &[]).survives(2);
+        }
+        operator("torch.addmm", &[]).survives(3);
+    }
+}
