@@ -119,9 +119,11 @@ impl PoolShape {
 
     /// Divides every output element by the number of places that `count` sees along each axis, multiplied.
     fn divide<T: Float>(&self, output: &mut [T], count: impl Fn(&Span) -> usize) {
-        let [deep, high, wide] = self.spans.each_ref().map(|spans| spans.iter().map(|span| count(span) as f64));
+        let [deep, high, wide] =
+            self.spans.each_ref().map(|spans| spans.iter().map(|span| count(span) as f64));
         let outer = deep.flat_map(|deep| high.clone().map(move |high| deep * high));
-        let counts: Vec<T> = outer.flat_map(|outer| wide.clone().map(move |wide| T::of(outer * wide))).collect();
+        let counts: Vec<T> =
+            outer.flat_map(|outer| wide.clone().map(move |wide| T::of(outer * wide))).collect();
         for plane in output.chunks_exact_mut(counts.len().max(1)) {
             plane.iter_mut().zip(&counts).for_each(|(sum, &count)| *sum /= count);
         }
@@ -137,11 +139,17 @@ pub fn max_pool<T: Float>(shape: &PoolShape, input: &[T], output: &mut [T]) {
 
 /// As [`max_pool`], and the position of each largest element in its flattened plane: of equal elements the first, of
 /// several NaN the last.
-pub fn max_pool_with_indices<T: Float>(shape: &PoolShape, input: &[T], output: &mut [T], indices: &mut [i64]) {
+pub fn max_pool_with_indices<T: Float>(
+    shape: &PoolShape,
+    input: &[T],
+    output: &mut [T],
+    indices: &mut [i64],
+) {
     let width = shape.lens[2];
     let planes = shape.planes(input, output).zip(indices.chunks_exact_mut(shape.outputs().max(1)));
     for ((plane, output), indices) in planes {
-        let outputs = output.chunks_exact_mut(shape.spans[2].len()).zip(indices.chunks_exact_mut(shape.spans[2].len()));
+        let outputs =
+            output.chunks_exact_mut(shape.spans[2].len()).zip(indices.chunks_exact_mut(shape.spans[2].len()));
         for (rows, (output, indices)) in shape.rows().zip(outputs) {
             let rows: Vec<usize> = rows.collect();
             for ((output, index), span) in output.iter_mut().zip(indices).zip(&shape.spans[2]) {
@@ -209,10 +217,11 @@ mod tests {
     }
 
     fn windows() -> impl Strategy<Value = Vec<Window>> {
-        let window = (1usize..5, 1usize..4, 1usize..3, 0usize..3).prop_map(|(kernel, stride, dilation, pad)| {
-            let pad = pad.min(kernel / 2);
-            Window { kernel, stride, dilation, pad_before: pad, pad_after: pad }
-        });
+        let window =
+            (1usize..5, 1usize..4, 1usize..3, 0usize..3).prop_map(|(kernel, stride, dilation, pad)| {
+                let pad = pad.min(kernel / 2);
+                Window { kernel, stride, dilation, pad_before: pad, pad_after: pad }
+            });
         proptest::collection::vec(window, 1..4)
     }
 

@@ -33,7 +33,8 @@ fn resample<T: Float>(input: &[T], axis: &Resampling, inner: usize, output: &mut
     let (from, to) = ((axis.len * inner).max(1), (axis.outputs * inner).max(1));
     for (input, output) in input.chunks_exact(from).zip(output.chunks_exact_mut(to)) {
         if inner == 1 {
-            let mix = |taps: &Vec<(usize, T)>| taps.iter().map(|&(index, weight)| input[index] * weight).sum();
+            let mix =
+                |taps: &Vec<(usize, T)>| taps.iter().map(|&(index, weight)| input[index] * weight).sum();
             output.iter_mut().zip(&taps).for_each(|(y, taps)| *y = mix(taps));
             continue;
         }

@@ -31,7 +31,10 @@ fn each_block<T: Float>(
         largest.fill(T::neg_infinity());
         sums.fill(0.0);
         for row in input.chunks_exact(inner) {
-            largest.iter_mut().zip(row).for_each(|(largest, &x)| *largest = if x > *largest { x } else { *largest });
+            largest
+                .iter_mut()
+                .zip(row)
+                .for_each(|(largest, &x)| *largest = if x > *largest { x } else { *largest });
         }
         for (row, output) in input.chunks_exact(inner).zip(output.chunks_exact_mut(inner)) {
             let lanes = row.iter().zip(output).zip(&largest).zip(&mut sums);

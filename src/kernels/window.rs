@@ -21,7 +21,10 @@ impl Window {
         const MAX: usize = 1 << 30;
         let reach = self.kernel.saturating_sub(1).checked_mul(self.dilation);
         let small = [self.kernel, self.stride, self.dilation, self.pad_before, self.pad_after];
-        self.kernel > 0 && self.stride > 0 && small.iter().all(|&n| n < MAX) && reach.is_some_and(|reach| reach < MAX)
+        self.kernel > 0
+            && self.stride > 0
+            && small.iter().all(|&n| n < MAX)
+            && reach.is_some_and(|reach| reach < MAX)
     }
 
     /// The shortest axis that gives this number of positions.

@@ -216,29 +216,9 @@ fn clamp<T: Float>(x: T, low: f64, high: f64) -> T {
 
 #[cfg(test)]
 mod tests {
+    use super::super::testing::{assert_close, operator, tensor};
     use super::*;
-    use crate::graph::{Creator, OperatorReader, RuntimeParameter};
-    use crate::tensor::{DType, Tensor, Workspace};
-    use crate::Limits;
-    use std::collections::BTreeMap;
-
-    fn run(op_type: &str, params: &[(&str, &str)], input: &Tensor) -> Result<Tensor, LayerError> {
-        let registry = Registry::default();
-        let creator: &Creator = registry.get(op_type).unwrap();
-        let params: BTreeMap<_, _> =
-            params.iter().map(|(key, raw)| (key.to_string(), RuntimeParameter::parse(raw))).collect();
-        let mut layer = creator.create(OperatorReader::new(&params, &BTreeMap::new(), &[None], 1))?;
-        let meta = layer.infer(&[TensorMeta::of(&input.view())])?.remove(0);
-        let mut output = Tensor::zeros(meta.dtype(), &meta.shape()?)?;
-        let (mut workspace, limits) = (Workspace::new()?, Limits::default());
-        let mut context = ForwardContext::new(&mut workspace, &limits);
-        layer.forward(&[input.view()], &mut [output.view_mut()?], &mut context)?;
-        let mut in_place = input.deep_copy()?;
-        layer.forward_in_place(&mut in_place.view_mut()?, &[], &mut context)?;
-        let bytes = |tensor: &Tensor| tensor.to_le_bytes().unwrap();
-        assert_eq!(bytes(&in_place), bytes(&output), "{op_type} in place");
-        Ok(output)
-    }
+    use crate::tensor::{DType, Tensor};
 
     /// Operator type, parameters, results.
     type Case = (&'static str, &'static [(&'static str, &'static str)], [f64; 5]);
@@ -248,48 +228,101 @@ mod tests {
     const CASES: &[Case] = &[
         ("nn.ReLU", &[], [0.0, 0.0, 0.0, 0.25, 3.0]),
         ("nn.ReLU6", &[], [0.0, 0.0, 0.0, 0.25, 3.0]),
-        ("nn.Sigmoid", &[], [0.11920292202211755, 0.43782349911420193, 0.5, 0.5621765008857981, 0.9525741268224334]),
-        ("nn.SiLU", &[], [-0.2384058440442351, -0.10945587477855048, 0.0, 0.14054412522144952, 2.8577223804672998]),
-        ("nn.Tanh", &[], [-0.9640275800758169, -0.24491866240370913, 0.0, 0.24491866240370913, 0.9950547536867305]),
+        (
+            "nn.Sigmoid",
+            &[],
+            [0.11920292202211755, 0.43782349911420193, 0.5, 0.5621765008857981, 0.9525741268224334],
+        ),
+        (
+            "nn.SiLU",
+            &[],
+            [-0.2384058440442351, -0.10945587477855048, 0.0, 0.14054412522144952, 2.8577223804672998],
+        ),
+        (
+            "nn.Tanh",
+            &[],
+            [-0.9640275800758169, -0.24491866240370913, 0.0, 0.24491866240370913, 0.9950547536867305],
+        ),
         ("nn.Hardsigmoid", &[], [0.16666666666666666, 0.4583333333333333, 0.5, 0.5416666666666666, 1.0]),
         ("nn.Hardswish", &[], [-0.3333333333333333, -0.11458333333333333, 0.0, 0.13541666666666666, 3.0]),
         ("nn.LeakyReLU", &[("negative_slope", "0.1")], [-0.2, -0.025, 0.0, 0.25, 3.0]),
         ("nn.ELU", &[("alpha", "2")], [-1.7293294335267746, -0.44239843385719024, 0.0, 0.25, 3.0]),
         ("nn.CELU", &[("alpha", "2.0")], [-1.2642411176571153, -0.2350061948308092, 0.0, 0.25, 3.0]),
-        ("nn.SELU", &[], [-1.5201664685956948, -0.388890197478119, 0.0, 0.2626752468388701, 3.1521029620664414]),
-        ("nn.Softplus", &[], [0.1269280110429725, 0.5759394198788436, 0.6931471805599453, 0.8259394198788436, 3.048587351573742]),
+        (
+            "nn.SELU",
+            &[],
+            [-1.5201664685956948, -0.388890197478119, 0.0, 0.2626752468388701, 3.1521029620664414],
+        ),
+        (
+            "nn.Softplus",
+            &[],
+            [
+                0.1269280110429725,
+                0.5759394198788436,
+                0.6931471805599453,
+                0.8259394198788436,
+                3.048587351573742,
+            ],
+        ),
         ("nn.Softsign", &[], [-0.6666666666666666, -0.2, 0.0, 0.2, 0.75]),
         ("nn.Softshrink", &[], [-1.5, -0.0, 0.0, 0.0, 2.5]),
         ("nn.Hardshrink", &[], [-2.0, 0.0, 0.0, 0.0, 3.0]),
-        ("nn.Tanhshrink", &[], [-1.035972419924183, -0.005081337596290869, 0.0, 0.005081337596290869, 2.0049452463132695]),
+        (
+            "nn.Tanhshrink",
+            &[],
+            [-1.035972419924183, -0.005081337596290869, 0.0, 0.005081337596290869, 2.0049452463132695],
+        ),
         ("nn.Hardtanh", &[("max_val", "2")], [-1.0, -0.25, 0.0, 0.25, 2.0]),
-        ("nn.GELU", &[], [-0.04550026389635842, -0.10032341857926907, 0.0, 0.14967658142073093, 2.99595030590511]),
-        ("F.gelu", &[("approximate", "tanh")], [-0.04540230591222494, -0.100324649298315, 0.0, 0.149675350701685, 2.996362607918227]),
-        ("nn.Mish", &[], [-0.2525014826957089, -0.129926963679141, 0.0, 0.1695724096638176, 2.9865350049679575]),
-        ("nn.LogSigmoid", &[], [-2.1269280110429727, -0.8259394198788436, -0.6931471805599453, -0.5759394198788436, -0.04858735157374206]),
+        (
+            "nn.GELU",
+            &[],
+            [-0.04550026389635842, -0.10032341857926907, 0.0, 0.14967658142073093, 2.99595030590511],
+        ),
+        (
+            "F.gelu",
+            &[("approximate", "tanh")],
+            [-0.04540230591222494, -0.100324649298315, 0.0, 0.149675350701685, 2.996362607918227],
+        ),
+        (
+            "nn.Mish",
+            &[],
+            [-0.2525014826957089, -0.129926963679141, 0.0, 0.1695724096638176, 2.9865350049679575],
+        ),
+        (
+            "nn.LogSigmoid",
+            &[],
+            [
+                -2.1269280110429727,
+                -0.8259394198788436,
+                -0.6931471805599453,
+                -0.5759394198788436,
+                -0.04858735157374206,
+            ],
+        ),
     ];
 
     #[test]
     fn values_are_those_of_pytorch() {
-        let input = Tensor::from_vec(vec![-2.0f64, -0.25, 0.0, 0.25, 3.0], &[5]).unwrap();
+        let input = tensor(&[5], &[-2.0, -0.25, 0.0, 0.25, 3.0]);
         for (op_type, params, want) in CASES {
-            let got = run(op_type, params, &input).unwrap().to_vec::<f64>().unwrap();
-            for (got, want) in got.iter().zip(want) {
-                assert!((got - want).abs() < 1e-12, "{op_type}: {got} where {want} is expected");
-            }
+            assert_close(&operator(op_type, params).run_one(&[&input]).unwrap(), &[5], want);
         }
     }
 
     #[test]
     fn nan_stays_and_all_floats_are_taken() {
         for op_type in NAMES.iter().map(|name| format!("nn.{name}")) {
-            let nan = Tensor::from_vec(vec![f32::NAN], &[1]).unwrap();
-            assert!(run(&op_type, &[], &nan).unwrap().item::<f32>().unwrap().is_nan(), "{op_type}");
+            let layer = operator(&op_type, &[]);
+            let nan = layer.run_one(&[&tensor(&[1], &[f32::NAN])]).unwrap();
+            assert!(nan.item::<f32>().unwrap().is_nan(), "{op_type}");
             for dtype in [DType::F16, DType::Bf16, DType::F64] {
-                assert_eq!(run(&op_type, &[], &Tensor::zeros(dtype, &[2, 0, 3]).unwrap()).unwrap().dtype(), dtype);
+                assert_eq!(
+                    layer.run_one(&[&Tensor::zeros(dtype, &[2, 0, 3]).unwrap()]).unwrap().dtype(),
+                    dtype
+                );
             }
             let integers = Tensor::zeros(DType::I64, &[1]).unwrap();
-            assert!(matches!(run(&op_type, &[], &integers), Err(LayerError::DType { .. })), "{op_type}");
+            assert!(matches!(layer.run(&[&integers]), Err(LayerError::DType { .. })), "{op_type}");
         }
     }
 }

@@ -144,7 +144,11 @@ mod tests {
         let mean = |op_type, size, shape: &[usize]| {
             operator(op_type, &[("output_size", size)]).run_one(&[&waves(shape)]).unwrap()
         };
-        assert_close(&mean("F.adaptive_avg_pool1d", "3", &[1, 1, 7]), &[1, 1, 3], &[-1.0, -5.0 / 6.0, -1.0 / 12.0]);
+        assert_close(
+            &mean("F.adaptive_avg_pool1d", "3", &[1, 1, 7]),
+            &[1, 1, 3],
+            &[-1.0, -5.0 / 6.0, -1.0 / 12.0],
+        );
         let want = [-1.5, -0.125, -1.0, -0.875, 0.125, 1.75, 1.125, 1.75, 0.125];
         assert_close(&mean("nn.AdaptiveAvgPool2d", "(0,3)", &[1, 1, 3, 4]), &[1, 1, 3, 3], &want);
         let want = [0.125, 0.0, -1.25, -0.9375, 0.125, -0.5625];
@@ -165,11 +169,15 @@ mod tests {
 
     #[test]
     fn symbols_odd_inputs_and_senseless_sizes() {
-        let input = TensorMeta::new(DType::F32, [Dim::symbol("n"), Dim::Fixed(8), Dim::symbol("h"), Dim::symbol("w")]);
+        let input = TensorMeta::new(
+            DType::F32,
+            [Dim::symbol("n"), Dim::Fixed(8), Dim::symbol("h"), Dim::symbol("w")],
+        );
         let output = operator("F.adaptive_avg_pool2d", &[("output_size", "(0,3)")]).infer(&[input]).unwrap();
         assert_eq!(output[0].to_string(), "n×8×h×3 f32");
         for size in ["1", "(2,0)", "7"] {
-            operator("nn.AdaptiveMaxPool2d", &[("output_size", size), ("return_indices", "True")]).survives(1);
+            operator("nn.AdaptiveMaxPool2d", &[("output_size", size), ("return_indices", "True")])
+                .survives(1);
             operator("nn.AdaptiveAvgPool2d", &[("output_size", size)]).survives(1);
         }
         let huge = operator("F.adaptive_avg_pool1d", &[("output_size", "9223372036854775807")]);

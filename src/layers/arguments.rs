@@ -51,7 +51,10 @@ impl Argument<i64> {
 
 fn known_values(inputs: &[TensorMeta], position: usize) -> Result<&[Dim], LayerError> {
     let Some(input) = inputs.get(position) else {
-        return Err(LayerError::InputCount { wanted: format!("at least {}", position + 1), found: inputs.len() });
+        return Err(LayerError::InputCount {
+            wanted: format!("at least {}", position + 1),
+            found: inputs.len(),
+        });
     };
     if input.dtype() != DType::I64 {
         let what = format!("input {position}");
@@ -101,7 +104,8 @@ impl FieldValue for Operand {
 
     fn require(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Self, LayerError> {
         let found = reader.num_inputs();
-        Self::read(reader, key)?.ok_or_else(|| LayerError::InputCount { wanted: format!("`{key}` and more"), found })
+        Self::read(reader, key)?
+            .ok_or_else(|| LayerError::InputCount { wanted: format!("`{key}` and more"), found })
     }
 }
 
@@ -124,7 +128,8 @@ mod tests {
     use std::collections::BTreeMap;
 
     fn read<T: FieldValue>(params: &[(&str, &str)], names: &[Option<&str>]) -> Result<T, LayerError> {
-        let params: BTreeMap<_, _> = params.iter().map(|(k, v)| (k.to_string(), RuntimeParameter::parse(v))).collect();
+        let params: BTreeMap<_, _> =
+            params.iter().map(|(k, v)| (k.to_string(), RuntimeParameter::parse(v))).collect();
         let names: Vec<Option<String>> = names.iter().map(|name| name.map(str::to_owned)).collect();
         T::require(&mut OperatorReader::new(&params, &BTreeMap::new(), &names, 3), "shape")
     }
@@ -143,8 +148,8 @@ mod tests {
         let sizes = TensorMeta::new(DType::I64, [2]);
         let known = sizes.clone().with_values(vec![Dim::symbol("n"), Dim::Fixed(3)]);
         let list = Argument::<Vec<i64>>::Input(0);
-        assert_eq!(list.dims(&[known.clone()]).unwrap(), [Dim::symbol("n"), Dim::Fixed(3)]);
-        assert!(matches!(list.dims(&[sizes.clone()]), Err(LayerError::Unsupported(_))));
+        assert_eq!(list.dims(std::slice::from_ref(&known)).unwrap(), [Dim::symbol("n"), Dim::Fixed(3)]);
+        assert!(matches!(list.dims(std::slice::from_ref(&sizes)), Err(LayerError::Unsupported(_))));
         assert!(matches!(list.dims(&[sizes.with_dtype(DType::F32)]), Err(LayerError::DType { .. })));
         assert!(matches!(list.dims(&[]), Err(LayerError::InputCount { .. })));
         assert!(matches!(Argument::<i64>::Input(0).dim(&[known]), Err(LayerError::Shape { .. })));

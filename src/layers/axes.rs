@@ -26,7 +26,7 @@ crate::operator! {
 
 crate::operator! {
     /// `torch.t`: a matrix with rows and columns exchanged; scalars and vectors as they are. A view.
-    pub struct T for "torch.t", "Tensor.t" {}
+    pub struct MatrixTranspose for "torch.t", "Tensor.t" {}
 }
 
 crate::operator! {
@@ -68,10 +68,14 @@ impl Transpose {
     }
 }
 
-impl T {
+impl MatrixTranspose {
     fn order(&self, rank: usize) -> Result<Vec<usize>, LayerError> {
         if rank > 2 {
-            return Err(LayerError::shape("the input", "at most two axes", format!("a tensor of {rank} axes")));
+            return Err(LayerError::shape(
+                "the input",
+                "at most two axes",
+                format!("a tensor of {rank} axes"),
+            ));
         }
         Ok((0..rank).rev().collect())
     }
@@ -95,7 +99,7 @@ macro_rules! permuting_layers {
     )+};
 }
 
-permuting_layers!(Permute, Transpose, T);
+permuting_layers!(Permute, Transpose, MatrixTranspose);
 
 /// The lengths after expansion to `sizes`, -1 meaning the input's.
 fn expanded(input: &TensorMeta, sizes: Vec<Dim>) -> Result<Vec<Dim>, LayerError> {
@@ -157,7 +161,7 @@ view_layers!(Expand, ExpandAs);
 pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
     registry.register::<Permute>()?;
     registry.register::<Transpose>()?;
-    registry.register::<T>()?;
+    registry.register::<MatrixTranspose>()?;
     registry.register::<Expand>()?;
     registry.register::<ExpandAs>()
 }
@@ -168,7 +172,11 @@ mod tests {
     use super::*;
     use crate::tensor::{DType, Tensor};
 
-    fn run(op_type: &str, params: &[(&str, &str)], input: &Tensor) -> Result<(Vec<usize>, Vec<i32>), LayerError> {
+    fn run(
+        op_type: &str,
+        params: &[(&str, &str)],
+        input: &Tensor,
+    ) -> Result<(Vec<usize>, Vec<i32>), LayerError> {
         let output = operator(op_type, params).run_one(&[input])?;
         assert!(output.shares_storage(input));
         Ok((output.shape().to_vec(), output.to_vec().unwrap()))
@@ -182,10 +190,16 @@ mod tests {
         assert_eq!(run("torch.permute", &[("dims", "(-1,-3,-2)")], &x).unwrap(), turned);
         let swapped = run("torch.transpose", &[("dim0", "-1"), ("dim1", "1")], &x).unwrap();
         assert_eq!(swapped, (vec![1, 3, 2], vec![0, 3, 1, 4, 2, 5]));
-        assert_eq!(run("torch.t", &[], &counting(DType::I32, &[2, 2])).unwrap(), (vec![2, 2], vec![0, 2, 1, 3]));
+        assert_eq!(
+            run("torch.t", &[], &counting(DType::I32, &[2, 2])).unwrap(),
+            (vec![2, 2], vec![0, 2, 1, 3])
+        );
         assert_eq!(run("torch.t", &[], &counting(DType::I32, &[2])).unwrap(), (vec![2], vec![0, 1]));
         let scalar = Tensor::scalar(7i32);
-        assert_eq!(run("torch.transpose", &[("dim0", "0"), ("dim1", "-1")], &scalar).unwrap(), (vec![], vec![7]));
+        assert_eq!(
+            run("torch.transpose", &[("dim0", "0"), ("dim1", "-1")], &scalar).unwrap(),
+            (vec![], vec![7])
+        );
         assert_eq!(run("Tensor.permute", &[("dims", "()")], &scalar).unwrap(), (vec![], vec![7]));
     }
 
@@ -213,7 +227,9 @@ mod tests {
     #[test]
     fn symbols_and_odd_inputs() {
         let input = TensorMeta::new(DType::F32, [Dim::symbol("n"), Dim::Fixed(1)]);
-        let infer = |op_type, params| operator(op_type, params).infer(&[input.clone()]).unwrap()[0].to_string();
+        let infer = |op_type, params| {
+            operator(op_type, params).infer(std::slice::from_ref(&input)).unwrap()[0].to_string()
+        };
         assert_eq!(infer("Tensor.expand", &[("sizes", "(2,-1,5)")]), "2×n×5 f32");
         assert_eq!(infer("torch.t", &[]), "1×n f32");
         operator("Tensor.permute", &[("dims", "(1,0)")]).survives(1);

@@ -36,7 +36,12 @@ fn check_types(operation: &'static str, inputs: &[TensorMeta]) -> Result<(), Lay
 }
 
 /// The lengths that two tensors agree on, symbols giving way to numbers; all axes but `except` must agree.
-fn agreed(position: usize, left: &[Dim], right: &TensorMeta, except: Option<usize>) -> Result<Vec<Dim>, LayerError> {
+fn agreed(
+    position: usize,
+    left: &[Dim],
+    right: &TensorMeta,
+    except: Option<usize>,
+) -> Result<Vec<Dim>, LayerError> {
     let refuse = || {
         let lens: Vec<String> = left.iter().map(Dim::to_string).collect();
         let lens = lens.join("×");
@@ -157,7 +162,8 @@ mod tests {
             let want = tensor(&[2, 2, 2], &[0u8, 1, 0, 1, 2, 3, 2, 3]).cast(dtype).unwrap();
             assert_eq!(stacked, want);
         }
-        let scalars = operator("torch.stack", &[]).run_one(&[&Tensor::scalar(1i8), &Tensor::scalar(2i8)]).unwrap();
+        let scalars =
+            operator("torch.stack", &[]).run_one(&[&Tensor::scalar(1i8), &Tensor::scalar(2i8)]).unwrap();
         assert_eq!(scalars, tensor(&[2], &[1i8, 2]));
         assert_eq!(operator("torch.cat", &[]).run_one(&[&scalars]).unwrap(), scalars);
     }

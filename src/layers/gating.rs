@@ -2,7 +2,9 @@
 
 use super::float::{self, with_float};
 use super::views::axis_of;
-use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta, Weight};
+use crate::graph::{
+    CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta, Weight,
+};
 use crate::kernels::Float;
 use crate::tensor::{TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
@@ -27,7 +29,11 @@ crate::operator! {
 }
 
 impl PRelu {
-    fn run<T: Float>(&self, inputs: &[TensorView<'_>], output: &mut TensorViewMut<'_>) -> Result<(), LayerError> {
+    fn run<T: Float>(
+        &self,
+        inputs: &[TensorView<'_>],
+        output: &mut TensorViewMut<'_>,
+    ) -> Result<(), LayerError> {
         let (input, weight) = (float::read::<T>(&inputs[0])?, float::read::<T>(&self.weight.view(inputs)?)?);
         let inner = inputs[0].shape().iter().skip(2).product::<usize>().max(1);
         float::write::<T>(output, |output| {
@@ -57,13 +63,20 @@ impl Layer for PRelu {
         let count = weight.num_elements();
         if let Some(said) = self.num_parameters.filter(|said| count.fixed().is_some() && count != *said) {
             let reason = format!("there are {count} weights");
-            return Err(LayerError::InvalidParameter { key: "num_parameters", found: said.to_string(), reason });
+            return Err(LayerError::InvalidParameter {
+                key: "num_parameters",
+                found: said.to_string(),
+                reason,
+            });
         }
         let channels = inputs[0].dims().get(1).and_then(|channels| channels.fixed());
         let unknown = inputs[0].rank() > 1 && channels.is_none();
         let fits = |count: i64| count == 1 || Some(count) == channels || unknown;
         if weight.rank() > 1 || !count.fixed().is_none_or(fits) {
-            let wanted = format!("1 element or {}", channels.map_or("that".to_owned(), |channels| channels.to_string()));
+            let wanted = format!(
+                "1 element or {}",
+                channels.map_or("that".to_owned(), |channels| channels.to_string())
+            );
             return Err(LayerError::shape("the weight", wanted, weight));
         }
         float::same_as_input(inputs)
@@ -71,7 +84,11 @@ impl Layer for PRelu {
 }
 
 impl Glu {
-    fn run<T: Float>(&self, input: &TensorView<'_>, output: &mut TensorViewMut<'_>) -> Result<(), LayerError> {
+    fn run<T: Float>(
+        &self,
+        input: &TensorView<'_>,
+        output: &mut TensorViewMut<'_>,
+    ) -> Result<(), LayerError> {
         let axis = input.shape().axis(self.dim)?;
         let half = output.shape().iter().skip(axis).product::<usize>().max(1);
         let input = float::read::<T>(input)?;
@@ -92,7 +109,11 @@ impl Layer for Glu {
         let axis = axis_of(self.dim, &inputs[0])?;
         let mut dims = inputs[0].dims().to_vec();
         if dims[axis].fixed().is_some_and(|len| len % 2 != 0) {
-            return Err(LayerError::shape("the input", format!("an even number of elements along axis {axis}"), &inputs[0]));
+            return Err(LayerError::shape(
+                "the input",
+                format!("an even number of elements along axis {axis}"),
+                &inputs[0],
+            ));
         }
         dims[axis] = dims[axis].clone().floor_div(2);
         Ok(vec![inputs[0].with_dims(dims)])
@@ -135,13 +156,27 @@ mod tests {
     #[test]
     fn each_channel_has_its_slope() {
         let x = tensor(&[1, 2, 2], &[-1.0, 2.0, -4.0, f64::NAN]);
-        let module = operator("nn.PReLU", &[("num_parameters", "2")]).with_attr("weight", tensor(&[2], &[0.5, 0.25]));
+        let module =
+            operator("nn.PReLU", &[("num_parameters", "2")]).with_attr("weight", tensor(&[2], &[0.5, 0.25]));
         assert_close(&module.run_one(&[&x]).unwrap(), &[1, 2, 2], &[-0.5, 2.0, -1.0, f64::NAN]);
         let function = operator("F.prelu", &[]).with_names(&["input", "weight"]);
-        assert_close(&function.run_one(&[&x, &tensor(&[1], &[3.0])]).unwrap(), &[1, 2, 2], &[-3.0, 2.0, -12.0, f64::NAN]);
-        assert_close(&function.run_one(&[&tensor(&[2], &[-1.0, 1.0]), &tensor(&[1], &[3.0])]).unwrap(), &[2], &[-3.0, 1.0]);
+        assert_close(
+            &function.run_one(&[&x, &tensor(&[1], &[3.0])]).unwrap(),
+            &[1, 2, 2],
+            &[-3.0, 2.0, -12.0, f64::NAN],
+        );
+        assert_close(
+            &function.run_one(&[&tensor(&[2], &[-1.0, 1.0]), &tensor(&[1], &[3.0])]).unwrap(),
+            &[2],
+            &[-3.0, 1.0],
+        );
         assert!(function.run(&[&x, &tensor(&[3], &[1.0; 3])]).is_err());
-        assert!(operator("nn.PReLU", &[("num_parameters", "3")]).with_attr("weight", Tensor::scalar(1.0)).run(&[&x]).is_err());
+        assert!(
+            operator("nn.PReLU", &[("num_parameters", "3")])
+                .with_attr("weight", Tensor::scalar(1.0))
+                .run(&[&x])
+                .is_err()
+        );
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::tensor::{Layout, Shape};
 crate::operator! {
     /// `torch.clone` and `torch.Tensor.contiguous`: the same elements. Nobody writes to a tensor of a graph, so a view
     /// serves as a copy, in whatever order its elements lie.
-    pub struct Clone for "torch.clone", "Tensor.clone", "Tensor.contiguous" {
+    pub struct CloneTensor for "torch.clone", "Tensor.clone", "Tensor.contiguous" {
         /// Accepted for compatibility; how elements lie in memory cannot be seen from outside.
         memory_format: Option<String> = None,
     }
@@ -56,11 +56,11 @@ macro_rules! identities {
     )+};
 }
 
-identities!(Clone, Identity, Dropout);
+identities!(CloneTensor, Identity, Dropout);
 
 /// Registers the layers of this family.
 pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    registry.register::<Clone>()?;
+    registry.register::<CloneTensor>()?;
     registry.register::<Identity>()?;
     registry.register::<Dropout>()
 }
@@ -90,7 +90,11 @@ mod tests {
 
     #[test]
     fn training_is_refused() {
-        let error = operator("F.dropout", &[("p", "0.5"), ("training", "True")]).create(1).unwrap_err().to_string();
-        assert_eq!(error, "parameter `training` is True: Ixion runs trained models; export it after `model.eval()`");
+        let error =
+            operator("F.dropout", &[("p", "0.5"), ("training", "True")]).create(1).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "parameter `training` is True: Ixion runs trained models; export it after `model.eval()`"
+        );
     }
 }

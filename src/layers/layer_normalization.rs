@@ -2,7 +2,9 @@
 
 use super::float::{self, with_float};
 use super::weights;
-use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta, Weight};
+use crate::graph::{
+    CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta, Weight,
+};
 use crate::kernels::Float;
 use crate::kernels::norm::{self, LocalResponse};
 use crate::tensor::{DType, Dim, TensorView, TensorViewMut};
@@ -81,7 +83,11 @@ fn display(dims: &[Dim]) -> String {
 }
 
 impl LayerNorm {
-    fn run<T: Float>(&self, inputs: &[TensorView<'_>], output: &mut TensorViewMut<'_>) -> Result<(), LayerError> {
+    fn run<T: Float>(
+        &self,
+        inputs: &[TensorView<'_>],
+        output: &mut TensorViewMut<'_>,
+    ) -> Result<(), LayerError> {
         let input = float::read::<T>(&inputs[0])?;
         let weight = weights::read::<T>(self.weight.as_ref(), inputs)?;
         let bias = weights::read::<T>(self.bias.as_ref(), inputs)?;
@@ -96,7 +102,11 @@ impl LayerNorm {
 }
 
 impl RmsNorm {
-    fn run<T: Float>(&self, inputs: &[TensorView<'_>], output: &mut TensorViewMut<'_>) -> Result<(), LayerError> {
+    fn run<T: Float>(
+        &self,
+        inputs: &[TensorView<'_>],
+        output: &mut TensorViewMut<'_>,
+    ) -> Result<(), LayerError> {
         let input = float::read::<T>(&inputs[0])?;
         let weight = weights::read::<T>(self.weight.as_ref(), inputs)?;
         let epsilon = if T::DTYPE == DType::F64 { f64::EPSILON } else { f32::EPSILON.into() };
@@ -155,7 +165,11 @@ crate::operator! {
 }
 
 impl LocalResponseNorm {
-    fn run<T: Float>(&self, inputs: &[TensorView<'_>], output: &mut TensorViewMut<'_>) -> Result<(), LayerError> {
+    fn run<T: Float>(
+        &self,
+        inputs: &[TensorView<'_>],
+        output: &mut TensorViewMut<'_>,
+    ) -> Result<(), LayerError> {
         let input = float::read::<T>(&inputs[0])?;
         let shape = inputs[0].shape();
         let (channels, inner) = (shape[1], shape[2..].iter().product());
@@ -211,13 +225,24 @@ mod tests {
         let weight = waves(&[3, 2]);
         let flipped = tensor(&[3, 2], &[-0.5, -1.25, 0.0, -2.0, -2.75, -0.25]);
         let want = [
-            4.028075303450524, -1.4716540358332424, 0.0, -0.22676771333406065, -3.0666486226189176, -0.09167568869054113,
-            -1.6815851793970715, -1.4648336689812858, 0.0, -3.718669351850286, -2.964833668981286, 2.1668787760394648,
+            4.028075303450524,
+            -1.4716540358332424,
+            0.0,
+            -0.22676771333406065,
+            -3.0666486226189176,
+            -0.09167568869054113,
+            -1.6815851793970715,
+            -1.4648336689812858,
+            0.0,
+            -3.718669351850286,
+            -2.964833668981286,
+            2.1668787760394648,
         ];
         let x = waves(&[2, 3, 2]);
-        let module = operator("nn.LayerNorm", &[("normalized_shape", "(3,2)"), ("elementwise_affine", "True")])
-            .with_attr("weight", weight.clone())
-            .with_attr("bias", flipped.clone());
+        let module =
+            operator("nn.LayerNorm", &[("normalized_shape", "(3,2)"), ("elementwise_affine", "True")])
+                .with_attr("weight", weight.clone())
+                .with_attr("bias", flipped.clone());
         let function = operator("F.layer_norm", &[("normalized_shape", "(3,2)"), ("eps", "1.000000e-5")])
             .with_names(&["input", "weight", "bias"]);
         let got = function.run_one(&[&x, &weight, &flipped]).unwrap();
@@ -225,9 +250,18 @@ mod tests {
         assert_close(&got, &[2, 3, 2], &want);
         let params = [("normalized_shape", "2"), ("eps", "0.1"), ("weight", "None"), ("bias", "None")];
         let want = [
-            -0.9694584179118515, 0.9694584179118515, 0.9534625892455922, -0.9534625892455922, 0.7644707871564382,
-            -0.7644707871564382, -0.6201736729460422, 0.6201736729460422, -0.9404661260758033, 0.9404661260758033,
-            0.9745586289152092, -0.9745586289152092,
+            -0.9694584179118515,
+            0.9694584179118515,
+            0.9534625892455922,
+            -0.9534625892455922,
+            0.7644707871564382,
+            -0.7644707871564382,
+            -0.6201736729460422,
+            0.6201736729460422,
+            -0.9404661260758033,
+            0.9404661260758033,
+            0.9745586289152092,
+            -0.9745586289152092,
         ];
         assert_close(&operator("F.layer_norm", &params).run_one(&[&x]).unwrap(), &[2, 3, 2], &want);
     }
@@ -237,8 +271,18 @@ mod tests {
         let x = waves(&[2, 3, 2]);
         let params = [("normalized_shape", "(3,2)"), ("eps", "0.01"), ("elementwise_affine", "True")];
         let want = [
-            5.042133552500577, 0.041670525227277495, 0.0, 2.6669136145457597, 0.16668210090910998, 1.0417631306819373,
-            -2.682779060899666, -0.325185340715111, 0.0, -2.601482725720888, -0.4877780110726665, 1.016204189734722,
+            5.042133552500577,
+            0.041670525227277495,
+            0.0,
+            2.6669136145457597,
+            0.16668210090910998,
+            1.0417631306819373,
+            -2.682779060899666,
+            -0.325185340715111,
+            0.0,
+            -2.601482725720888,
+            -0.4877780110726665,
+            1.016204189734722,
         ];
         let layer = operator("nn.RMSNorm", &params).with_attr("weight", waves(&[3, 2]));
         assert_close(&layer.run_one(&[&x]).unwrap(), &[2, 3, 2], &want);
@@ -250,7 +294,8 @@ mod tests {
             (DType::Bf16, [0.6172, 1.2344]),
         ] {
             let x = tensor(&[1, 2], &[1e-3, 2e-3]).cast(dtype).unwrap();
-            let layer = operator("F.rms_norm", &[("normalized_shape", "(2)"), ("eps", "None"), ("weight", "None")]);
+            let layer =
+                operator("F.rms_norm", &[("normalized_shape", "(2)"), ("eps", "None"), ("weight", "None")]);
             let got = layer.run_one(&[&x]).unwrap().cast(DType::F64).unwrap().to_vec::<f64>().unwrap();
             let tolerance = if dtype == DType::F64 { 1e-9 } else { 1e-3 };
             let close = got.iter().zip(want).all(|(got, want)| (got - want).abs() < tolerance);
@@ -265,13 +310,25 @@ mod tests {
             operator("F.local_response_norm", &params).run_one(&[&waves(&[1, 4, 2])]).unwrap()
         };
         let want = [
-            -3.489531675423477, -0.34694818274724953, 0.0, -2.657960261404272, -0.7299291421417012, -1.522027783002732,
-            2.1897874264251036, 2.662262337676918,
+            -3.489531675423477,
+            -0.34694818274724953,
+            0.0,
+            -2.657960261404272,
+            -0.7299291421417012,
+            -1.522027783002732,
+            2.1897874264251036,
+            2.662262337676918,
         ];
         assert_close(&norm("3", "0.1", "0.3", "0.2"), &[1, 4, 2], &want);
         let want = [
-            -1.2404774618576822, -0.14778579985078016, 0.0, -1.035200410462035, -0.19474579822405907,
-            -0.49854300063122337, 1.042200398932258, 0.8004241357831051,
+            -1.2404774618576822,
+            -0.14778579985078016,
+            0.0,
+            -1.035200410462035,
+            -0.19474579822405907,
+            -0.49854300063122337,
+            1.042200398932258,
+            0.8004241357831051,
         ];
         assert_close(&norm("4", "1", "0.75", "1"), &[1, 4, 2], &want);
         let wide = [("size", "9"), ("alpha", "1.0")];

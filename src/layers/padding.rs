@@ -101,7 +101,9 @@ impl Padding {
         }
         let mut dims = input.dims().to_vec();
         for (dim, &(before, after)) in dims.iter_mut().rev().zip(&self.pairs) {
-            if let (Some(mode), Some(len)) = (self.pad_mode(), dim.fixed().and_then(|len| usize::try_from(len).ok())) {
+            if let (Some(mode), Some(len)) =
+                (self.pad_mode(), dim.fixed().and_then(|len| usize::try_from(len).ok()))
+            {
                 check_room(mode, len, before, after, input)?;
             }
             *dim = dim.clone() + (before + after);
@@ -173,7 +175,13 @@ fn too_short() -> LayerError {
 }
 
 /// Checks that an axis is long enough for its padding.
-fn check_room(mode: PadMode, len: usize, before: i64, after: i64, input: &TensorMeta) -> Result<(), LayerError> {
+fn check_room(
+    mode: PadMode,
+    len: usize,
+    before: i64,
+    after: i64,
+    input: &TensorMeta,
+) -> Result<(), LayerError> {
     let most = match mode {
         PadMode::Reflect => len.saturating_sub(1),
         PadMode::Circular => len,
@@ -244,24 +252,35 @@ mod tests {
     use super::*;
     use crate::tensor::{DType, Dim};
 
-    fn pad(op_type: &str, params: &[(&str, &str)], shape: &[usize]) -> Result<(Vec<usize>, Vec<i32>), LayerError> {
+    fn pad(
+        op_type: &str,
+        params: &[(&str, &str)],
+        shape: &[usize],
+    ) -> Result<(Vec<usize>, Vec<i32>), LayerError> {
         let output = operator(op_type, params).run_one(&[&counting(DType::I32, shape)])?;
         Ok((output.shape().to_vec(), output.to_vec().unwrap()))
     }
 
     #[test]
     fn places_are_those_of_pytorch() {
-        let f = |mode, pads| pad("F.pad", &[("mode", mode), ("pad", pads), ("value", "None")], &[2, 3]).unwrap();
+        let f =
+            |mode, pads| pad("F.pad", &[("mode", mode), ("pad", pads), ("value", "None")], &[2, 3]).unwrap();
         assert_eq!(f("constant", "(1,0,0,1)"), (vec![3, 4], vec![0, 0, 1, 2, 0, 3, 4, 5, 0, 0, 0, 0]));
         assert_eq!(f("constant", "(-1,1)"), (vec![2, 3], vec![1, 2, 0, 4, 5, 0]));
         assert_eq!(f("constant", "(-2,-1)"), (vec![2, 0], vec![]));
         assert_eq!(f("constant", "(-3,3)"), (vec![2, 3], vec![0; 6]));
-        assert_eq!(f("reflect", "(2,1,1,0)"), (vec![3, 6], vec![5, 4, 3, 4, 5, 4, 2, 1, 0, 1, 2, 1, 5, 4, 3, 4, 5, 4]));
+        assert_eq!(
+            f("reflect", "(2,1,1,0)"),
+            (vec![3, 6], vec![5, 4, 3, 4, 5, 4, 2, 1, 0, 1, 2, 1, 5, 4, 3, 4, 5, 4])
+        );
         assert_eq!(f("replicate", "(1,-2)"), (vec![2, 2], vec![0, 0, 3, 3]));
         assert_eq!(f("circular", "(3,1)"), (vec![2, 7], vec![0, 1, 2, 0, 1, 2, 0, 3, 4, 5, 3, 4, 5, 3]));
         assert_eq!(f("reflect", "()"), (vec![2, 3], vec![0, 1, 2, 3, 4, 5]));
         let module = |op_type, params: &[(&str, &str)]| pad(op_type, params, &[1, 2, 2]).unwrap();
-        assert_eq!(module("nn.ConstantPad1d", &[("padding", "(1,0)"), ("value", "-3.7")]).1, [-3, 0, 1, -3, 2, 3]);
+        assert_eq!(
+            module("nn.ConstantPad1d", &[("padding", "(1,0)"), ("value", "-3.7")]).1,
+            [-3, 0, 1, -3, 2, 3]
+        );
         assert_eq!(module("nn.ZeroPad2d", &[("padding", "(0,0,1,0)")]).1, [0, 0, 0, 1, 2, 3]);
         assert_eq!(module("nn.ReflectionPad1d", &[("padding", "(1,1)")]).1, [1, 0, 1, 0, 3, 2, 3, 2]);
         assert_eq!(module("nn.ReplicationPad2d", &[("padding", "(0,1,0,0)")]).1, [0, 1, 1, 2, 3, 3]);
@@ -281,7 +300,8 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_an_error() {
-        let error = |mode, pads, shape: &[usize]| pad("F.pad", &[("mode", mode), ("pad", pads)], shape).unwrap_err();
+        let error =
+            |mode, pads, shape: &[usize]| pad("F.pad", &[("mode", mode), ("pad", pads)], shape).unwrap_err();
         assert_eq!(
             error("reflect", "(3,0)", &[2, 3]).to_string(),
             "the input: axes that are longer than their padding (3, 0) needed, but it is 2×3 i32"

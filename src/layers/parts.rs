@@ -115,7 +115,11 @@ fn at_least_one(key: &'static str, found: usize) -> Result<(), LayerError> {
     if found > 0 {
         return Ok(());
     }
-    Err(LayerError::InvalidParameter { key, found: "0".to_owned(), reason: "it must be at least 1".to_owned() })
+    Err(LayerError::InvalidParameter {
+        key,
+        found: "0".to_owned(),
+        reason: "it must be at least 1".to_owned(),
+    })
 }
 
 /// Parts of this size, as many as there are outputs.
@@ -156,7 +160,8 @@ impl Split {
                 let count = match (input.fixed(), *size) {
                     (Some(0), _) => Some(1),
                     (Some(_), 0) => {
-                        let reason = format!("an axis of length {input} cannot be split into parts of length 0");
+                        let reason =
+                            format!("an axis of length {input} cannot be split into parts of length 0");
                         return Err(invalid_sections("0", reason));
                     }
                     _ => input.clone().ceil_div(*size).fixed(),
@@ -211,7 +216,8 @@ impl Narrow {
         let end = start.clone() + self.length;
         let beyond = end.fixed().zip(input.fixed()).is_some_and(|(end, len)| end > len);
         if beyond || start.fixed().is_some_and(|start| start < 0) {
-            let reason = format!("{} elements from there lie outside of an axis of length {input}", self.length);
+            let reason =
+                format!("{} elements from there lie outside of an axis of length {input}", self.length);
             return Err(LayerError::InvalidParameter { key: "start", found: self.start.to_string(), reason });
         }
         Ok(vec![Part { start, len: Dim::from(self.length) }])
@@ -299,7 +305,8 @@ impl Layer for Select {
 
 impl Select {
     fn position(&self, len: usize) -> Result<usize, LayerError> {
-        let from_start = if self.index < 0 { self.index.saturating_add_unsigned(len as u64) } else { self.index };
+        let from_start =
+            if self.index < 0 { self.index.saturating_add_unsigned(len as u64) } else { self.index };
         let position = usize::try_from(from_start).ok().filter(|position| *position < len);
         position.ok_or_else(|| TensorError::OutOfRange { what: "index", index: self.index, len }.into())
     }
@@ -341,7 +348,12 @@ mod tests {
     use crate::tensor::{DType, Tensor};
 
     /// The elements of all parts of 0, 1, 2, ….
-    fn parts(op_type: &str, params: &[(&str, &str)], len: usize, outputs: usize) -> Result<Vec<Vec<i32>>, LayerError> {
+    fn parts(
+        op_type: &str,
+        params: &[(&str, &str)],
+        len: usize,
+        outputs: usize,
+    ) -> Result<Vec<Vec<i32>>, LayerError> {
         let x = counting(DType::I32, &[len]);
         let parts = operator(op_type, params).with_outputs(outputs).run(&[&x])?;
         assert!(parts.iter().all(|part| part.shares_storage(&x)));
@@ -353,10 +365,16 @@ mod tests {
         let chunks = |n| [("chunks", n), ("dim", "-1")];
         assert_eq!(parts("torch.chunk", &chunks("2"), 5, 2).unwrap(), [vec![0, 1, 2], vec![3, 4]]);
         assert_eq!(parts("torch.chunk", &chunks("4"), 5, 3).unwrap(), [vec![0, 1], vec![2, 3], vec![4]]);
-        assert_eq!(parts("torch.chunk", &chunks("3"), 0, 3).unwrap(), [vec![], vec![], vec![]] as [Vec<i32>; 3]);
+        assert_eq!(
+            parts("torch.chunk", &chunks("3"), 0, 3).unwrap(),
+            [vec![], vec![], vec![]] as [Vec<i32>; 3]
+        );
         let sections = |n| [("split_size_or_sections", n)];
         assert_eq!(parts("torch.split", &sections("3"), 5, 2).unwrap(), [vec![0, 1, 2], vec![3, 4]]);
-        assert_eq!(parts("torch.split", &sections("(1,0,4)"), 5, 3).unwrap(), [vec![0], vec![], vec![1, 2, 3, 4]]);
+        assert_eq!(
+            parts("torch.split", &sections("(1,0,4)"), 5, 3).unwrap(),
+            [vec![0], vec![], vec![1, 2, 3, 4]]
+        );
         assert_eq!(parts("torch.split", &sections("0"), 0, 1).unwrap(), [vec![]] as [Vec<i32>; 1]);
         let split = |key, value| [(key, value), ("dim", "0")];
         assert_eq!(
@@ -409,7 +427,8 @@ mod tests {
 
     #[test]
     fn symbols_give_lengths_that_hold_for_every_number() {
-        let cases: [(&str, &[(&str, &str)], usize); 4] = [
+        type Case<'a> = (&'a str, &'a [(&'a str, &'a str)], usize);
+        let cases: [Case; 4] = [
             ("torch.chunk", &[("chunks", "3")], 3),
             ("torch.split", &[("split_size_or_sections", "5")], 3),
             ("torch.tensor_split", &[("sections", "3")], 3),
@@ -431,10 +450,12 @@ mod tests {
     #[test]
     fn odd_inputs() {
         operator("torch.chunk", &[("chunks", "9223372036854775807"), ("dim", "1")]).survives(1);
-        operator("torch.split", &[("split_size_or_sections", "(9223372036854775807,9223372036854775807)")]).survives(1);
+        operator("torch.split", &[("split_size_or_sections", "(9223372036854775807,9223372036854775807)")])
+            .survives(1);
         operator("torch.split", &[("split_size_or_sections", "2"), ("dim", "1")]).with_outputs(2).survives(1);
         operator("torch.tensor_split", &[("sections", "2"), ("dim", "-1")]).with_outputs(2).survives(1);
-        operator("torch.narrow", &[("dim", "1"), ("start", "1"), ("length", "9223372036854775807")]).survives(1);
+        operator("torch.narrow", &[("dim", "1"), ("start", "1"), ("length", "9223372036854775807")])
+            .survives(1);
         operator("Tensor.select", &[("dim", "1"), ("index", "-1")]).survives(1);
         operator("torch.unbind", &[("dim", "0")]).with_outputs(2).survives(1);
         let scalar = Tensor::scalar(1f32);

@@ -2,9 +2,7 @@
 
 use super::arguments::Operand;
 use super::float::{self, with_float};
-use crate::graph::{
-    Cost, CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta,
-};
+use crate::graph::{Cost, CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
 use crate::kernels::Float;
 use crate::kernels::gemm::gemm;
 use crate::tensor::{Dim, TensorView, TensorViewMut};
@@ -96,7 +94,9 @@ impl Product {
             return Err(LayerError::DType { what, wanted: input.dtype().to_string(), found: other.dtype() });
         }
         let [left, right] = self.factors.map(|position| &inputs[position]);
-        for (position, (factor, rank)) in [left, right].into_iter().zip(self.ranks.into_iter().flatten()).enumerate() {
+        for (position, (factor, rank)) in
+            [left, right].into_iter().zip(self.ranks.into_iter().flatten()).enumerate()
+        {
             if factor.rank() != rank {
                 let side = if position == 0 { "the left factor" } else { "the right factor" };
                 return Err(LayerError::shape(side, format!("{rank} axes"), factor));
@@ -111,7 +111,11 @@ impl Product {
         }
     }
 
-    fn run<T: Float>(&self, inputs: &[TensorView<'_>], output: &mut TensorViewMut<'_>) -> Result<(), LayerError> {
+    fn run<T: Float>(
+        &self,
+        inputs: &[TensorView<'_>],
+        output: &mut TensorViewMut<'_>,
+    ) -> Result<(), LayerError> {
         let [left, right] = self.factors.map(|position| &inputs[position]);
         let (mut left_copy, mut right_copy) = (Vec::new(), Vec::new());
         let left = elements::<T>(left, &mut left_copy)?;
@@ -132,23 +136,24 @@ impl Product {
 
     fn cost(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Cost {
         let inner = inputs.get(self.factors[0]).and_then(|left| left.dims().last().cloned());
-        let macs = inner.zip(outputs.first()).and_then(|(inner, output)| (output.num_elements() * inner).fixed());
-        Cost::of_moving(inputs, outputs).with_macs(macs.and_then(|macs| u64::try_from(macs).ok()).unwrap_or(0))
+        let macs =
+            inner.zip(outputs.first()).and_then(|(inner, output)| (output.num_elements() * inner).fixed());
+        Cost::of_moving(inputs, outputs)
+            .with_macs(macs.and_then(|macs| u64::try_from(macs).ok()).unwrap_or(0))
     }
 }
 
 /// The dimensions of a product; batches are broadcast where that is allowed.
 fn product_dims(left: &TensorMeta, right: &TensorMeta, broadcast: bool) -> Result<Vec<Dim>, LayerError> {
     let refuse = |wanted: String| Err(LayerError::shape("the right factor", wanted, right));
-    let (Some((inner, left_rest)), Some(right_inner)) = (left.dims().split_last(), right.dims().iter().rev().take(2).last())
-    else {
+    let (left_batch, rows) = split_at_last(left.dims(), 2);
+    let (right_batch, columns) = split_at_last(right.dims(), 2);
+    let (Some(inner), Some(right_inner)) = (rows.last(), columns.first()) else {
         return refuse(format!("two factors of at least one axis, and the left is {left},"));
     };
     if inner.fixed().zip(right_inner.fixed()).is_some_and(|(left, right)| left != right) {
         return refuse(format!("{inner} rows, as the left factor {left} has columns,"));
     }
-    let (left_batch, rows) = split_at_last(left_rest, 1);
-    let (right_batch, columns) = split_at_last(right.dims(), 2);
     let mut dims = Vec::new();
     for i in (1..=left_batch.len().max(right_batch.len())).rev() {
         let of = |dims: &[Dim]| dims.len().checked_sub(i).map_or(Dim::Fixed(1), |axis| dims[axis].clone());
@@ -164,7 +169,7 @@ fn product_dims(left: &TensorMeta, right: &TensorMeta, broadcast: bool) -> Resul
             _ => left.max(right),
         });
     }
-    dims.extend(rows.iter().chain(columns.iter().skip(1)).cloned());
+    dims.extend(rows.iter().rev().skip(1).chain(columns.iter().skip(1)).cloned());
     Ok(dims)
 }
 
@@ -182,7 +187,10 @@ fn broadcasts(from: &[Dim], to: &[Dim]) -> bool {
 }
 
 /// The elements as an array, in place where they are `T`; `copy` keeps them otherwise.
-fn elements<'a, T: Float>(view: &TensorView<'a>, copy: &'a mut Vec<T>) -> Result<ArrayViewD<'a, T>, LayerError> {
+fn elements<'a, T: Float>(
+    view: &TensorView<'a>,
+    copy: &'a mut Vec<T>,
+) -> Result<ArrayViewD<'a, T>, LayerError> {
     if view.dtype() == T::DTYPE {
         return Ok(view.array()?);
     }
@@ -214,10 +222,15 @@ fn multiply<T: Float>(
     let matrices = |array: ArrayViewD<'_, T>| [&batch[..], &array.shape()[array.ndim() - 2..]].concat();
     let (left_shape, right_shape) = (matrices(left.view()), matrices(right.view()));
     let (Some(left), Some(right)) = (left.broadcast(left_shape), right.broadcast(right_shape)) else {
-        return Err(LayerError::shape("the right factor", "a batch that fits the left one", format!("{batch:?}")));
+        return Err(LayerError::shape(
+            "the right factor",
+            "a batch that fits the left one",
+            format!("{batch:?}"),
+        ));
     };
     let size = left.shape()[batch.len()] * right.shape()[batch.len() + 1];
-    for (at, output) in ndarray::indices(IxDyn(&batch)).into_iter().zip(output.chunks_exact_mut(size.max(1))) {
+    for (at, output) in ndarray::indices(IxDyn(&batch)).into_iter().zip(output.chunks_exact_mut(size.max(1)))
+    {
         product(matrix_at(&left, at.slice())?, matrix_at(&right, at.slice())?, output)?;
     }
     Ok(())
@@ -340,13 +353,18 @@ mod tests {
         let m = tensor(&[2, 2], &[1.0, 2.0, 3.0, 4.0]);
         let names = ["input", "mat1", "mat2"];
         let add = |beta, alpha, input: &Tensor| {
-            operator("torch.addmm", &[("beta", beta), ("alpha", alpha)]).with_names(&names).run_one(&[input, &m, &m])
+            operator("torch.addmm", &[("beta", beta), ("alpha", alpha)])
+                .with_names(&names)
+                .run_one(&[input, &m, &m])
         };
         let row = tensor(&[2], &[10.0, 20.0]);
         assert_close(&add("0.5", "2", &row).unwrap(), &[2, 2], &[19.0, 30.0, 35.0, 54.0]);
         let nan = tensor(&[1, 1], &[f64::NAN]);
         assert_close(&add("0", "1.0", &nan).unwrap(), &[2, 2], &[7.0, 10.0, 15.0, 22.0]);
-        assert!(add("1", "1", &tensor(&[3], &[0.0; 3])).is_err() && add("1", "1", &tensor(&[1, 2, 2], &[0.0; 4])).is_err());
+        assert!(
+            add("1", "1", &tensor(&[3], &[0.0; 3])).is_err()
+                && add("1", "1", &tensor(&[1, 2, 2], &[0.0; 4])).is_err()
+        );
         let batch = m.reshape(&[1, 2, 2]).unwrap();
         let got = operator("torch.baddbmm", &[("alpha", "0.7"), ("beta", "1.4")])
             .with_names(&["input", "batch1", "batch2"])
@@ -387,13 +405,20 @@ mod tests {
     fn types_and_shapes_that_do_not_fit_are_errors() {
         let (a, b) = (waves(&[2, 3]), waves(&[2, 3]));
         let error = matmul(&a, &b).unwrap_err().to_string();
-        assert_eq!(error, "the right factor: 3 rows, as the left factor 2×3 f64 has columns, needed, but it is 2×3 f64");
+        assert_eq!(
+            error,
+            "the right factor: 3 rows, as the left factor 2×3 f64 has columns, needed, but it is 2×3 f64"
+        );
         assert!(matmul(&waves(&[2, 2, 3]), &waves(&[3, 3, 1])).is_err());
         assert!(matmul(&a, &Tensor::scalar(1f64)).is_err());
         assert!(matches!(matmul(&a, &b.cast(DType::F32).unwrap()), Err(LayerError::DType { .. })));
         let bmm = operator("torch.bmm", &[]).with_names(&["input", "mat2"]);
         assert!(bmm.run(&[&waves(&[1, 2, 3]), &waves(&[2, 3, 1])]).is_err());
-        assert_close(&bmm.run_one(&[&waves(&[2, 1, 1]), &waves(&[2, 1, 1])]).unwrap(), &[2, 1, 1], &[7.5625, 0.0625]);
+        assert_close(
+            &bmm.run_one(&[&waves(&[2, 1, 1]), &waves(&[2, 1, 1])]).unwrap(),
+            &[2, 1, 1],
+            &[7.5625, 0.0625],
+        );
         let half = a.cast(DType::Bf16).unwrap();
         assert_eq!(matmul(&half, &half.permute(&[1, 0]).unwrap()).unwrap().dtype(), DType::Bf16);
     }

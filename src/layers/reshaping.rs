@@ -161,7 +161,8 @@ fn resolve(input: &TensorMeta, from: &[Dim], mut wanted: Vec<Dim>) -> Result<Vec
     };
     let negative = |dim: &Dim| dim.fixed().is_some_and(|dim| dim < 0);
     let rest = wanted.iter().position(negative);
-    if wanted.iter().filter(|dim| negative(dim)).count() > 1 || rest.is_some_and(|rest| wanted[rest] != -1i64) {
+    if wanted.iter().filter(|dim| negative(dim)).count() > 1 || rest.is_some_and(|rest| wanted[rest] != -1i64)
+    {
         return refuse(&wanted);
     }
     let others = wanted.iter().enumerate().filter(|(axis, _)| Some(*axis) != rest).map(|(_, dim)| dim);
@@ -229,7 +230,9 @@ fn squeeze(input: &TensorMeta, dims: Option<&[i64]>) -> Result<Vec<Dim>, LayerEr
         match dim.fixed() {
             Some(1) if axes.contains(&axis) => {}
             None if axes.contains(&axis) => {
-                let reason = format!("whether axis {axis} of {input} has length 1 must be known before it is squeezed");
+                let reason = format!(
+                    "whether axis {axis} of {input} has length 1 must be known before it is squeezed"
+                );
                 return Err(LayerError::Unsupported(reason));
             }
             _ => kept.push(dim.clone()),
@@ -280,7 +283,8 @@ mod tests {
 
     #[test]
     fn shapes_are_those_of_pytorch() {
-        type Case = (&'static str, &'static [(&'static str, &'static str)], &'static [usize], &'static [usize]);
+        type Case =
+            (&'static str, &'static [(&'static str, &'static str)], &'static [usize], &'static [usize]);
         let cases: &[Case] = &[
             ("torch.flatten", &[], &[], &[1]),
             ("torch.flatten", &[("start_dim", "1"), ("end_dim", "-2")], &[2, 3, 4, 5], &[2, 12, 5]),
@@ -313,7 +317,8 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_an_error() {
-        let reshape = |shape, input: &[usize]| shape_of("Tensor.reshape", &[("shape", shape)], input).unwrap_err();
+        let reshape =
+            |shape, input: &[usize]| shape_of("Tensor.reshape", &[("shape", shape)], input).unwrap_err();
         assert_eq!(
             reshape("(4,-1)", &[2, 3]).to_string(),
             "the input: as many elements as (4, -1) has needed, but it is 2×3 i16"
@@ -356,7 +361,9 @@ mod tests {
         let dims = [Dim::symbol("n"), Dim::Fixed(3), Dim::symbol("h"), Dim::Fixed(4)];
         let input = TensorMeta::new(DType::F32, dims);
         let infer = |op_type, params: &[(&str, &str)]| {
-            operator(op_type, params).infer(&[input.clone()]).map(|outputs| outputs[0].to_string())
+            operator(op_type, params)
+                .infer(std::slice::from_ref(&input))
+                .map(|outputs| outputs[0].to_string())
         };
         assert_eq!(infer("torch.flatten", &[("start_dim", "1")]).unwrap(), "n×3 * h * 4 f32");
         assert_eq!(infer("Tensor.reshape", &[("shape", "(0,-1)")]).unwrap(), "n×h * 12 f32");

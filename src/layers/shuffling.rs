@@ -35,7 +35,11 @@ fn at_least_one(key: &'static str, found: usize) -> Result<(), LayerError> {
     if found > 0 {
         return Ok(());
     }
-    Err(LayerError::InvalidParameter { key, found: "0".to_owned(), reason: "it must be at least 1".to_owned() })
+    Err(LayerError::InvalidParameter {
+        key,
+        found: "0".to_owned(),
+        reason: "it must be at least 1".to_owned(),
+    })
 }
 
 /// A length over a number that divides it.
@@ -114,7 +118,11 @@ fn channel_axis(input: &TensorMeta) -> Result<usize, LayerError> {
 }
 
 /// Copies the elements to their new places.
-fn shuffle(layer: &dyn Shuffle, input: &TensorView<'_>, output: &mut TensorViewMut<'_>) -> Result<(), LayerError> {
+fn shuffle(
+    layer: &dyn Shuffle,
+    input: &TensorView<'_>,
+    output: &mut TensorViewMut<'_>,
+) -> Result<(), LayerError> {
     if input.num_elements() == 0 {
         return Ok(());
     }
@@ -183,21 +191,30 @@ mod tests {
         let many = counting(DType::C64, &[2, 3, 18, 2, 1]);
         let wide = operator("F.pixel_shuffle", &[("upscale_factor", "3")]).run_one(&[&many]).unwrap();
         assert_eq!(wide.shape().dims(), &[2, 3, 2, 6, 3]);
-        assert_eq!(operator("nn.PixelUnshuffle", &[("downscale_factor", "3")]).run_one(&[&wide]).unwrap(), many);
+        assert_eq!(
+            operator("nn.PixelUnshuffle", &[("downscale_factor", "3")]).run_one(&[&wide]).unwrap(),
+            many
+        );
     }
 
     #[test]
     fn channels_take_turns() {
         let x = counting(DType::F32, &[1, 6, 1, 2]);
         let y = operator("nn.ChannelShuffle", &[("groups", "3")]).run_one(&[&x]).unwrap();
-        assert_eq!(y.to_vec::<f32>().unwrap(), [0.0, 1.0, 4.0, 5.0, 8.0, 9.0, 2.0, 3.0, 6.0, 7.0, 10.0, 11.0]);
+        assert_eq!(
+            y.to_vec::<f32>().unwrap(),
+            [0.0, 1.0, 4.0, 5.0, 8.0, 9.0, 2.0, 3.0, 6.0, 7.0, 10.0, 11.0]
+        );
     }
 
     #[test]
     fn symbols_errors_and_odd_inputs() {
         let layer = operator("nn.PixelShuffle", &[("upscale_factor", "2")]);
         let dims = [Dim::symbol("n"), Dim::Fixed(12), Dim::symbol("h"), Dim::Fixed(5)];
-        assert_eq!(layer.infer(&[TensorMeta::new(DType::F32, dims)]).unwrap()[0].to_string(), "n×3×h * 2×10 f32");
+        assert_eq!(
+            layer.infer(&[TensorMeta::new(DType::F32, dims)]).unwrap()[0].to_string(),
+            "n×3×h * 2×10 f32"
+        );
         let error = layer.run(&[&counting(DType::F32, &[3, 1, 1])]).unwrap_err().to_string();
         assert_eq!(error, "the input: a multiple of 4 along axis 0 needed, but it is 3×1×1 f32");
         assert!(operator("nn.PixelShuffle", &[("upscale_factor", "0")]).create(1).is_err());

@@ -4,8 +4,8 @@ use super::arguments::{Argument, Operand};
 use super::parts::clamped_index;
 use super::views::axis_of;
 use crate::graph::{
-    CpuLayer, ForwardContext, FromParameter, Layer, LayerError, Registry, RegistryError, RuntimeParameter, TensorMeta,
-    View,
+    CpuLayer, ForwardContext, FromParameter, Layer, LayerError, Registry, RegistryError, RuntimeParameter,
+    TensorMeta, View,
 };
 use crate::tensor::{DType, Dim, Layout, Shape, TensorError, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
@@ -149,8 +149,13 @@ fn list(
 
 fn select(input: &TensorMeta, axis: usize, index: Dim) -> Result<Cut, LayerError> {
     let len = &input.dims()[axis];
-    let position = if index.fixed().is_some_and(|index| index < 0) { len.clone() + index.clone() } else { index.clone() };
-    let outside = position.fixed().zip(len.fixed()).is_some_and(|(position, len)| !(0..len).contains(&position));
+    let position = if index.fixed().is_some_and(|index| index < 0) {
+        len.clone() + index.clone()
+    } else {
+        index.clone()
+    };
+    let outside =
+        position.fixed().zip(len.fixed()).is_some_and(|(position, len)| !(0..len).contains(&position));
     if outside || position.fixed().is_some_and(|position| position < 0) {
         let len = usize::try_from(len.fixed().unwrap_or(0)).unwrap_or(0);
         return Err(TensorError::OutOfRange { what: "index", index: index.fixed().unwrap_or(0), len }.into());
@@ -284,7 +289,11 @@ impl Layer for SliceCopy {
         };
         if source.rank() > part.len() || !pairs.into_iter().all(fits) {
             let part = inputs[0].with_dims(part);
-            return Err(LayerError::shape("the source", format!("a shape that broadcasts to {part}"), source));
+            return Err(LayerError::shape(
+                "the source",
+                format!("a shape that broadcasts to {part}"),
+                source,
+            ));
         }
         Ok(vec![inputs[0].with_dims(inputs[0].dims().to_vec())])
     }
@@ -385,7 +394,8 @@ mod tests {
     #[test]
     fn one_axis_is_sliced_as_in_python() {
         let slice = |start, end, step| {
-            slice_of(&[("dim", "0"), ("start", start), ("end", end), ("step", step)], &[6]).map(|(_, values)| values)
+            slice_of(&[("dim", "0"), ("start", start), ("end", end), ("step", step)], &[6])
+                .map(|(_, values)| values)
         };
         assert_eq!(slice("1", "2147483647", "2").unwrap(), [1, 3, 5]);
         assert_eq!(slice("-2", "9", "1").unwrap(), [4, 5]);
@@ -393,14 +403,17 @@ mod tests {
         assert_eq!(slice("4", "2", "1").unwrap(), [0; 0]);
         assert_eq!(slice("None", "None", "9223372036854775807").unwrap(), [0]);
         assert_eq!(slice("-9223372036854775808", "9223372036854775807", "5").unwrap(), [0, 5]);
-        assert!(slice("0", "6", "0").is_err() && slice("0", "6", "-1").is_err() && slice("x", "6", "1").is_err());
+        assert!(
+            slice("0", "6", "0").is_err() && slice("0", "6", "-1").is_err() && slice("x", "6", "1").is_err()
+        );
         assert_eq!(slice_of(&[("dim", "1")], &[1, 3]).unwrap(), (vec![1, 3], vec![0, 1, 2]));
     }
 
     #[test]
     fn several_axes_are_sliced_and_selected_from() {
         let all = |dims, starts, ends, steps, selects| {
-            let lists = [("dims", dims), ("starts", starts), ("ends", ends), ("steps", steps), ("selects", selects)];
+            let lists =
+                [("dims", dims), ("starts", starts), ("ends", ends), ("steps", steps), ("selects", selects)];
             slice_of(&lists, &[2, 3, 4])
         };
         let part = all("(0,2)", "(0,1)", "(0,2147483647)", "(0,2)", "(-1,2147483647)").unwrap();
@@ -417,7 +430,8 @@ mod tests {
     #[test]
     fn indices_may_come_from_the_graph() {
         let x = counting(DType::F32, &[6]);
-        let slice = operator("Tensor.slice", &[("dim", "0"), ("start", "1"), ("step", "2")]).with_names(&["input", "end"]);
+        let slice = operator("Tensor.slice", &[("dim", "0"), ("start", "1"), ("step", "2")])
+            .with_names(&["input", "end"]);
         let part = slice.run_one(&[&x, &Tensor::scalar(4i64)]).unwrap();
         assert_eq!(part.to_vec::<f32>().unwrap(), [1.0, 3.0]);
         assert!(slice.run(&[&x, &tensor(&[2], &[4i64, 5])]).is_err() && slice.run(&[&x, &x]).is_err());
@@ -433,7 +447,8 @@ mod tests {
 
     #[test]
     fn symbols_give_lengths_that_hold_for_every_number() {
-        let cases = [("0", "2147483647", "n"), ("1", "-2", "max(max(n + -2, 0) - min(1, n), 0)"), ("-3", "7", "")];
+        let cases =
+            [("0", "2147483647", "n"), ("1", "-2", "max(max(n + -2, 0) - min(1, n), 0)"), ("-3", "7", "")];
         for (start, end, text) in cases {
             let layer = operator("Tensor.slice", &[("dim", "0"), ("start", start), ("end", end)]);
             let symbolic = layer.infer(&[TensorMeta::new(DType::F32, [Dim::symbol("n")])]).unwrap();
@@ -453,11 +468,15 @@ mod tests {
             layer.run_one(&[&x, source]).map(|output| output.to_vec::<f32>().unwrap())
         };
         let params = [("dim", "1"), ("start", "1"), ("end", "2147483647"), ("step", "2")];
-        assert_eq!(into(&params, &tensor(&[2], &[8f32, 9.0])).unwrap(), [0.0, 8.0, 2.0, 9.0, 4.0, 8.0, 6.0, 9.0]);
+        assert_eq!(
+            into(&params, &tensor(&[2], &[8f32, 9.0])).unwrap(),
+            [0.0, 8.0, 2.0, 9.0, 4.0, 8.0, 6.0, 9.0]
+        );
         assert_eq!(into(&params, &Tensor::scalar(true)).unwrap(), [0.0, 1.0, 2.0, 1.0, 4.0, 1.0, 6.0, 1.0]);
         let error = into(&params, &x).unwrap_err().to_string();
         assert_eq!(error, "the source: a shape that broadcasts to 2×2 f32 needed, but it is 2×4 f32");
-        let select = [("dims", "(0)"), ("starts", "(0)"), ("ends", "(0)"), ("steps", "(0)"), ("selects", "(-1)")];
+        let select =
+            [("dims", "(0)"), ("starts", "(0)"), ("ends", "(0)"), ("steps", "(0)"), ("selects", "(-1)")];
         assert_eq!(into(&select, &Tensor::scalar(5f32)).unwrap(), [0.0, 1.0, 2.0, 3.0, 5.0, 5.0, 5.0, 5.0]);
         let scatter = operator("torch.slice_scatter", &[("start", "1"), ("end", "None")]);
         let output = scatter.run_one(&[&x, &tensor(&[1, 4], &[7f32; 4])]).unwrap();

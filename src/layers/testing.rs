@@ -2,7 +2,8 @@
 
 use crate::Limits;
 use crate::graph::{
-    CpuLayer, ForwardContext, LayerError, OperatorReader, Registry, RuntimeAttribute, RuntimeParameter, TensorMeta,
+    CpuLayer, ForwardContext, LayerError, OperatorReader, Registry, RuntimeAttribute, RuntimeParameter,
+    TensorMeta,
 };
 use crate::tensor::{DType, Element, Layout, Shape, Tensor, TensorView, Workspace};
 use std::collections::BTreeMap;
@@ -43,7 +44,8 @@ impl<'a> Operator<'a> {
     pub(crate) fn create(&self, inputs: usize) -> Result<Box<dyn CpuLayer>, LayerError> {
         let params: BTreeMap<_, _> =
             self.params.iter().map(|(key, raw)| (key.to_string(), RuntimeParameter::parse(raw))).collect();
-        let attr = |(key, tensor): &(&str, Tensor)| (key.to_string(), RuntimeAttribute::from_tensor(tensor.clone()));
+        let attr =
+            |(key, tensor): &(&str, Tensor)| (key.to_string(), RuntimeAttribute::from_tensor(tensor.clone()));
         let attrs: BTreeMap<_, _> = self.attrs.iter().map(attr).collect();
         let names: Vec<_> = (0..inputs).map(|i| self.names.get(i).map(|name| name.to_string())).collect();
         static REGISTRY: LazyLock<Registry> = LazyLock::new(Registry::default);
@@ -73,7 +75,8 @@ impl<'a> Operator<'a> {
         assert_same(&turned, &outputs, &format!("{} with turned tensors", self.op_type));
         if let (Some(0), Some(&first)) = (layer.in_place(0), inputs.first()) {
             let others: Vec<TensorView<'_>> = inputs[1..].iter().map(|input| input.view()).collect();
-            let (mut data, mut workspace, limits) = (first.deep_copy()?, Workspace::new()?, Limits::default());
+            let (mut data, mut workspace, limits) =
+                (first.deep_copy()?, Workspace::new()?, Limits::default());
             let mut context = ForwardContext::new(&mut workspace, &limits);
             layer.forward_in_place(&mut data.view_mut()?, &others, &mut context)?;
             assert_same(&[data], &outputs, &format!("{} in place", self.op_type));
@@ -90,15 +93,31 @@ impl<'a> Operator<'a> {
     /// Runs on inputs of many odd shapes and all element types: each must give outputs or an error, and not a panic.
     pub(crate) fn survives(&self, inputs: usize) {
         const SHAPES: &[&[usize]] = &[
-            &[], &[0], &[1], &[6], &[2, 3], &[0, 4], &[4, 0], &[1, 4, 5], &[2, 0, 3], &[2, 4, 1], &[1, 4, 3, 5],
-            &[2, 4, 0, 5], &[0, 4, 3, 5], &[1, 4, 2, 3, 2], &[1, 0, 2, 3, 2], &[1, 2, 1, 3, 1, 2], &[1; 8],
+            &[],
+            &[0],
+            &[1],
+            &[6],
+            &[2, 3],
+            &[0, 4],
+            &[4, 0],
+            &[1, 4, 5],
+            &[2, 0, 3],
+            &[2, 4, 1],
+            &[1, 4, 3, 5],
+            &[2, 4, 0, 5],
+            &[0, 4, 3, 5],
+            &[1, 4, 2, 3, 2],
+            &[1, 0, 2, 3, 2],
+            &[1, 2, 1, 3, 1, 2],
+            &[1; 8],
         ];
         for shape in SHAPES {
             for other in SHAPES.iter().filter(|_| inputs > 1).chain([shape]) {
                 for dtype in [DType::F32, DType::F64, DType::F16, DType::I64, DType::Bool, DType::C64] {
                     let first = Tensor::ones(dtype, shape).unwrap();
                     let second = Tensor::ones(dtype, other).unwrap();
-                    let tensors: Vec<&Tensor> = [&first].into_iter().chain((1..inputs).map(|_| &second)).collect();
+                    let tensors: Vec<&Tensor> =
+                        [&first].into_iter().chain((1..inputs).map(|_| &second)).collect();
                     let _ = self.run(&tensors);
                 }
             }
@@ -150,7 +169,8 @@ fn reversed(layout: Layout) -> Layout {
 }
 
 fn column_major(tensor: &Tensor) -> Tensor {
-    let mut turned = Tensor::zeros_with_layout(tensor.dtype(), reversed(Layout::contiguous(*tensor.shape()))).unwrap();
+    let mut turned =
+        Tensor::zeros_with_layout(tensor.dtype(), reversed(Layout::contiguous(*tensor.shape()))).unwrap();
     turned.view_mut().unwrap().copy_from(&tensor.view()).unwrap();
     turned
 }

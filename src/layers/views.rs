@@ -43,7 +43,10 @@ pub(super) fn copy(
 ///
 /// # Errors
 /// [`TensorError::ShapeMismatch`](crate::tensor::TensorError::ShapeMismatch) when one has more elements.
-pub(super) fn copy_in_order(input: &TensorView<'_>, output: &mut TensorViewMut<'_>) -> Result<(), LayerError> {
+pub(super) fn copy_in_order(
+    input: &TensorView<'_>,
+    output: &mut TensorViewMut<'_>,
+) -> Result<(), LayerError> {
     if let Some(layout) = output.layout().reshape(input.shape())? {
         return Ok(output.reborrow().with_layout(layout)?.copy_from(input)?);
     }

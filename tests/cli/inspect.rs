@@ -35,6 +35,20 @@ fn what_cannot_run_is_marked_and_weights_may_be_absent() {
     exactly(|| assert_snapshot!(ixion(["inspect", path.to_str().unwrap()]).fine()));
 }
 
+/// Each tuple holds the one before it twice, so that the last stands for 2^40 tensors.
+#[test]
+fn tuples_within_tuples_do_no_harm() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tuples.param");
+    let mut lines = vec!["pnnx.Input in 0 1 t0 #t0=(1)f32".to_owned()];
+    lines.extend((0..40).map(|n| format!("prim::TupleConstruct tuple{n} 2 1 t{n} t{n} t{}", n + 1)));
+    lines.push("pnnx.Output out 1 0 t40".to_owned());
+    std::fs::write(&path, format!("7767517\n{} 41\n{}\n", lines.len(), lines.join("\n"))).unwrap();
+    let printed = ixion(["inspect", path.to_str().unwrap()]).fine();
+    assert!(printed.contains("  unknown shape\n"), "{printed}");
+    assert_eq!(ixion(["inspect", path.to_str().unwrap(), "--json"]).json()["totals"]["operators"], 0);
+}
+
 #[test]
 fn the_survey_for_programs() {
     let json = ixion(["inspect", "digits/digits.pnnx.param", "--json"]).json();

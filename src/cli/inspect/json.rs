@@ -1,6 +1,7 @@
 //! The survey for programs.
 
-use super::survey::{Known, Row, State, Survey};
+use super::survey::{Row, State, Survey};
+use super::value::Known;
 use ixion::graph::TensorMeta;
 use serde_json::{Map, Value, json};
 use std::path::Path;

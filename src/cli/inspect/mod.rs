@@ -6,6 +6,7 @@ mod parameters;
 mod picture;
 mod report;
 mod survey;
+mod value;
 
 use super::failure::{Exit, Failure};
 use super::files;

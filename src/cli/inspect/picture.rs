@@ -2,7 +2,8 @@
 
 use super::kinds::kind;
 use super::parameters::{parameters, weights};
-use super::survey::{Row, State, Survey, Value};
+use super::survey::{Row, State, Survey};
+use super::value::Value;
 use crate::cli::drawing::{Drawing, Edge, Node};
 use crate::cli::numbers;
 use crate::cli::table::width;
@@ -72,7 +73,7 @@ fn lines(parameters: Vec<String>) -> Vec<String> {
 fn label(value: &Value) -> String {
     match value {
         Value::Tensor(known) => known.meta.as_ref().map(ToString::to_string).unwrap_or_default(),
-        Value::Tuple(_) => numbers::plural(value.tensors().len(), "tensor"),
+        Value::Tuple(_) => numbers::plural(value.count(), "tensor"),
     }
 }
 

@@ -1,7 +1,8 @@
 //! The survey for human eyes.
 
 use super::parameters::{elide, parameters};
-use super::survey::{Known, Row, State, Survey};
+use super::survey::{Row, State, Survey};
+use super::value::Known;
 use crate::cli::numbers;
 use crate::cli::screen::{Screen, Style};
 use crate::cli::table::{Align, Table};
@@ -26,8 +27,10 @@ pub(super) fn write(
     ports(screen, "input ", &survey.inputs)?;
     ports(screen, "output", &survey.outputs)?;
     writeln!(screen)?;
-    operators(screen, survey)?;
-    writeln!(screen)?;
+    if survey.layers().next().is_some() {
+        operators(screen, survey)?;
+        writeln!(screen)?;
+    }
     totals(screen, archive, survey)?;
     problems(screen, archive, survey)
 }
@@ -94,7 +97,8 @@ fn totals(screen: &mut Screen, archive: Option<&Path>, survey: &Survey<'_>) -> i
     if more > 0 {
         listed.push(format!("{more} more types"));
     }
-    writeln!(screen, "operators  {}: {}", survey.layers().count(), listed.join(", "))?;
+    let colon = if listed.is_empty() { "" } else { ": " };
+    writeln!(screen, "operators  {}{colon}{}", survey.layers().count(), listed.join(", "))?;
     let weights = survey.weight_bytes();
     let by_type: Vec<String> =
         weights.iter().map(|(dtype, &bytes)| format!("{} of {dtype}", numbers::bytes(bytes))).collect();

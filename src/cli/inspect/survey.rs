@@ -4,11 +4,11 @@
 //! absent. So the survey walks through the file and goes as far as it can. Where a shape cannot be derived, it takes
 //! the one that the file remembers from the export.
 
+use super::value::{Known, Value};
 use ixion::graph::{CpuLayer, LayerError, OperatorReader, Registry, RuntimeAttribute, TensorMeta};
 use ixion::pnnx::{Dim as FileDim, Graph, OperandId, Operator, OperatorId};
 use ixion::tensor::Dim;
 use std::collections::{BTreeMap, HashMap};
-use std::fmt;
 
 /// A file and what is known of it.
 pub(super) struct Survey<'a> {
@@ -46,44 +46,6 @@ pub(super) enum State {
     Unsupported(Option<String>),
 }
 
-/// A tensor: its name, and its element type and shape where they are known.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Known {
-    pub(super) name: String,
-    pub(super) meta: Option<TensorMeta>,
-}
-
-/// What an operand of the file stands for.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum Value {
-    Tensor(Known),
-    Tuple(Vec<Value>),
-}
-
-impl Value {
-    /// All tensors, depth first.
-    pub(super) fn tensors(&self) -> Vec<&Known> {
-        match self {
-            Value::Tensor(known) => vec![known],
-            Value::Tuple(items) => items.iter().flat_map(Value::tensors).collect(),
-        }
-    }
-}
-
-/// Writes `1×3×8×8 f32`, `?` for what is not known, and tuples in parentheses.
-impl fmt::Display for Value {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Value::Tensor(Known { meta: Some(meta), .. }) => write!(f, "{meta}"),
-            Value::Tensor(_) => f.write_str("?"),
-            Value::Tuple(items) => {
-                let items: Vec<String> = items.iter().map(ToString::to_string).collect();
-                write!(f, "({})", items.join(", "))
-            }
-        }
-    }
-}
-
 impl<'a> Survey<'a> {
     /// Walks through a file.
     pub(super) fn new(graph: &'a Graph, registry: &Registry) -> Self {
@@ -95,7 +57,7 @@ impl<'a> Survey<'a> {
             has_unknown_sizes: false,
             values: HashMap::new(),
         };
-        let mut walk = Walk { registry, symbols: Symbols::of_inputs(graph), survey };
+        let mut walk = Walk { registry, symbols: Symbols::of_inputs(graph), uses_left: MOST_USES, survey };
         graph.operators().for_each(|(id, operator)| walk.visit(id, operator));
         Survey { has_unknown_sizes: walk.symbols.made > 0, ..walk.survey }
     }
@@ -173,9 +135,14 @@ impl Symbols {
     }
 }
 
+/// How often tensors may be used, counted for each tensor of each tuple; what lies beyond is not known. A short file can
+/// name a large tuple on every line.
+const MOST_USES: usize = 1 << 22;
+
 struct Walk<'a, 'r> {
     registry: &'r Registry,
     symbols: Symbols,
+    uses_left: usize,
     survey: Survey<'a>,
 }
 
@@ -204,9 +171,10 @@ impl<'a> Walk<'a, '_> {
                 State::Structure
             }
             "prim::TupleConstruct" | "prim::ListConstruct" => {
-                let items = self.inputs_of(operator);
-                if let [output] = operator.outputs() {
-                    self.survey.values.insert(*output, Value::Tuple(items));
+                let tuple = Value::tuple(self.inputs_of(operator));
+                match (operator.outputs(), tuple) {
+                    ([output], Some(tuple)) => drop(self.survey.values.insert(*output, tuple)),
+                    (outputs, _) => outputs.iter().for_each(|&output| self.take_from_file(output)),
                 }
                 State::Structure
             }
@@ -280,8 +248,10 @@ impl<'a> Walk<'a, '_> {
                 let name = self.name_of(*tuple);
                 let item =
                     |index| Value::Tensor(Known { name: format!("{name}.{index}"), meta: metas.next() });
-                let items = (0..count).map(item).collect();
-                self.survey.values.insert(*tuple, Value::Tuple(items));
+                match Value::tuple((0..count).map(item).collect()) {
+                    Some(value) => drop(self.survey.values.insert(*tuple, value)),
+                    None => self.take_from_file(*tuple),
+                }
             }
             outputs => outputs.iter().for_each(|&output| self.take_from_file(output)),
         }
@@ -289,7 +259,7 @@ impl<'a> Walk<'a, '_> {
 
     fn unpack(&mut self, operator: &Operator) {
         let items = match self.inputs_of(operator).into_iter().next() {
-            Some(Value::Tuple(items)) => items,
+            Some(Value::Tuple(tuple)) => tuple.items.to_vec(),
             _ => Vec::new(),
         };
         let mut items = items.into_iter();
@@ -323,8 +293,19 @@ impl<'a> Walk<'a, '_> {
         self.survey.graph.get_operand(id).map(|operand| operand.name().to_owned()).unwrap_or_default()
     }
 
-    fn inputs_of(&self, operator: &Operator) -> Vec<Value> {
-        operator.inputs().iter().filter_map(|input| self.survey.values.get(input).cloned()).collect()
+    fn inputs_of(&mut self, operator: &Operator) -> Vec<Value> {
+        let mut values = Vec::with_capacity(operator.inputs().len());
+        for input in operator.inputs() {
+            let Some(value) = self.survey.values.get(input) else { continue };
+            match self.uses_left.checked_sub(value.count()) {
+                Some(left) => {
+                    self.uses_left = left;
+                    values.push(value.clone());
+                }
+                None => values.push(Value::Tensor(Known { name: self.name_of(*input), meta: None })),
+            }
+        }
+        values
     }
 }
 

@@ -107,7 +107,10 @@ pub fn interpolate<T: Float>(input: ArrayViewD<'_, T>, axes: &[Resampling]) -> A
             let mix = |(place, weight): &(Vec<usize>, T), tap: &(usize, T)| {
                 ([&place[..], &[tap.0]].concat(), *weight * tap.1)
             };
-            places.iter().flat_map(|place| taps.iter().map(|tap| mix(place, tap)).collect::<Vec<_>>()).collect()
+            places
+                .iter()
+                .flat_map(|place| taps.iter().map(|tap| mix(place, tap)).collect::<Vec<_>>())
+                .collect()
         });
         places.iter().map(|(place, weight)| input[IxDyn(place)] * *weight).sum()
     })

@@ -51,7 +51,11 @@ impl PadMode {
 ///
 /// # Errors
 /// A sentence, when an axis is too short for its padding.
-pub fn pad<T: Copy>(input: ArrayViewD<'_, T>, pads: &[(usize, usize)], mode: PadMode) -> Result<ArrayD<T>, String> {
+pub fn pad<T: Copy>(
+    input: ArrayViewD<'_, T>,
+    pads: &[(usize, usize)],
+    mode: PadMode,
+) -> Result<ArrayD<T>, String> {
     let mut padded = input.to_owned();
     for (axis, &(before, after)) in pads.iter().enumerate().filter(|(_, pads)| **pads != (0, 0)) {
         let len = input.len_of(Axis(axis));

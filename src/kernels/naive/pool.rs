@@ -11,7 +11,11 @@ use ndarray::{ArrayD, ArrayViewD, Dimension, IxDyn};
 ///
 /// # Panics
 /// When ranks do not fit each other.
-pub fn max_pool<T: Float>(input: ArrayViewD<'_, T>, windows: &[Window], output: &[usize]) -> (ArrayD<T>, ArrayD<i64>) {
+pub fn max_pool<T: Float>(
+    input: ArrayViewD<'_, T>,
+    windows: &[Window],
+    output: &[usize],
+) -> (ArrayD<T>, ArrayD<i64>) {
     let shape = IxDyn(&[&input.shape()[..2], output].concat());
     let mut values = ArrayD::from_elem(shape.clone(), T::neg_infinity());
     let mut positions = ArrayD::from_elem(shape.clone(), 0);
@@ -46,7 +50,12 @@ pub enum Divisor {
 ///
 /// # Panics
 /// When ranks do not fit each other.
-pub fn avg_pool<T: Float>(input: ArrayViewD<'_, T>, windows: &[Window], output: &[usize], divisor: Divisor) -> ArrayD<T> {
+pub fn avg_pool<T: Float>(
+    input: ArrayViewD<'_, T>,
+    windows: &[Window],
+    output: &[usize],
+    divisor: Divisor,
+) -> ArrayD<T> {
     let shape = IxDyn(&[&input.shape()[..2], output].concat());
     ArrayD::from_shape_fn(shape, |at| {
         let (mut sum, mut count) = (T::zero(), 0);
@@ -74,7 +83,12 @@ fn padded_count(windows: &[Window], place: &[usize], lens: &[usize]) -> i64 {
 }
 
 /// Calls `each` with every input element that the window at `at` looks at, and its position in the plane.
-fn visit<T: Float>(input: &ArrayViewD<'_, T>, windows: &[Window], at: &[usize], mut each: impl FnMut(T, i64)) {
+fn visit<T: Float>(
+    input: &ArrayViewD<'_, T>,
+    windows: &[Window],
+    at: &[usize],
+    mut each: impl FnMut(T, i64),
+) {
     let kernel: Vec<usize> = windows.iter().map(|window| window.kernel).collect();
     let lens = &input.shape()[2..];
     for tap in ndarray::indices(IxDyn(&kernel)) {
@@ -95,7 +109,12 @@ fn visit<T: Float>(input: &ArrayViewD<'_, T>, windows: &[Window], at: &[usize], 
 ///
 /// # Panics
 /// When ranks do not fit each other.
-pub fn lp_pool<T: Float>(input: ArrayViewD<'_, T>, windows: &[Window], output: &[usize], p: f64) -> ArrayD<T> {
+pub fn lp_pool<T: Float>(
+    input: ArrayViewD<'_, T>,
+    windows: &[Window],
+    output: &[usize],
+    p: f64,
+) -> ArrayD<T> {
     let places: usize = windows.iter().map(|window| window.kernel).product();
     let powers = input.mapv(|x| x.powf(T::of(p)));
     let means = avg_pool(powers.view(), windows, output, Divisor::ElementsAndPadding);
@@ -125,7 +144,8 @@ pub fn adaptive_max_pool<T: Float>(input: ArrayViewD<'_, T>, output: &[usize]) -
     let largest = ArrayD::from_shape_fn(shape, |at| {
         let part = adaptive_part(&input, at.slice(), output);
         let start = (T::neg_infinity(), part.first().map_or(0, |(_, position)| *position));
-        part.into_iter().fold(start, |best, next| if next.0 > best.0 || next.0.is_nan() { next } else { best })
+        part.into_iter()
+            .fold(start, |best, next| if next.0 > best.0 || next.0.is_nan() { next } else { best })
     });
     (largest.mapv(|(value, _)| value), largest.mapv(|(_, position)| position))
 }
@@ -138,7 +158,8 @@ fn adaptive_part<T: Float>(input: &ArrayViewD<'_, T>, at: &[usize], output: &[us
     let sizes: Vec<usize> = ranges.iter().map(|range| range.len()).collect();
     let places = ndarray::indices(IxDyn(&sizes)).into_iter();
     let elements = places.map(|place| {
-        let source: Vec<usize> = place.slice().iter().zip(&ranges).map(|(offset, range)| range.start + offset).collect();
+        let source: Vec<usize> =
+            place.slice().iter().zip(&ranges).map(|(offset, range)| range.start + offset).collect();
         let position = source.iter().zip(lens).fold(0, |position, (&i, &len)| position * len + i);
         (input[IxDyn(&[&at[..2], &source[..]].concat())], position as i64)
     });
@@ -171,7 +192,8 @@ mod tests {
 
     #[test]
     fn the_last_nan_wins_and_ties_go_to_the_first() {
-        let (values, positions) = max_pool(row(&[1.0, f32::NAN, 5.0, 2.0, 2.0]).view(), &window(3, 2, 0), &[2]);
+        let (values, positions) =
+            max_pool(row(&[1.0, f32::NAN, 5.0, 2.0, 2.0]).view(), &window(3, 2, 0), &[2]);
         assert!(values[[0, 0, 0]].is_nan() && values[[0, 0, 1]] == 5.0);
         assert_eq!(positions.as_slice().unwrap(), [1, 2]);
         let (_, nans) = max_pool(row(&[f32::NAN, 2.0, f32::NAN]).view(), &window(3, 1, 0), &[1]);
@@ -201,7 +223,10 @@ mod tests {
         let x = row(&[1.0, 2.0, 6.0, 4.0, 0.0]);
         assert_eq!(adaptive_avg_pool(x.view(), &[2]).as_slice().unwrap(), [3.0, 10.0 / 3.0]);
         let (values, positions) = adaptive_max_pool(x.view(), &[2]);
-        assert_eq!((values.as_slice().unwrap(), positions.as_slice().unwrap()), (&[6.0, 6.0][..], &[2, 2][..]));
+        assert_eq!(
+            (values.as_slice().unwrap(), positions.as_slice().unwrap()),
+            (&[6.0, 6.0][..], &[2, 2][..])
+        );
     }
 
     #[test]

@@ -41,7 +41,10 @@ mod tests {
     #[test]
     fn by_hand() {
         let x = ArrayD::from_shape_vec(IxDyn(&[2, 2]), vec![0.0, 1000.0, 3f64.ln(), 1000.0]).unwrap();
-        assert_eq!(softmax(x.view(), 0).iter().map(|x| (x * 4.0).round()).collect::<Vec<_>>(), [1.0, 2.0, 3.0, 2.0]);
+        assert_eq!(
+            softmax(x.view(), 0).iter().map(|x| (x * 4.0).round()).collect::<Vec<_>>(),
+            [1.0, 2.0, 3.0, 2.0]
+        );
         assert_eq!(log_softmax(x.view(), 1)[[0, 0]], -1000.0);
         let infinite = ArrayD::from_elem(IxDyn(&[2]), f64::NEG_INFINITY);
         assert!(softmax(infinite.view(), 0).iter().all(|x| x.is_nan()));

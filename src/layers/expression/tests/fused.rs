@@ -48,7 +48,7 @@ fn inputs(shapes: &[Vec<usize>], dtypes: &[DType], seed: usize) -> Vec<Tensor> {
         let values: Vec<f64> =
             (0..count).map(|i| ((i * 7 + position * 5 + seed) % 13) as f64 - 6.0).collect();
         let axes: Vec<i64> = (0..shape.len() as i64).rev().collect();
-        let turned = (position + seed) % 2 == 0;
+        let turned = (position + seed).is_multiple_of(2);
         let tensor = tensor(&values, if turned { &reversed } else { shape }).cast(*dtype).unwrap();
         if turned { tensor.permute(&axes).unwrap() } else { tensor }
     };

@@ -75,7 +75,7 @@ fn lists_of_integers_and_of_indices() {
     assert_eq!((mask.dtype(), mask.shape().dims()), (DType::Bool, &[1, 2][..]));
     assert_eq!(list("[]", &[]).shape().dims(), [0]);
     assert_eq!(list("[@0]", &[Tensor::zeros(DType::I64, &[0]).unwrap()]).shape().dims(), [1, 0]);
-    assert!(error("[@0,1.5]", &[row.clone()]).contains("item 1 of the list"));
+    assert!(error("[@0,1.5]", std::slice::from_ref(&row)).contains("item 1 of the list"));
     assert!(error("[@0,@1]", &[row, tensor(&[true], &[1])]).contains("only Tensor.index"));
 }
 
