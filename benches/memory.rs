@@ -29,7 +29,8 @@ fn open() {
         return;
     }
     let start = Instant::now();
-    let graph = Graph::load(&param, Some(&archive_beside(&param)), &Limits::default()).expect("the model is right");
+    let graph =
+        Graph::load(&param, Some(&archive_beside(&param)), &Limits::default()).expect("the model is right");
     let time = start.elapsed();
     let resident = status("VmRSS").unwrap_or(f64::NAN);
     println!("open {}: {time:.1?}, {:.1} MB resident in all", param.display(), resident / MB);

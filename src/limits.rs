@@ -98,12 +98,7 @@ fn within(what: &str, limit: &'static str, found: u64, max: u64) -> Result<(), L
     if found <= max {
         return Ok(());
     }
-    Err(LimitError::TooLarge {
-        what: what.to_owned(),
-        limit,
-        found,
-        max,
-    })
+    Err(LimitError::TooLarge { what: what.to_owned(), limit, found, max })
 }
 
 /// A [`Limits`] bound that was met.
@@ -133,16 +128,10 @@ mod tests {
 
     #[test]
     fn bounds_are_inclusive_and_named() {
-        let limits = Limits {
-            max_ops: 3,
-            ..Limits::default()
-        };
+        let limits = Limits { max_ops: 3, ..Limits::default() };
         assert_eq!(limits.check_ops("operators", 3), Ok(()));
         let error = limits.check_ops("operators", 4).unwrap_err().to_string();
-        assert!(
-            error.contains("operators needs 4") && error.contains("max_ops is 3"),
-            "{error}"
-        );
+        assert!(error.contains("operators needs 4") && error.contains("max_ops is 3"), "{error}");
     }
 
     #[test]
@@ -154,10 +143,7 @@ mod tests {
 
     #[test]
     fn rank_never_exceeds_what_a_layout_holds() {
-        let limits = Limits {
-            max_rank: 100,
-            ..Limits::default()
-        };
+        let limits = Limits { max_rank: 100, ..Limits::default() };
         assert!(limits.check_rank("x", crate::tensor::MAX_RANK).is_ok());
         assert!(limits.check_rank("x", crate::tensor::MAX_RANK + 1).is_err());
     }

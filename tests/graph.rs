@@ -1,8 +1,10 @@
 //! The runtime graph through its public face: states, names, tuples, release of buffers, errors, the life of a layer.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
 use ixion::graph::{
-    BuildState, Creator, CpuLayer, ForwardContext, GraphError, Layer, LayerError, Registry, RuntimeGraph, TensorMeta,
-    View,
+    BuildState, CpuLayer, Creator, ForwardContext, GraphError, Layer, LayerError, Registry, RuntimeGraph,
+    TensorMeta, View,
 };
 use ixion::pnnx;
 use ixion::tensor::{DType, Layout, Shape, Tensor, TensorView, TensorViewMut};
@@ -150,7 +152,11 @@ fn a_layer_is_cloned_and_rebuilt_from_bytes() {
     assert_eq!(calls.lock().unwrap()[0], "clone");
     assert_eq!(layer.tactics().len(), 1);
     assert!(layer.set_tactic(0).is_ok() && layer.set_tactic(1).is_err());
-    assert!(layer.forward_in_place(&mut ones(&[1]).view_mut().unwrap(), &[], &mut context(&mut workspace())).is_err());
+    assert!(
+        layer
+            .forward_in_place(&mut ones(&[1]).view_mut().unwrap(), &[], &mut context(&mut workspace()))
+            .is_err()
+    );
     assert!(layer.forward_dynamic(&[], &mut context(&mut workspace())).is_err());
 }
 
@@ -266,8 +272,9 @@ fn nested_tuples_are_flattened_depth_first_and_unpacked() {
 
 #[test]
 fn a_tuple_that_is_returned_without_unpacking_has_all_its_items() {
-    let mut graph =
-        graph_of("7767517\n3 2\npnnx.Input x 0 1 0\ntest.Record pair 1 1 0 1 outputs=2\npnnx.Output out 1 0 1\n");
+    let mut graph = graph_of(
+        "7767517\n3 2\npnnx.Input x 0 1 0\ntest.Record pair 1 1 0 1 outputs=2\npnnx.Output out 1 0 1\n",
+    );
     graph.build().unwrap();
     assert_eq!(graph.run_with(vec![ones(&[1])]).unwrap().len(), 2);
     assert_eq!(graph.outputs()[1].name, "1.1");
@@ -303,12 +310,21 @@ fn errors_of_a_layer_name_the_operator_and_unusual_inputs() {
     graph.build().unwrap();
     assert_eq!(graph.run_with(vec![ones(&[5, 3])]).unwrap()[0].shape().dims(), &[5, 2]);
     let error = graph.run_with(vec![ones(&[1, 4])]).unwrap_err().to_string();
-    assert!(error.starts_with("nn.Linear `fc` does not fit its inputs: the last axis of the input: 3 needed"), "{error}");
+    assert!(
+        error.starts_with("nn.Linear `fc` does not fit its inputs: the last axis of the input: 3 needed"),
+        "{error}"
+    );
     assert!(error.ends_with("note: input `x` is 1×4, but the model was exported with 1×3"), "{error}");
     let surprise = text.replace("bias=False", "bias=False surprise=1");
-    let error = RuntimeGraph::from_pnnx(parse(&surprise)).with_random_weights(0).build().unwrap_err().to_string();
-    assert!(error.contains("cannot be built: parameters not understood by this operator: `surprise`"), "{error}");
-    assert!(matches!(RuntimeGraph::from_pnnx(parse(text)).build(), Err(GraphError::Weights(errors)) if errors.len() == 1));
+    let error =
+        RuntimeGraph::from_pnnx(parse(&surprise)).with_random_weights(0).build().unwrap_err().to_string();
+    assert!(
+        error.contains("cannot be built: parameters not understood by this operator: `surprise`"),
+        "{error}"
+    );
+    assert!(
+        matches!(RuntimeGraph::from_pnnx(parse(text)).build(), Err(GraphError::Weights(errors)) if errors.len() == 1)
+    );
 }
 
 #[test]
@@ -356,7 +372,9 @@ impl CpuLayer for Liar {
 #[test]
 fn a_layer_that_breaks_its_promise_is_found_out() {
     let mut registry = Registry::default();
-    registry.add("test.Liar", Creator::new("test", "1", |_| Ok(Box::new(Liar) as Box<dyn CpuLayer>))).unwrap();
+    registry
+        .add("test.Liar", Creator::new("test", "1", |_| Ok(Box::new(Liar) as Box<dyn CpuLayer>)))
+        .unwrap();
     let text = CHAIN.replace("test.Record", "test.Liar");
     let mut graph = RuntimeGraph::from_pnnx(parse(&text)).with_registry(registry);
     graph.build().unwrap();

@@ -3,12 +3,14 @@
 //!
 //! `IXION_MUTANTS` says how many are tried (300 unless told), `IXION_SEED` where the random numbers start.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
 mod common;
 
+use ixion::Limits;
 use ixion::graph::RuntimeGraph;
 use ixion::pnnx::{Dim, Graph};
 use ixion::tensor::{DType, Tensor};
-use ixion::Limits;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -28,18 +30,53 @@ fn models() -> Vec<Model> {
         let path = format!("{}/model_file/{name}/{name}.pnnx", env!("CARGO_MANIFEST_DIR"));
         (PathBuf::from(format!("{path}.param")), PathBuf::from(format!("{path}.bin")))
     });
-    let cases = common::conformance_cases().into_iter().map(|folder| (folder.join("model.param"), folder.join("model.bin")));
+    let cases = common::conformance_cases()
+        .into_iter()
+        .map(|folder| (folder.join("model.param"), folder.join("model.bin")));
     let pairs = own.into_iter().chain(cases);
     let read = |path: &PathBuf| std::fs::read(path).unwrap_or_default();
-    let models = pairs.map(|(param, bin)| Model { name: param.display().to_string(), param: read(&param), bin: read(&bin) });
+    let models = pairs.map(|(param, bin)| Model {
+        name: param.display().to_string(),
+        param: read(&param),
+        bin: read(&bin),
+    });
     models.filter(|model| model.param.len() < 1 << 16 && model.bin.len() < 1 << 19).collect()
 }
 
 /// Numbers and words that programs stumble over.
 const TRAPS: &[&str] = &[
-    "0", "-1", "1", "2", "7", "255", "65536", "2147483647", "-2147483648", "4294967296", "9223372036854775807",
-    "9223372036854775808", "-9223372036854775809", "1e308", "1e309", "-inf", "nan", "()", "[]", "None", "True", "?",
-    "(1)", "(0,0)", "(99999999,99999999,99999999)", "same", "", "@0", "f16", "c128", "null", "%x",
+    "0",
+    "-1",
+    "1",
+    "2",
+    "7",
+    "255",
+    "65536",
+    "2147483647",
+    "-2147483648",
+    "4294967296",
+    "9223372036854775807",
+    "9223372036854775808",
+    "-9223372036854775809",
+    "1e308",
+    "1e309",
+    "-inf",
+    "nan",
+    "()",
+    "[]",
+    "None",
+    "True",
+    "?",
+    "(1)",
+    "(0,0)",
+    "(99999999,99999999,99999999)",
+    "same",
+    "",
+    "@0",
+    "f16",
+    "c128",
+    "null",
+    "%x",
 ];
 
 fn mutate_text(text: &[u8], rng: &mut StdRng) -> Vec<u8> {
@@ -60,7 +97,8 @@ fn mutate_text(text: &[u8], rng: &mut StdRng) -> Vec<u8> {
 /// Replaces a number or word of a line by a trap.
 fn replace_token(line: &[u8], rng: &mut StdRng) -> Vec<u8> {
     let separator = |byte: &u8| b" =(),#@$[]".contains(byte);
-    let starts: Vec<usize> = (0..line.len()).filter(|&i| !separator(&line[i]) && (i == 0 || separator(&line[i - 1]))).collect();
+    let starts: Vec<usize> =
+        (0..line.len()).filter(|&i| !separator(&line[i]) && (i == 0 || separator(&line[i - 1]))).collect();
     let Some(&start) = starts.get(rng.random_range(0..starts.len().max(1))) else { return line.to_vec() };
     let end = (start..line.len()).find(|&i| separator(&line[i])).unwrap_or(line.len());
     let trap = TRAPS[rng.random_range(0..TRAPS.len())].as_bytes();
@@ -87,7 +125,8 @@ fn mutate_bytes(bytes: &[u8], rng: &mut StdRng) -> Vec<u8> {
 
 fn limits() -> Limits {
     let bytes = 32 << 20;
-    let limits = Limits { max_tensor_bytes: bytes, max_total_bytes: 4 * bytes, max_ops: 10_000, ..Limits::default() };
+    let limits =
+        Limits { max_tensor_bytes: bytes, max_total_bytes: 4 * bytes, max_ops: 10_000, ..Limits::default() };
     limits.with_timeout(Duration::from_secs(5))
 }
 
@@ -120,7 +159,9 @@ fn zero_inputs(runtime: &RuntimeGraph, limits: &Limits) -> Option<Vec<Tensor>> {
 
 #[test]
 fn mutants_end_in_a_result_or_an_error() {
-    let number = |name: &str, default: u64| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default);
+    let number = |name: &str, default: u64| {
+        std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+    };
     let (count, seed) = (number("IXION_MUTANTS", 300), number("IXION_SEED", 1));
     let models = models();
     let mut ends = std::collections::BTreeMap::<&str, usize>::new();

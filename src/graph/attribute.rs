@@ -99,7 +99,9 @@ impl RuntimeAttribute {
         let values = self.decode()?.to_vec::<T>()?;
         if values.is_empty() {
             let shape = self.shape();
-            return Err(TensorError::InvalidArgument(format!("a weight of shape {shape:?} has no elements")).into());
+            return Err(
+                TensorError::InvalidArgument(format!("a weight of shape {shape:?} has no elements")).into()
+            );
         }
         Ok(values)
     }

@@ -4,9 +4,9 @@
 //! they are resolved here, so that the runtime graph passes tensors and nothing else.
 
 use super::error::{OperatorPlace, Stage, UnknownOperator};
-use super::runtime::{InputPort, OutputPort};
 use super::operator::{OperandIndex, OperatorIndex, RuntimeOperand, RuntimeOperator};
 use super::registry::RegistryError;
+use super::runtime::{InputPort, OutputPort};
 use super::sort::topological_order;
 use super::{CpuLayer, GraphError, LayerError, OperatorReader, Registry, RuntimeAttribute};
 use crate::pnnx::{self, OperandId, OperatorId};
@@ -148,7 +148,11 @@ impl Converter<'_> {
         let items = self.inputs_of(operator);
         match operator.outputs() {
             [output] => drop(self.values.insert(*output, Value::Tuple(items))),
-            outputs => return Err(self.tuple_error(operator, format!("{} outputs where 1 is needed", outputs.len()))),
+            outputs => {
+                return Err(
+                    self.tuple_error(operator, format!("{} outputs where 1 is needed", outputs.len()))
+                );
+            }
         }
         Ok(())
     }
@@ -237,7 +241,11 @@ impl Converter<'_> {
 
     /// One operand for each output that the layer makes. Where the file has a single operand for several outputs, that
     /// is a tuple.
-    fn add_outputs(&mut self, operator: &pnnx::Operator, wanted: usize) -> Result<Vec<OperandIndex>, GraphError> {
+    fn add_outputs(
+        &mut self,
+        operator: &pnnx::Operator,
+        wanted: usize,
+    ) -> Result<Vec<OperandIndex>, GraphError> {
         match operator.outputs() {
             outputs if outputs.len() == wanted && !(wanted == 1 && self.is_unpacked(outputs[0])) => {
                 Ok(outputs.iter().map(|&output| self.add_operand(output)).collect())
@@ -246,7 +254,8 @@ impl Converter<'_> {
                 let name = self.file.operand(*tuple).name();
                 let items: Vec<OperandIndex> =
                     (0..wanted).map(|item| self.push_operand(format!("{name}.{item}"), None, None)).collect();
-                self.values.insert(*tuple, Value::Tuple(items.iter().map(|&item| Value::Tensor(item)).collect()));
+                self.values
+                    .insert(*tuple, Value::Tuple(items.iter().map(|&item| Value::Tensor(item)).collect()));
                 Ok(items)
             }
             outputs => {
@@ -297,7 +306,10 @@ impl Converter<'_> {
         operator.inputs().iter().filter_map(|input| self.values.get(input).cloned()).collect()
     }
 
-    fn attributes(&self, operator: &pnnx::Operator) -> Result<BTreeMap<String, RuntimeAttribute>, GraphError> {
+    fn attributes(
+        &self,
+        operator: &pnnx::Operator,
+    ) -> Result<BTreeMap<String, RuntimeAttribute>, GraphError> {
         let attrs = operator.attrs().iter().map(|(key, attribute)| {
             let attribute = match self.random_weights {
                 Some(seed) => random_attribute(attribute, operator.name(), key, seed)?,
@@ -308,7 +320,12 @@ impl Converter<'_> {
         attrs.collect::<Result<_, LayerError>>().map_err(|source| self.create_error(operator, source))
     }
 
-    fn check_inputs(&self, operator: &pnnx::Operator, layer: &dyn CpuLayer, found: usize) -> Result<(), GraphError> {
+    fn check_inputs(
+        &self,
+        operator: &pnnx::Operator,
+        layer: &dyn CpuLayer,
+        found: usize,
+    ) -> Result<(), GraphError> {
         let range = layer.num_inputs();
         if range.contains(&found) {
             return Ok(());

@@ -1,7 +1,7 @@
 //! What can go wrong between a file and a result.
 
-use crate::pnnx::{PnnxError, WeightError};
 use crate::LimitError;
+use crate::pnnx::{PnnxError, WeightError};
 use crate::tensor::{DType, Shape, TensorError};
 use std::fmt;
 use std::path::PathBuf;

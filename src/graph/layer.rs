@@ -5,8 +5,8 @@
 //! [`CpuLayer`]. Required are two methods, [`Layer::infer`] and [`CpuLayer::forward`]; all others have defaults.
 
 use super::{LayerError, TensorMeta};
-use crate::tensor::{DType, Element, Format, Layout, Shape, Tensor, TensorView, TensorViewMut, Workspace};
 use crate::Limits;
+use crate::tensor::{DType, Element, Format, Layout, Shape, Tensor, TensorView, TensorViewMut, Workspace};
 use std::fmt;
 use std::ops::RangeInclusive;
 

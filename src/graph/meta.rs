@@ -25,7 +25,10 @@ impl TensorMeta {
     /// [`TensorMeta::MAX_VALUES`] elements, which is what shapes are computed from.
     pub fn of(tensor: &TensorView<'_>) -> Self {
         let meta = Self::new(tensor.dtype(), tensor.shape().iter().copied());
-        if tensor.dtype() != DType::I64 || tensor.shape().rank() > 1 || tensor.num_elements() > Self::MAX_VALUES {
+        if tensor.dtype() != DType::I64
+            || tensor.shape().rank() > 1
+            || tensor.num_elements() > Self::MAX_VALUES
+        {
             return meta;
         }
         let values = tensor.to_vec::<i64>().ok();

@@ -10,7 +10,6 @@
 mod attribute;
 mod convert;
 mod error;
-mod runtime;
 mod layer;
 mod live;
 mod meta;
@@ -18,17 +17,18 @@ mod operator;
 mod reader;
 mod registry;
 mod run;
+mod runtime;
 mod sort;
 mod trace;
 
 pub use crate::operator;
 pub use attribute::RuntimeAttribute;
 pub use error::{GraphError, LayerError, OperatorPlace, Stage, UnknownOperator};
-pub use runtime::{BuildState, InputPort, OutputPort, RuntimeGraph, archive_beside};
 pub use layer::{CloneCpuLayer, Cost, CpuLayer, ForwardContext, Layer, Tactic, TensorFormat, View};
 pub use meta::TensorMeta;
 pub use operator::{OperandIndex, OperatorIndex, RuntimeOperand, RuntimeOperator, RuntimeParameter};
 pub use reader::{Field, FieldValue, FromParameter, OperatorReader, Weight};
 pub use registry::{Creator, Device, DeviceLayer, FromOperator, Registry, RegistryError};
+pub use runtime::{BuildState, InputPort, OutputPort, RuntimeGraph, archive_beside};
 pub use sort::topological_order;
 pub use trace::{LayerTrace, Trace};

@@ -212,7 +212,8 @@ impl<const N: usize> FromParameter for [usize; N] {
 
     fn from_parameter(parameter: &RuntimeParameter) -> Option<Self> {
         let values = Vec::<i64>::from_parameter(parameter)?;
-        let values: Option<Vec<usize>> = values.into_iter().map(|value| usize::try_from(value).ok()).collect();
+        let values: Option<Vec<usize>> =
+            values.into_iter().map(|value| usize::try_from(value).ok()).collect();
         match values?.as_slice() {
             [value] => Some([*value; N]),
             values => values.try_into().ok(),
@@ -246,7 +247,9 @@ impl Weight {
     pub fn view<'a>(&'a self, inputs: &[TensorView<'a>]) -> Result<TensorView<'a>, LayerError> {
         match self {
             Weight::Attribute(attribute) => Ok(attribute.decode()?.view()),
-            Weight::Input(position) => inputs.get(*position).copied().ok_or_else(|| too_few(*position, inputs.len())),
+            Weight::Input(position) => {
+                inputs.get(*position).copied().ok_or_else(|| too_few(*position, inputs.len()))
+            }
         }
     }
 
@@ -259,7 +262,9 @@ impl Weight {
             Weight::Attribute(attribute) => {
                 Ok(super::TensorMeta::new(attribute.dtype(), attribute.shape().iter().copied()))
             }
-            Weight::Input(position) => inputs.get(*position).cloned().ok_or_else(|| too_few(*position, inputs.len())),
+            Weight::Input(position) => {
+                inputs.get(*position).cloned().ok_or_else(|| too_few(*position, inputs.len()))
+            }
         }
     }
 
@@ -360,7 +365,10 @@ mod tests {
             message(read::<[usize; 2]>("(1,2,3)").unwrap_err()),
             "parameter `key` should be an integer of at least 0 for each axis, or one for all, but is `(1,2,3)`"
         );
-        assert_eq!(message(read::<usize>("-1").unwrap_err()), "parameter `key` should be an integer of at least 0, but is `-1`");
+        assert_eq!(
+            message(read::<usize>("-1").unwrap_err()),
+            "parameter `key` should be an integer of at least 0, but is `-1`"
+        );
         let missing = bool::require(&mut source(&[], &[], &[]).reader(), "ceil_mode").unwrap_err();
         assert_eq!(message(missing), "parameter `ceil_mode` (a bool) is missing");
     }
@@ -381,7 +389,10 @@ mod tests {
             Weight::Attribute(_) => None,
         };
         assert_eq!(position(&source(&[], &["weight"], &[None]), "weight"), None);
-        assert_eq!(position(&source(&[], &[], &[Some("input"), Some("bias"), Some("weight")]), "weight"), Some(2));
+        assert_eq!(
+            position(&source(&[], &[], &[Some("input"), Some("bias"), Some("weight")]), "weight"),
+            Some(2)
+        );
         assert_eq!(position(&source(&[], &[], &[None, None]), "weight"), Some(1));
         assert!(Weight::require(&mut source(&[], &[], &[None]).reader(), "weight").is_err());
     }

@@ -1,9 +1,9 @@
 //! Running a graph, one operator after the other.
 
 use super::error::Stage;
-use super::runtime::{BuildState, RuntimeGraph};
 use super::live::LiveMemory;
 use super::operator::{OperandIndex, RuntimeOperator};
+use super::runtime::{BuildState, RuntimeGraph};
 use super::trace::{LayerTrace, Trace};
 use super::{ForwardContext, GraphError, LayerError, TensorMeta};
 use crate::pnnx::Dim;
@@ -24,7 +24,8 @@ impl RuntimeGraph {
         if self.state() != BuildState::Complete {
             return Err(GraphError::NotBuilt);
         }
-        let port = self.inputs.iter().find(|port| port.name == name || self.operand(port.operand).name == name);
+        let port =
+            self.inputs.iter().find(|port| port.name == name || self.operand(port.operand).name == name);
         let Some(port) = port else {
             let known = self.input_names();
             return Err(GraphError::UnknownName { what: "input", name: name.to_owned(), known });
@@ -101,7 +102,12 @@ impl RuntimeGraph {
             self.step(index, &mut live).map_err(|error| error.with_inputs(&notes))?;
             observe(self.traced(index, start));
             self.release_inputs(index, &mut live);
-            log::debug!("{} `{}` took {:?}", self.operators[index].op_type, self.operators[index].name, start.elapsed());
+            log::debug!(
+                "{} `{}` took {:?}",
+                self.operators[index].op_type,
+                self.operators[index].name,
+                start.elapsed()
+            );
         }
         Ok(live.peak())
     }
@@ -131,10 +137,13 @@ impl RuntimeGraph {
         let path = self.param.as_deref();
         let limit = |source: LimitError| GraphError::Limit { place: operator.place(path), source };
         self.limits.check_deadline().map_err(limit)?;
-        let inputs: Vec<Tensor> = operator.inputs.iter().filter_map(|&i| self.operands[i.0].data.clone()).collect();
+        let inputs: Vec<Tensor> =
+            operator.inputs.iter().filter_map(|&i| self.operands[i.0].data.clone()).collect();
         let workspace = match &mut self.workspace {
             Some(workspace) => workspace,
-            none => none.insert(Workspace::new().map_err(|e| operator.error(path, Stage::Forward, e.into()))?),
+            none => {
+                none.insert(Workspace::new().map_err(|e| operator.error(path, Stage::Forward, e.into()))?)
+            }
         };
         let outputs = operator.compute(&inputs, workspace, &self.limits, live, path)?;
         for (&output, tensor) in operator.outputs.iter().zip(outputs) {
@@ -181,7 +190,14 @@ impl RuntimeGraph {
         };
         let (inputs, outputs) = (metas(&operator.inputs), metas(&operator.outputs));
         let cost = operator.layer().map(|layer| layer.cost(&inputs, &outputs)).unwrap_or_default();
-        LayerTrace { name: operator.name.clone(), op_type: operator.op_type.clone(), time, inputs, outputs, cost }
+        LayerTrace {
+            name: operator.name.clone(),
+            op_type: operator.op_type.clone(),
+            time,
+            inputs,
+            outputs,
+            cost,
+        }
     }
 }
 
@@ -249,7 +265,8 @@ impl Computation<'_> {
         if wanted == found {
             return Ok(());
         }
-        let error = LayerError::BrokenPromise { wanted: format!("{wanted} outputs"), found: found.to_string() };
+        let error =
+            LayerError::BrokenPromise { wanted: format!("{wanted} outputs"), found: found.to_string() };
         Err((Stage::Infer, error))
     }
 
@@ -262,7 +279,10 @@ impl Computation<'_> {
             let Some(view) = view else { return Ok(None) };
             let source = self.inputs.get(view.input).ok_or_else(|| {
                 let found = format!("a view of input {}", view.input);
-                (Stage::Infer, LayerError::BrokenPromise { wanted: format!("{} inputs", self.inputs.len()), found })
+                (
+                    Stage::Infer,
+                    LayerError::BrokenPromise { wanted: format!("{} inputs", self.inputs.len()), found },
+                )
             })?;
             check_promise(shape, view.layout.shape())?;
             outputs.push(source.with_layout(view.layout).map_err(at(Stage::Infer))?);

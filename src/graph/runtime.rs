@@ -275,7 +275,8 @@ impl RuntimeGraph {
     /// # Errors
     /// [`GraphError::UnknownName`], or [`GraphError::NotRun`] before the first run.
     pub fn output(&self, name: &str) -> Result<Tensor, GraphError> {
-        let port = self.outputs.iter().find(|port| port.name == name || self.operand(port.operand).name == name);
+        let port =
+            self.outputs.iter().find(|port| port.name == name || self.operand(port.operand).name == name);
         let port = port.ok_or_else(|| GraphError::UnknownName {
             what: "output",
             name: name.to_owned(),

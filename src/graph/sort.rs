@@ -71,7 +71,8 @@ mod tests {
 
     #[test]
     fn a_chain_of_100_000_needs_no_stack() {
-        let chain: Vec<Vec<usize>> = (0..100_000).map(|i| if i == 0 { vec![] } else { vec![i - 1] }).collect();
+        let chain: Vec<Vec<usize>> =
+            (0..100_000).map(|i| if i == 0 { vec![] } else { vec![i - 1] }).collect();
         assert_eq!(topological_order(&chain).unwrap().len(), 100_000);
     }
 

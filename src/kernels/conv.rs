@@ -3,9 +3,9 @@
 //! The columns of a whole image can be larger than all activations together, so they are made for one tile of output
 //! positions at a time, in scratch memory of a fixed size that stays in the cache.
 
+use super::Float;
 use super::gemm::gemm;
 use super::window::Window;
-use super::Float;
 use ndarray::{ArrayView2, ArrayViewMut2, ShapeBuilder};
 use std::ops::Range;
 
@@ -82,7 +82,9 @@ pub fn conv<T: Float>(
     let (out_per_group, in_per_group) = (shape.out_channels / shape.groups, shape.channels / shape.groups);
     let taps = shape.taps();
     match bias {
-        Some(bias) => output.chunks_exact_mut(positions.max(1)).zip(bias).for_each(|(plane, &bias)| plane.fill(bias)),
+        Some(bias) => {
+            output.chunks_exact_mut(positions.max(1)).zip(bias).for_each(|(plane, &bias)| plane.fill(bias))
+        }
         None => output.fill(T::zero()),
     }
     for group in 0..shape.groups {
@@ -106,7 +108,13 @@ pub fn conv<T: Float>(
 }
 
 /// Writes the columns of a range of output positions: one row for each channel of the group and each tap of the window.
-fn im2col<T: Float>(shape: &ConvShape, outputs: &[usize], input: &[T], range: Range<usize>, columns: &mut [T]) {
+fn im2col<T: Float>(
+    shape: &ConvShape,
+    outputs: &[usize],
+    input: &[T],
+    range: Range<usize>,
+    columns: &mut [T],
+) {
     let pixels: usize = shape.lens.iter().product();
     let kernel = shape.kernel_size();
     for (row, line) in columns.chunks_exact_mut(range.len()).enumerate() {
@@ -134,11 +142,11 @@ fn fill_row<T: Float>(
         let to = inner_outputs.min(from + range.end - position);
         let run = &mut line[position - range.start..][..to - from];
         let places = unravel(position / inner_outputs, outer_outputs.iter().copied());
-        let mut axes = places.iter().zip(&shape.windows).zip(&taps).zip(&shape.lens).take(outer_outputs.len());
-        let source = axes.try_fold(
-            0,
-            |index, (((&place, window), &tap), &len)| Some(index * len + window.source(place, tap, len)?),
-        );
+        let mut axes =
+            places.iter().zip(&shape.windows).zip(&taps).zip(&shape.lens).take(outer_outputs.len());
+        let source = axes.try_fold(0, |index, (((&place, window), &tap), &len)| {
+            Some(index * len + window.source(place, tap, len)?)
+        });
         match source {
             Some(row) => fill_run(&plane[row * inner_len..][..inner_len], inner_window, inner_tap, from, run),
             None => run.fill(T::zero()),
@@ -192,7 +200,10 @@ fn matrix_mut<T>(data: &mut [T], rows: usize, cols: usize, stride: usize) -> Arr
 }
 
 fn strided(len: usize, rows: usize, cols: usize, stride: usize) {
-    assert!(rows == 0 || cols == 0 || (cols <= stride && (rows - 1) * stride + cols <= len), "a matrix outside of its slice");
+    assert!(
+        rows == 0 || cols == 0 || (cols <= stride && (rows - 1) * stride + cols <= len),
+        "a matrix outside of its slice"
+    );
 }
 
 #[cfg(test)]
@@ -211,9 +222,15 @@ mod tests {
     }
 
     fn windows() -> impl Strategy<Value = Vec<Window>> {
-        let window = (1usize..4, 1usize..4, 1usize..3, 0usize..3, 0usize..3).prop_map(|(kernel, stride, dilation, a, b)| {
-            Window { kernel, stride, dilation, pad_before: a, pad_after: b }
-        });
+        let window = (1usize..4, 1usize..4, 1usize..3, 0usize..3, 0usize..3).prop_map(
+            |(kernel, stride, dilation, a, b)| Window {
+                kernel,
+                stride,
+                dilation,
+                pad_before: a,
+                pad_after: b,
+            },
+        );
         proptest::collection::vec(window, 1..4)
     }
 
@@ -246,8 +263,13 @@ mod tests {
     #[test]
     fn many_tiles_join_without_a_seam() {
         let window = Window { kernel: 3, stride: 1, dilation: 1, pad_before: 1, pad_after: 1 };
-        let shape =
-            ConvShape { channels: 40, out_channels: 3, groups: 1, lens: vec![40, 40], windows: vec![window; 2] };
+        let shape = ConvShape {
+            channels: 40,
+            out_channels: 3,
+            groups: 1,
+            lens: vec![40, 40],
+            windows: vec![window; 2],
+        };
         assert!(shape.tile(8) < 1600);
         let (input, weight) = (array(&[1, 40, 40, 40], 1), array(&[3, 40, 3, 3], 2));
         let want = naive::conv(input.view(), weight.view(), None, &shape.windows, 1);

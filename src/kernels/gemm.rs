@@ -7,7 +7,12 @@ use ndarray::{ArrayView2, ArrayViewMut2};
 ///
 /// # Panics
 /// When the shapes do not fit each other; callers have checked them.
-pub fn gemm<T: Float>(a: ArrayView2<'_, T>, b: ArrayView2<'_, T>, mut c: ArrayViewMut2<'_, T>, accumulate: bool) {
+pub fn gemm<T: Float>(
+    a: ArrayView2<'_, T>,
+    b: ArrayView2<'_, T>,
+    mut c: ArrayViewMut2<'_, T>,
+    accumulate: bool,
+) {
     let ((m, k), (k_b, n)) = (a.dim(), b.dim());
     assert!(k == k_b && c.dim() == (m, n), "{m}×{k} · {k_b}×{n} does not give {:?}", c.dim());
     let [c_rows, c_cols] = [c.strides()[0], c.strides()[1]];

@@ -56,7 +56,8 @@ impl FromParameter for PerAxis {
 
     fn from_parameter(parameter: &RuntimeParameter) -> Option<Self> {
         let values = Vec::<i64>::from_parameter(parameter)?;
-        let values: Option<Vec<usize>> = values.into_iter().map(|value| usize::try_from(value).ok()).collect();
+        let values: Option<Vec<usize>> =
+            values.into_iter().map(|value| usize::try_from(value).ok()).collect();
         values.filter(|values| !values.is_empty()).map(Self)
     }
 }

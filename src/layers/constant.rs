@@ -1,7 +1,8 @@
 //! Tensors that are stored in the model file.
 
 use crate::graph::{
-    CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, RuntimeAttribute, TensorMeta, Weight,
+    CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, RuntimeAttribute, TensorMeta,
+    Weight,
 };
 use crate::tensor::{Tensor, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;

@@ -2,15 +2,15 @@
 
 use super::choices::{PerAxis, choices};
 use super::float::{self, with_float};
+use crate::Limits;
 use crate::graph::{
-    Cost, CpuLayer, ForwardContext, FromParameter, Layer, LayerError, Registry, RegistryError, RuntimeParameter,
-    TensorMeta, Weight,
+    Cost, CpuLayer, ForwardContext, FromParameter, Layer, LayerError, Registry, RegistryError,
+    RuntimeParameter, TensorMeta, Weight,
 };
+use crate::kernels::Float;
 use crate::kernels::conv::{ConvShape, conv};
 use crate::kernels::naive::{PadMode, pad};
 use crate::kernels::window::Window;
-use crate::kernels::Float;
-use crate::Limits;
 use crate::tensor::{Dim, TensorError, TensorView, TensorViewMut};
 use ndarray::{ArrayViewD, IxDyn};
 use std::borrow::Cow;
@@ -113,9 +113,11 @@ impl Conv {
         says("out_channels", self.out_channels, *out_channels)?;
         says("in_channels", self.in_channels, in_per_group.saturating_mul(self.groups))?;
         match self.kernel_size.as_ref().map(|size| size.get(kernel.len())) {
-            Some(said) if said.as_deref() != Some(kernel) => {
-                Err(invalid("kernel_size", self.kernel_size.as_ref().map_or(&[], |k| k.values()), "the weights differ"))
-            }
+            Some(said) if said.as_deref() != Some(kernel) => Err(invalid(
+                "kernel_size",
+                self.kernel_size.as_ref().map_or(&[], |k| k.values()),
+                "the weights differ",
+            )),
             _ => Ok(()),
         }
     }
@@ -134,7 +136,11 @@ impl Conv {
         };
         let windows = kernel.iter().zip(stride).zip(dilation).zip(places);
         let windows = windows.map(|(((&kernel, stride), dilation), places)| {
-            let total = if self.padding == Padding::Same { dilation.saturating_mul(kernel.saturating_sub(1)) } else { 0 };
+            let total = if self.padding == Padding::Same {
+                dilation.saturating_mul(kernel.saturating_sub(1))
+            } else {
+                0
+            };
             let (pad_before, pad_after) = (places + total / 2, places + total - total / 2);
             let window = Window { kernel, stride, dilation, pad_before, pad_after };
             window.is_sane().then_some(window)
@@ -157,7 +163,11 @@ impl Conv {
             return Err(LayerError::shape("the weight", "O×(C/groups)×…", weight));
         };
         if out_channels % self.groups != 0 {
-            return Err(invalid("groups", &[self.groups], &format!("{out_channels} output channels do not divide by it")));
+            return Err(invalid(
+                "groups",
+                &[self.groups],
+                &format!("{out_channels} output channels do not divide by it"),
+            ));
         }
         if kernel.is_empty() || kernel.len() > 3 {
             return Err(LayerError::shape("the weight's rank", "3, 4 or 5", weight.rank()));
@@ -185,7 +195,8 @@ impl Conv {
     ) -> Result<(), LayerError> {
         let weight = self.weight.view(inputs)?;
         let bias = self.bias.as_ref().map(|bias| bias.view(inputs)).transpose()?;
-        let (weights, bias) = (float::read::<T>(&weight)?, bias.map(|bias| float::read::<T>(&bias)).transpose()?);
+        let (weights, bias) =
+            (float::read::<T>(&weight)?, bias.map(|bias| float::read::<T>(&bias)).transpose()?);
         let (data, mut shape) = self.padded_input::<T>(&inputs[0], weight.shape(), context.limits())?;
         shape.out_channels = weight.shape()[0];
         let sample = shape.channels * shape.lens.iter().product::<usize>();
@@ -215,7 +226,8 @@ impl Conv {
         let mut windows = self.windows(kernel)?;
         let lens = input.shape()[input.shape().rank() - kernel.len()..].to_vec();
         let channels = weight[1] * self.groups;
-        let shape = |lens, windows| ConvShape { channels, out_channels: 0, groups: self.groups, lens, windows };
+        let shape =
+            |lens, windows| ConvShape { channels, out_channels: 0, groups: self.groups, lens, windows };
         let mode = match self.padding_mode {
             PaddingMode::Zeros => return Ok((data, shape(lens, windows))),
             PaddingMode::Reflect => PadMode::Reflect,
@@ -257,7 +269,11 @@ impl Layer for Conv {
             let padding = window.pad_before + window.pad_after;
             let room = len.clone() + padding - reach;
             if room.fixed().is_some_and(|room| room < 0) {
-                let wanted = format!("at least {} elements along axis {}", reach.saturating_sub(padding), first + axis);
+                let wanted = format!(
+                    "at least {} elements along axis {}",
+                    reach.saturating_sub(padding),
+                    first + axis
+                );
                 return Err(LayerError::shape("the window does not fit", wanted, input));
             }
             dims.push(room.floor_div(window.stride) + 1);

@@ -39,7 +39,11 @@ crate::operator! {
 }
 
 impl Linear {
-    fn run<T: Float>(&self, inputs: &[TensorView<'_>], output: &mut TensorViewMut<'_>) -> Result<(), LayerError> {
+    fn run<T: Float>(
+        &self,
+        inputs: &[TensorView<'_>],
+        output: &mut TensorViewMut<'_>,
+    ) -> Result<(), LayerError> {
         let weight_view = self.weight.view(inputs)?;
         let bias = self.bias.as_ref().map(|bias| bias.view(inputs)).transpose()?;
         let bias = bias.map(|bias| float::read::<T>(&bias)).transpose()?;
@@ -48,7 +52,9 @@ impl Linear {
         let outputs = if weight_view.shape().rank() == 2 { weight_view.shape()[0] } else { 1 };
         float::write::<T>(output, |output| {
             match &bias {
-                Some(bias) => output.chunks_exact_mut(outputs.max(1)).for_each(|row| row.copy_from_slice(bias)),
+                Some(bias) => {
+                    output.chunks_exact_mut(outputs.max(1)).for_each(|row| row.copy_from_slice(bias))
+                }
                 None => output.fill(T::zero()),
             }
             let rows = output.len() / outputs.max(1);
@@ -70,7 +76,9 @@ impl Layer for Linear {
         let (input, weight) = (&inputs[0], self.weight.meta(inputs)?);
         float::check("the input", input)?;
         let bias = self.bias.as_ref().map(|bias| bias.meta(inputs)).transpose()?;
-        if let Some(other) = [Some(&weight), bias.as_ref()].into_iter().flatten().find(|w| w.dtype() != input.dtype()) {
+        if let Some(other) =
+            [Some(&weight), bias.as_ref()].into_iter().flatten().find(|w| w.dtype() != input.dtype())
+        {
             let what = "weight or bias".to_owned();
             return Err(LayerError::DType { what, wanted: input.dtype().to_string(), found: other.dtype() });
         }
@@ -94,8 +102,10 @@ impl Layer for Linear {
 
     fn cost(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Cost {
         let features = inputs.first().and_then(|input| input.dims().last().cloned());
-        let macs = features.zip(outputs.first()).and_then(|(features, o)| (o.num_elements() * features).fixed());
-        Cost::of_moving(inputs, outputs).with_macs(macs.and_then(|macs| u64::try_from(macs).ok()).unwrap_or(0))
+        let macs =
+            features.zip(outputs.first()).and_then(|(features, o)| (o.num_elements() * features).fixed());
+        Cost::of_moving(inputs, outputs)
+            .with_macs(macs.and_then(|macs| u64::try_from(macs).ok()).unwrap_or(0))
     }
 }
 

@@ -69,10 +69,10 @@ pub mod reshaping;
 pub mod shuffling;
 pub mod slicing;
 pub mod softmax;
-mod views;
-mod weights;
 #[cfg(test)]
 pub(crate) mod testing;
+mod views;
+mod weights;
 
 use crate::graph::{CpuLayer, Registry};
 use choices::choices;

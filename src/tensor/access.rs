@@ -81,10 +81,7 @@ impl Tensor {
     pub fn get<T: Element>(&self, index: &[usize]) -> Result<T> {
         let array = self.array::<T>()?;
         check_index(index, array.shape())?;
-        array
-            .get(index)
-            .copied()
-            .ok_or_else(|| out_of_range("element", 0, 0))
+        array.get(index).copied().ok_or_else(|| out_of_range("element", 0, 0))
     }
 
     /// Sets the element at an index, which has one number for each axis.
@@ -127,9 +124,7 @@ impl Tensor {
     pub fn at<T: Element>(&self, channel: usize, row: usize, col: usize) -> Result<T> {
         let cube = self.cube::<T>()?;
         check_index(&[channel, row, col], cube.shape())?;
-        cube.get([channel, row, col])
-            .copied()
-            .ok_or_else(|| out_of_range("channel", channel, cube.dim().0))
+        cube.get([channel, row, col]).copied().ok_or_else(|| out_of_range("channel", channel, cube.dim().0))
     }
 
     /// One channel as a matrix, without a copy.
@@ -196,11 +191,7 @@ fn check_index(index: &[usize], dims: &[usize]) -> Result<()> {
 }
 
 fn out_of_range(what: &'static str, index: usize, len: usize) -> TensorError {
-    TensorError::OutOfRange {
-        what,
-        index: i64::try_from(index).unwrap_or(i64::MAX),
-        len,
-    }
+    TensorError::OutOfRange { what, index: i64::try_from(index).unwrap_or(i64::MAX), len }
 }
 
 #[cfg(test)]
@@ -229,10 +220,7 @@ mod tests {
             assert_eq!((x.raw_shape(), x.channels_rows_cols().unwrap()), (raw, read));
         }
         let x = counting(&[3, 2, 4]);
-        assert_eq!(
-            (x.channels().unwrap(), x.rows().unwrap(), x.cols().unwrap()),
-            (3, 2, 4)
-        );
+        assert_eq!((x.channels().unwrap(), x.rows().unwrap(), x.cols().unwrap()), (3, 2, 4));
         assert_eq!(x.plane_size().unwrap(), 8);
         assert!(counting(&[2, 3, 2, 4]).rows().is_err());
     }
@@ -255,18 +243,9 @@ mod tests {
     fn outside_is_an_error_that_says_where() {
         let x = counting(&[3, 2, 4]);
         let text = |error: TensorError| error.to_string();
-        assert_eq!(
-            text(x.at::<f32>(0, 2, 0).unwrap_err()),
-            "index 2 is out of range: there are 2"
-        );
-        assert_eq!(
-            text(x.get_flat::<f32>(24).unwrap_err()),
-            "element 24 is out of range: there are 24"
-        );
-        assert_eq!(
-            text(x.channel::<f32>(3).unwrap_err()),
-            "channel 3 is out of range: there are 3"
-        );
+        assert_eq!(text(x.at::<f32>(0, 2, 0).unwrap_err()), "index 2 is out of range: there are 2");
+        assert_eq!(text(x.get_flat::<f32>(24).unwrap_err()), "element 24 is out of range: there are 24");
+        assert_eq!(text(x.channel::<f32>(3).unwrap_err()), "channel 3 is out of range: there are 3");
         assert!(x.get::<f32>(&[0, 0]).is_err() && x.get::<f64>(&[0, 0, 0]).is_err());
         assert!(x.matrix::<f32>().is_err() && counting(&[2, 1, 2, 4]).cube::<f32>().is_err());
         assert!(x.get_flat::<f64>(0).is_err() && x.get_scalar(&[9, 9, 9]).is_err());

@@ -74,10 +74,7 @@ fn binary(operation: Operation, left: &Tensor, right: &Tensor) -> Result<Tensor>
     let dtype = common_dtype(operation.name(), left, right)?;
     let shape = broadcast_shapes(left.shape(), right.shape())?;
     let wide = computed_in(operation.name(), dtype)?;
-    let (left, right) = (
-        left.cast(wide)?.expand(&shape)?,
-        right.cast(wide)?.expand(&shape)?,
-    );
+    let (left, right) = (left.cast(wide)?.expand(&shape)?, right.cast(wide)?.expand(&shape)?);
     let mut result = Tensor::zeros(wide, &shape)?;
     with_number!(wide, T => zip::<T>(operation, &left, &right, &mut result)?);
     result.cast(dtype)
@@ -88,9 +85,7 @@ fn zip<T: Number>(operation: Operation, left: &Tensor, right: &Tensor, result: &
     let (left, right) = (left.array::<T>()?, right.array::<T>()?);
     if operation == Operation::Div && !T::HAS_INFINITY && right.iter().any(|&divisor| divisor == T::default())
     {
-        return Err(TensorError::DivisionByZero {
-            operation: operation.name(),
-        });
+        return Err(TensorError::DivisionByZero { operation: operation.name() });
     }
     let apply = match operation {
         Operation::Add => T::add,
@@ -109,11 +104,7 @@ pub(super) fn common_dtype(operation: &'static str, left: &Tensor, right: &Tenso
     if left.dtype() == right.dtype() {
         return Ok(left.dtype());
     }
-    Err(TensorError::MixedDTypes {
-        operation,
-        left: left.dtype(),
-        right: right.dtype(),
-    })
+    Err(TensorError::MixedDTypes { operation, left: left.dtype(), right: right.dtype() })
 }
 
 /// The element type in which arithmetic on another is computed.
@@ -124,11 +115,9 @@ pub(super) fn computed_in(operation: &'static str, dtype: DType) -> Result<DType
         DType::I64 | DType::I32 | DType::I16 | DType::I8 | DType::U8 => Ok(DType::I64),
         DType::C32 | DType::C64 => Ok(DType::C64),
         DType::C128 => Ok(DType::C128),
-        DType::Bool => Err(TensorError::UndefinedFor {
-            operation,
-            dtype,
-            advice: "`cast` to an integer type first",
-        }),
+        DType::Bool => {
+            Err(TensorError::UndefinedFor { operation, dtype, advice: "`cast` to an integer type first" })
+        }
     }
 }
 
@@ -179,8 +168,7 @@ impl Number for i64 {
         self.wrapping_mul(other)
     }
     fn div(self, other: Self) -> Self {
-        self.checked_div(other)
-            .unwrap_or(if other == 0 { 0 } else { i64::MIN })
+        self.checked_div(other).unwrap_or(if other == 0 { 0 } else { i64::MIN })
     }
 }
 
@@ -236,10 +224,7 @@ mod tests {
         assert_eq!(x.div(&y).unwrap().to_vec::<i8>().unwrap(), [127, -128, -128, -3]);
         let lowest = vector(&[i64::MIN]).div(&vector(&[-1i64])).unwrap();
         assert_eq!(lowest.item::<i64>().unwrap(), i64::MIN);
-        assert_eq!(
-            vector(&[3u8]).sub(&vector(&[5u8])).unwrap().item::<u8>().unwrap(),
-            254
-        );
+        assert_eq!(vector(&[3u8]).sub(&vector(&[5u8])).unwrap().item::<u8>().unwrap(), 254);
     }
 
     #[test]
@@ -250,55 +235,31 @@ mod tests {
         ));
         let none = Tensor::zeros(DType::I32, &[0]).unwrap();
         assert!(none.div(&vector(&[0i32])).unwrap().is_empty());
-        let floats = vector(&[1.0f32, -1.0, 0.0])
-            .div(&vector(&[0.0f32]))
-            .unwrap()
-            .to_vec::<f32>()
-            .unwrap();
+        let floats = vector(&[1.0f32, -1.0, 0.0]).div(&vector(&[0.0f32])).unwrap().to_vec::<f32>().unwrap();
         assert!(floats[0] == f32::INFINITY && floats[1] == f32::NEG_INFINITY && floats[2].is_nan());
     }
 
     #[test]
     fn short_floats_are_rounded_after_each_operation() {
-        let half = vector(&[f16::from_f32(2048.0)])
-            .add(&vector(&[f16::ONE]))
-            .unwrap();
+        let half = vector(&[f16::from_f32(2048.0)]).add(&vector(&[f16::ONE])).unwrap();
         assert_eq!(half.item::<f16>().unwrap(), f16::from_f32(2048.0));
-        let brain = vector(&[bf16::from_f32(3.0)])
-            .div(&vector(&[bf16::from_f32(7.0)]))
-            .unwrap();
+        let brain = vector(&[bf16::from_f32(3.0)]).div(&vector(&[bf16::from_f32(7.0)])).unwrap();
         assert_eq!(brain.item::<bf16>().unwrap(), bf16::from_f32(3.0 / 7.0));
     }
 
     #[test]
     fn complex_numbers() {
-        let (x, y) = (
-            vector(&[Complex::new(1.0f64, 2.0)]),
-            vector(&[Complex::new(3.0f64, -1.0)]),
-        );
-        assert_eq!(
-            x.mul(&y).unwrap().item::<Complex<f64>>().unwrap(),
-            Complex::new(5.0, 5.0)
-        );
-        let half = x
-            .cast(DType::C32)
-            .unwrap()
-            .div(&y.cast(DType::C32).unwrap())
-            .unwrap();
-        assert_eq!(
-            half.get_scalar(&[0]).unwrap().to_string(),
-            "0.0999755859375+0.7001953125j"
-        );
+        let (x, y) = (vector(&[Complex::new(1.0f64, 2.0)]), vector(&[Complex::new(3.0f64, -1.0)]));
+        assert_eq!(x.mul(&y).unwrap().item::<Complex<f64>>().unwrap(), Complex::new(5.0, 5.0));
+        let half = x.cast(DType::C32).unwrap().div(&y.cast(DType::C32).unwrap()).unwrap();
+        assert_eq!(half.get_scalar(&[0]).unwrap().to_string(), "0.0999755859375+0.7001953125j");
     }
 
     #[test]
     fn operands_that_do_not_go_together() {
         let (x, y) = (vector(&[1.0f32]), vector(&[1i64]));
         let error = x.add(&y).unwrap_err().to_string();
-        assert!(
-            error.contains("f32 and i64") && error.contains("`cast`"),
-            "{error}"
-        );
+        assert!(error.contains("f32 and i64") && error.contains("`cast`"), "{error}");
         let flags = vector(&[true]);
         assert!(matches!(flags.mul(&flags), Err(TensorError::UndefinedFor { .. })));
         assert!(matches!(

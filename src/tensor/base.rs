@@ -42,14 +42,8 @@ impl Tensor {
     /// [`TensorError::OutOfMemory`].
     pub fn zeros_with_layout(dtype: DType, layout: Layout) -> Result<Self> {
         let bytes = layout.span().checked_mul(dtype.size());
-        let bytes = bytes.ok_or_else(|| TensorError::SizeOverflow {
-            shape: layout.shape().to_vec(),
-        })?;
-        Ok(Self {
-            dtype,
-            layout,
-            storage: Arc::new(Storage::zeroed(bytes)?),
-        })
+        let bytes = bytes.ok_or_else(|| TensorError::SizeOverflow { shape: layout.shape().to_vec() })?;
+        Ok(Self { dtype, layout, storage: Arc::new(Storage::zeroed(bytes)?) })
     }
 
     /// Takes over a vector of elements in row-major order.
@@ -75,11 +69,7 @@ impl Tensor {
     /// A tensor of no axes that holds one value.
     pub fn scalar<T: Element>(value: T) -> Self {
         let storage = Arc::new(Storage::from_vec(vec![value]));
-        Self {
-            dtype: T::DTYPE,
-            layout: Layout::contiguous(Shape::SCALAR),
-            storage,
-        }
+        Self { dtype: T::DTYPE, layout: Layout::contiguous(Shape::SCALAR), storage }
     }
 
     /// A tensor from the little-endian bytes of its elements in row-major order, as model files hold them.
@@ -128,11 +118,7 @@ impl Tensor {
             let view = data.get(offset.unwrap_or(0)..).unwrap_or_default();
             return TensorView::from_slice(view, layout)?.to_tensor();
         }
-        Ok(Self {
-            dtype: T::DTYPE,
-            layout,
-            storage: Arc::new(Storage::from_vec(data)),
-        })
+        Ok(Self { dtype: T::DTYPE, layout, storage: Arc::new(Storage::from_vec(data)) })
     }
 
     /// The elements as an owned ndarray. Without a copy when the tensor came from an ndarray or a `Vec` and is the only
@@ -276,11 +262,7 @@ impl Tensor {
     /// [`TensorError::BadLayout`] when it reaches outside of the storage.
     pub fn with_layout(&self, layout: Layout) -> Result<Self> {
         layout.check_within(self.storage_len())?;
-        Ok(Self {
-            dtype: self.dtype,
-            layout,
-            storage: Arc::clone(&self.storage),
-        })
+        Ok(Self { dtype: self.dtype, layout, storage: Arc::clone(&self.storage) })
     }
 
     /// The axes in another order, without a copy (`torch.permute`); negative axes count from the end.
@@ -335,11 +317,7 @@ impl Tensor {
     /// # Errors
     /// [`TensorError::OutOfMemory`] or [`TensorError::Blocked`].
     pub fn contiguous(&self) -> Result<Self> {
-        if self.layout.is_contiguous() {
-            Ok(self.clone())
-        } else {
-            self.deep_copy()
-        }
+        if self.layout.is_contiguous() { Ok(self.clone()) } else { self.deep_copy() }
     }
 
     /// A contiguous copy with storage of its own.
@@ -401,13 +379,7 @@ mod tests {
     fn every_dtype_makes_a_round_trip_through_bytes() {
         for dtype in DType::ALL {
             let bytes: Vec<u8> = (0..6 * dtype.size())
-                .map(|i| {
-                    if dtype == DType::Bool {
-                        i as u8 % 2
-                    } else {
-                        i as u8
-                    }
-                })
+                .map(|i| if dtype == DType::Bool { i as u8 % 2 } else { i as u8 })
                 .collect();
             let tensor = Tensor::from_le_bytes(dtype, &[2, 3], &bytes).unwrap();
             assert_eq!((tensor.dtype(), tensor.shape().dims()), (dtype, &[2, 3][..]));
@@ -473,10 +445,7 @@ mod tests {
         let other = x.clone();
         assert!(x.shares_storage(&other));
         x.view_mut().unwrap().slice::<f32>().unwrap()[0] = 9.0;
-        assert_eq!(
-            (x.to_vec::<f32>().unwrap()[0], other.to_vec::<f32>().unwrap()[0]),
-            (9.0, 0.0)
-        );
+        assert_eq!((x.to_vec::<f32>().unwrap()[0], other.to_vec::<f32>().unwrap()[0]), (9.0, 0.0));
     }
 
     #[test]

@@ -24,10 +24,7 @@ impl Tensor {
         let mut target = result.view_mut()?;
         for index in 0..cut.blocks {
             let part = source.with_layout(cut.part(source.layout(), index)?)?;
-            target
-                .reborrow()
-                .with_layout(cut.block(&blocks, index)?)?
-                .copy_from(&part.view())?;
+            target.reborrow().with_layout(cut.block(&blocks, index)?)?.copy_from(&part.view())?;
         }
         result.with_layout(layout)
     }
@@ -49,10 +46,7 @@ impl Tensor {
         let mut target = result.view_mut()?;
         for index in 0..cut.blocks {
             let part = source.with_layout(cut.block(source.layout(), index)?)?;
-            target
-                .reborrow()
-                .with_layout(cut.part(&whole, index)?)?
-                .copy_from(&part.view())?;
+            target.reborrow().with_layout(cut.part(&whole, index)?)?.copy_from(&part.view())?;
         }
         result.reshape(self.shape())
     }
@@ -117,17 +111,9 @@ mod tests {
         let blocked = x.to_blocked(1, 4).unwrap();
         assert_eq!(blocked.shape(), x.shape());
         assert_eq!(blocked.layout().format(), Format::Blocked { axis: 1, block: 4 });
-        let lying = blocked
-            .with_layout(Layout::contiguous(Shape::new(&[16]).unwrap()))
-            .unwrap();
-        assert_eq!(
-            lying.to_vec::<i16>().unwrap(),
-            [1, 3, 5, 7, 2, 4, 6, 8, 9, 0, 0, 0, 10, 0, 0, 0]
-        );
-        assert!(matches!(
-            blocked.to_vec::<i16>(),
-            Err(TensorError::Blocked { .. })
-        ));
+        let lying = blocked.with_layout(Layout::contiguous(Shape::new(&[16]).unwrap())).unwrap();
+        assert_eq!(lying.to_vec::<i16>().unwrap(), [1, 3, 5, 7, 2, 4, 6, 8, 9, 0, 0, 0, 10, 0, 0, 0]);
+        assert!(matches!(blocked.to_vec::<i16>(), Err(TensorError::Blocked { .. })));
         assert!(blocked.to_blocked(1, 4).unwrap().shares_storage(&blocked));
         assert_eq!(blocked.to_blocked(-1, 2).unwrap().to_plain().unwrap(), x);
     }

@@ -45,9 +45,7 @@ impl Tensor {
 fn convert<S: Widen>(source: &[S], target: &mut TensorViewMut<'_>) -> Result<()> {
     let mut wide = [S::Wide::default(); CHUNK];
     for (i, chunk) in source.chunks(CHUNK).enumerate() {
-        wide.iter_mut()
-            .zip(chunk)
-            .for_each(|(to, from)| *to = from.widen());
+        wide.iter_mut().zip(chunk).for_each(|(to, from)| *to = from.widen());
         narrow(&wide, target, i * CHUNK)?;
     }
     Ok(())
@@ -75,15 +73,7 @@ mod tests {
 
     #[test]
     fn floats_to_integers() {
-        let values = [
-            1.9f32,
-            -1.9,
-            300.0,
-            -1.0,
-            f32::NAN,
-            f32::INFINITY,
-            f32::NEG_INFINITY,
-        ];
+        let values = [1.9f32, -1.9, 300.0, -1.0, f32::NAN, f32::INFINITY, f32::NEG_INFINITY];
         assert_eq!(cast::<f32, u8>(&values), [1, 0, 255, 0, 0, 255, 0]);
         assert_eq!(cast::<f32, i8>(&values), [1, -1, 127, -1, 0, 127, -128]);
         let ends = [1, -1, 300, -1, 0, i64::MAX, i64::MIN];
@@ -102,10 +92,7 @@ mod tests {
 
     #[test]
     fn anything_to_bool() {
-        assert_eq!(
-            cast::<f32, bool>(&[0.0, -0.0, 1e-40, f32::NAN]),
-            [false, false, true, true]
-        );
+        assert_eq!(cast::<f32, bool>(&[0.0, -0.0, 1e-40, f32::NAN]), [false, false, true, true]);
         assert_eq!(cast::<i64, bool>(&[256, 0]), [true, false]);
         let complex = [Complex::new(0f32, 0.0), Complex::new(0f32, 2.0)];
         assert_eq!(cast::<Complex<f32>, bool>(&complex), [false, true]);
@@ -113,54 +100,34 @@ mod tests {
 
     #[test]
     fn complex_and_real() {
-        assert_eq!(
-            cast::<i8, Complex<f16>>(&[-2]),
-            [Complex::new(f16::from_f32(-2.0), f16::ZERO)]
-        );
+        assert_eq!(cast::<i8, Complex<f16>>(&[-2]), [Complex::new(f16::from_f32(-2.0), f16::ZERO)]);
         assert_eq!(cast::<f64, Complex<f32>>(&[0.1]), [Complex::new(0.1f32, 0.0)]);
         assert_eq!(cast::<Complex<f64>, f32>(&[Complex::new(0.1, 7.0)]), [0.1f32]);
         assert_eq!(cast::<Complex<f64>, i16>(&[Complex::new(-3.7, 7.0)]), [-3]);
-        assert_eq!(
-            cast::<Complex<f64>, Complex<f32>>(&[Complex::new(0.1, 0.2)]),
-            [Complex::new(0.1, 0.2)]
-        );
+        assert_eq!(cast::<Complex<f64>, Complex<f32>>(&[Complex::new(0.1, 0.2)]), [Complex::new(0.1, 0.2)]);
     }
 
     #[test]
     fn numbers_are_rounded_once() {
-        assert_eq!(
-            cast::<i64, f32>(&[(1 << 24) + 1, i64::MAX]),
-            [16777216.0, 9.223372e18]
-        );
+        assert_eq!(cast::<i64, f32>(&[(1 << 24) + 1, i64::MAX]), [16777216.0, 9.223372e18]);
         assert_eq!(
             cast::<f64, f16>(&[1.0 + 2f64.powi(-11) + 2f64.powi(-40)]),
             [f16::from_f32(1.0 + 2f32.powi(-10))]
         );
         assert_eq!(cast::<f64, f32>(&[1e300, 0.1]), [f32::INFINITY, 0.1]);
-        assert_eq!(
-            cast::<f32, bf16>(&[1e38, f32::MAX]),
-            [bf16::from_f32(1e38), bf16::INFINITY]
-        );
+        assert_eq!(cast::<f32, bf16>(&[1e38, f32::MAX]), [bf16::from_f32(1e38), bf16::INFINITY]);
         assert_eq!(cast::<f16, bf16>(&[f16::MAX]), [bf16::from_f32(65504.0)]);
     }
 
     #[test]
     fn the_layout_does_not_matter() {
-        let x = Tensor::from_vec((0..2000).collect::<Vec<i32>>(), &[40, 50])
-            .unwrap()
-            .permute(&[1, 0])
-            .unwrap();
+        let x =
+            Tensor::from_vec((0..2000).collect::<Vec<i32>>(), &[40, 50]).unwrap().permute(&[1, 0]).unwrap();
         let y = x.cast(DType::F64).unwrap();
         assert_eq!(y.array::<f64>().unwrap()[[49, 39]], 1999.0);
         assert_eq!(y.shape().dims(), &[50, 40]);
         assert!(x.cast(DType::I32).unwrap().shares_storage(&x));
-        assert!(
-            Tensor::zeros(DType::F32, &[0, 3])
-                .unwrap()
-                .cast(DType::C128)
-                .unwrap()
-                .is_empty()
-        );
+        assert!(Tensor::zeros(DType::F32, &[0, 3]).unwrap().cast(DType::C128).unwrap().is_empty());
     }
 
     proptest! {

@@ -98,11 +98,7 @@ impl Tensor {
 
 fn compare<T: Widen>(got: &Tensor, want: &Tensor, equal_nan: bool, report: &mut Comparison) -> Result<()> {
     let inexact = T::DTYPE.is_float() || T::DTYPE.is_complex();
-    let (rtol, atol) = if inexact {
-        (report.rtol, report.atol)
-    } else {
-        (0.0, 0.0)
-    };
+    let (rtol, atol) = if inexact { (report.rtol, report.atol) } else { (0.0, 0.0) };
     let (got, want) = (got.array::<T>()?, want.array::<T>()?);
     let mut worst_excess = f64::NEG_INFINITY;
     for (position, (&got, &want)) in got.iter().zip(want.iter()).enumerate() {
@@ -136,11 +132,7 @@ fn distance<W: Wide>(got: W, want: W, equal_nan: bool) -> f64 {
         return 0.0;
     }
     let distance = got.distance(want);
-    if distance.is_nan() {
-        f64::INFINITY
-    } else {
-        distance
-    }
+    if distance.is_nan() { f64::INFINITY } else { distance }
 }
 
 /// One line such as `2 of 10 elements differ (rtol 1e-5, atol 1e-8); worst at [0, 3]: got 0.6, want 0.1; largest
@@ -161,20 +153,11 @@ impl fmt::Display for Comparison {
         };
         let [rtol, atol, largest] = [self.rtol, self.atol, self.max_abs_diff].map(Scalar::Float);
         match self.mismatches {
-            0 => write!(
-                f,
-                "all {count} elements are close (rtol {rtol}, atol {atol}); closest to the edge"
-            )?,
-            differ => write!(
-                f,
-                "{differ} of {count} elements differ (rtol {rtol}, atol {atol}); worst"
-            )?,
+            0 => write!(f, "all {count} elements are close (rtol {rtol}, atol {atol}); closest to the edge")?,
+            differ => write!(f, "{differ} of {count} elements differ (rtol {rtol}, atol {atol}); worst")?,
         }
         let (got, want, largest) = (got.text(dtype), want.text(dtype), largest.text(dtype));
-        write!(
-            f,
-            " at {index:?}: got {got}, want {want}; largest difference {largest}"
-        )
+        write!(f, " at {index:?}: got {got}, want {want}; largest difference {largest}")
     }
 }
 
@@ -237,29 +220,15 @@ mod tests {
     #[test]
     fn infinities_and_nan() {
         assert!(close(&[INF, -INF], &[INF, -INF], 0.0, 0.0).holds());
-        for (got, want) in [
-            (1.0, INF),
-            (INF, 1.0),
-            (INF, -INF),
-            (NAN, 1.0),
-            (1.0, NAN),
-            (NAN, INF),
-            (NAN, NAN),
-        ] {
+        for (got, want) in
+            [(1.0, INF), (INF, 1.0), (INF, -INF), (NAN, 1.0), (1.0, NAN), (NAN, INF), (NAN, NAN)]
+        {
             let comparison = close(&[got], &[want], 1.0, 1.0);
-            assert_eq!(
-                (comparison.mismatches, comparison.max_abs_diff),
-                (1, f64::INFINITY),
-                "{got} {want}"
-            );
+            assert_eq!((comparison.mismatches, comparison.max_abs_diff), (1, f64::INFINITY), "{got} {want}");
         }
         let x = vector(&[NAN, 1.0]);
         assert!(x.allclose(&x, 0.0, 0.0, true).unwrap().holds());
-        assert!(
-            !x.allclose(&vector(&[1.0f32, 1.0]), 1.0, 1.0, true)
-                .unwrap()
-                .holds()
-        );
+        assert!(!x.allclose(&vector(&[1.0f32, 1.0]), 1.0, 1.0, true).unwrap().holds());
     }
 
     #[test]
@@ -281,13 +250,7 @@ mod tests {
     #[test]
     fn layouts_may_differ() {
         let x = Tensor::randn(&[3, 4], 0).unwrap();
-        let turned = x
-            .permute(&[1, 0])
-            .unwrap()
-            .contiguous()
-            .unwrap()
-            .permute(&[1, 0])
-            .unwrap();
+        let turned = x.permute(&[1, 0]).unwrap().contiguous().unwrap().permute(&[1, 0]).unwrap();
         assert_eq!(turned.allclose(&x, 0.0, 0.0, false).unwrap().worst, None);
         assert!(x.to_blocked(0, 2).unwrap().allclose(&x, 0.0, 0.0, false).is_err());
     }

@@ -23,9 +23,7 @@ impl Tensor {
             limits.check_tensor("the text", len.unwrap_or(0))?;
             let mut text = String::new();
             let most = limits.max_tensor_bytes.saturating_add(1);
-            file.take(most)
-                .read_to_string(&mut text)
-                .map_err(io_error("read"))?;
+            file.take(most).read_to_string(&mut text).map_err(io_error("read"))?;
             Self::from_csv::<T>(&text, limits)
         };
         in_file(path, load())
@@ -45,29 +43,20 @@ impl Tensor {
     pub fn from_csv<T: Element + FromStr>(text: &str, limits: &Limits) -> Result<Self> {
         limits.check_tensor("the text", text.len() as u64)?;
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        let lines = text
-            .lines()
-            .map(|line| line.split('#').next().unwrap_or_default());
-        let mut rows = lines
-            .enumerate()
-            .filter(|(_, line)| !line.trim().is_empty())
-            .peekable();
+        let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default());
+        let mut rows = lines.enumerate().filter(|(_, line)| !line.trim().is_empty()).peekable();
         let Some(&(_, first)) = rows.peek() else {
             return Err(TensorError::Malformed {
                 format: "table of numbers",
                 problem: "there is no row in it".into(),
             });
         };
-        let separator = [';', ',', '\t']
-            .into_iter()
-            .find(|&separator| first.contains(separator));
+        let separator = [';', ',', '\t'].into_iter().find(|&separator| first.contains(separator));
         let (mut values, mut count, mut cols) = (Vec::new(), 0, 0);
         for (line, row) in rows {
             let before = values.len();
             for (column, field) in fields(row, separator) {
-                let number = field
-                    .parse::<T>()
-                    .map_err(|_| not_a_number::<T>(line, row, column, field))?;
+                let number = field.parse::<T>().map_err(|_| not_a_number::<T>(line, row, column, field))?;
                 values.push(number);
                 limits.check_tensor("the table", (values.len() * size_of::<T>()) as u64)?;
             }
@@ -94,29 +83,17 @@ fn fields(row: &str, separator: Option<char>) -> Vec<(usize, &str)> {
                 .map(|(whole, field)| (start_of(if field.is_empty() { whole } else { field }), field))
                 .collect()
         }
-        None => row
-            .split_whitespace()
-            .map(|field| (start_of(field), field))
-            .collect(),
+        None => row.split_whitespace().map(|field| (start_of(field), field)).collect(),
     }
 }
 
 fn not_a_number<T: Element>(line: usize, row: &str, column: usize, field: &str) -> TensorError {
-    let found = if field.is_empty() {
-        "nothing".into()
-    } else {
-        format!("{field:?}")
-    };
+    let found = if field.is_empty() { "nothing".into() } else { format!("{field:?}") };
     let advice = match field.chars().next() {
         Some(first) if first.is_alphabetic() || first == '"' => "; begin headings with #",
         _ => "",
     };
-    parse_error(
-        line,
-        row,
-        column,
-        format!("{found} where a number of type {} is needed{advice}", T::DTYPE),
-    )
+    parse_error(line, row, column, format!("{found} where a number of type {} is needed{advice}", T::DTYPE))
 }
 
 /// An error at a byte of a line that is counted from 0.
@@ -164,28 +141,19 @@ mod tests {
             message("1,2\n3,x"),
             "line 2, column 3: \"x\" where a number of type f32 is needed; begin headings with #"
         );
-        assert_eq!(
-            message("1, 2\n3,"),
-            "line 2, column 3: nothing where a number of type f32 is needed"
-        );
+        assert_eq!(message("1, 2\n3,"), "line 2, column 3: nothing where a number of type f32 is needed");
         assert_eq!(
             message("# a\n1;2\n\n3;4;5"),
             "line 4, column 6: 3 numbers in this row, but 2 in the first"
         );
-        assert_eq!(
-            message("1,5;2\n3;4"),
-            "line 1, column 1: \"1,5\" where a number of type f32 is needed"
-        );
+        assert_eq!(message("1,5;2\n3;4"), "line 1, column 1: \"1,5\" where a number of type f32 is needed");
         assert_eq!(
             message("é 1"),
             "line 1, column 1: \"é\" where a number of type f32 is needed; begin headings with #"
         );
         assert!(message("# nothing\n \n").contains("no row") && message("").contains("no row"));
         assert!(Tensor::from_csv::<u8>("256", &Limits::default()).is_err());
-        let small = Limits {
-            max_tensor_bytes: 7,
-            ..Limits::default()
-        };
+        let small = Limits { max_tensor_bytes: 7, ..Limits::default() };
         assert!(Tensor::from_csv::<f32>("1 2", &small).is_err());
     }
 
@@ -197,12 +165,7 @@ mod tests {
         let load = || Tensor::load_csv::<f64>(&path, &Limits::default());
         assert_eq!(load().unwrap().to_vec::<f64>().unwrap(), [1.0, 2.0]);
         std::fs::write(&path, "1,2\n3\n").unwrap();
-        assert!(
-            load()
-                .unwrap_err()
-                .to_string()
-                .contains("table.csv: line 2, column 2: ")
-        );
+        assert!(load().unwrap_err().to_string().contains("table.csv: line 2, column 2: "));
         std::fs::write(&path, [0xff]).unwrap();
         assert!(load().unwrap_err().to_string().contains("table.csv: cannot read"));
     }

@@ -84,22 +84,14 @@ impl Dim {
     #[must_use]
     pub fn max(self, other: impl Into<Dim>) -> Self {
         let other = other.into();
-        if self == other {
-            self
-        } else {
-            combine(DimExpr::Max, self, other)
-        }
+        if self == other { self } else { combine(DimExpr::Max, self, other) }
     }
 
     /// The smaller of two lengths.
     #[must_use]
     pub fn min(self, other: impl Into<Dim>) -> Self {
         let other = other.into();
-        if self == other {
-            self
-        } else {
-            combine(DimExpr::Min, self, other)
-        }
+        if self == other { self } else { combine(DimExpr::Min, self, other) }
     }
 
     /// The number that results when every symbol gets a value, or `None` if one has none.
@@ -276,10 +268,7 @@ mod tests {
         assert_eq!(((a.clone() + b.clone()) * 2).to_string(), "(a + b) * 2");
         assert_eq!((a.clone() - (b.clone() - 1)).to_string(), "a - (b - 1)");
         assert_eq!(a.clone().floor_div(b.clone() * 2).to_string(), "a / (b * 2)");
-        assert_eq!(
-            (a.min(b) + 1).ceil_div(2).to_string(),
-            "ceil((min(a, b) + 1) / 2)"
-        );
+        assert_eq!((a.min(b) + 1).ceil_div(2).to_string(), "ceil((min(a, b) + 1) / 2)");
     }
 
     proptest! {

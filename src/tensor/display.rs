@@ -40,11 +40,7 @@ impl fmt::Display for Tensor {
                 let style = Style::of(&values, f.precision().unwrap_or(4));
                 let texts: Vec<String> = values.iter().map(|value| style.text(value)).collect();
                 let width = texts.iter().map(String::len).max().unwrap_or(0);
-                let block = Block {
-                    texts: &texts,
-                    width,
-                    elided: &elided,
-                };
+                let block = Block { texts: &texts, width, elided: &elided };
                 let mut text = String::new();
                 block.write(&mut text, part.shape(), 0, 1)?;
                 f.write_str(&text)?;
@@ -67,9 +63,7 @@ impl Tensor {
     /// ```
     pub fn summary(&self) -> String {
         let mut statistics = Statistics::default();
-        let seen = self
-            .to_plain()
-            .and_then(|plain| each(&plain, |value| statistics.add(value)));
+        let seen = self.to_plain().and_then(|plain| each(&plain, |value| statistics.add(value)));
         let text = match seen {
             Ok(()) => statistics.to_string(),
             Err(error) => error.to_string(),
@@ -81,10 +75,7 @@ impl Tensor {
 /// Visits all elements in row-major order.
 fn each(tensor: &Tensor, mut visit: impl FnMut(Scalar)) -> Result<()> {
     fn walk<T: Widen>(tensor: &Tensor, visit: &mut dyn FnMut(Scalar)) -> Result<()> {
-        tensor
-            .array::<T>()?
-            .iter()
-            .for_each(|&value| visit(Scalar::of(value)));
+        tensor.array::<T>()?.iter().for_each(|&value| visit(Scalar::of(value)));
         Ok(())
     }
     with_element!(tensor.dtype(), T => walk::<T>(tensor, &mut visit))
@@ -98,10 +89,7 @@ fn shown(tensor: &Tensor) -> Result<(Tensor, Vec<bool>)> {
         for (axis, elided) in elided.iter_mut().enumerate() {
             let (dim, index) = (part.shape()[axis], axis as i64);
             if dim > 2 * EDGE {
-                let ends = [
-                    part.narrow(index, 0, EDGE)?,
-                    part.narrow(index, dim - EDGE, EDGE)?,
-                ];
+                let ends = [part.narrow(index, 0, EDGE)?, part.narrow(index, dim - EDGE, EDGE)?];
                 part = Tensor::concat(&ends, index)?;
                 *elided = true;
             }
@@ -188,11 +176,7 @@ impl Block<'_> {
             if i > 0 {
                 out.push(',');
                 let full = inner.is_empty() && column + self.width + 2 > LINE;
-                out.push_str(&if full {
-                    format!("\n{}", " ".repeat(depth))
-                } else {
-                    separator.clone()
-                });
+                out.push_str(&if full { format!("\n{}", " ".repeat(depth)) } else { separator.clone() });
                 column = if full { depth } else { column + self.width + 2 };
             }
             if i == EDGE && self.is_elided(depth - 1) {
@@ -297,11 +281,7 @@ fn short(value: f64) -> String {
     }
     let decimals = (3 - size.log10().floor() as i32).max(0) as usize;
     let text = format!("{value:.decimals$}");
-    if text.contains('.') {
-        text.trim_end_matches('0').trim_end_matches('.').to_owned()
-    } else {
-        text
-    }
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
 #[cfg(test)]
@@ -312,10 +292,7 @@ mod tests {
 
     fn counting(dtype: DType, dims: &[usize]) -> Tensor {
         let len: usize = dims.iter().product();
-        Tensor::arange(dtype, 0.0, len as f64, 1.0)
-            .unwrap()
-            .reshape(dims)
-            .unwrap()
+        Tensor::arange(dtype, 0.0, len as f64, 1.0).unwrap().reshape(dims).unwrap()
     }
 
     #[test]

@@ -7,19 +7,12 @@ use std::path::Path;
 
 /// Adds the file's name to an error.
 pub(super) fn in_file<T>(path: &Path, result: Result<T>) -> Result<T> {
-    result.map_err(|problem| TensorError::File {
-        path: path.to_owned(),
-        problem: Box::new(problem),
-    })
+    result.map_err(|problem| TensorError::File { path: path.to_owned(), problem: Box::new(problem) })
 }
 
 /// The error of a system call; for `map_err`.
 pub(super) fn io_error(operation: &'static str) -> impl Fn(io::Error) -> TensorError {
-    move |error| TensorError::Io {
-        operation,
-        kind: error.kind(),
-        message: error.to_string(),
-    }
+    move |error| TensorError::Io { operation, kind: error.kind(), message: error.to_string() }
 }
 
 /// Opens a file and tells how many bytes it has, if it is one that has a length (a pipe has none).
@@ -46,16 +39,11 @@ pub(super) fn write_atomically(path: &Path, write: impl FnOnce(&mut dyn Write) -
     // Temporary files are private by default; this one is to end as an ordinary file under the user's umask.
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    let file = builder
-        .tempfile_in(folder)
-        .map_err(io_error("create a file in the same folder"))?;
+    let file = builder.tempfile_in(folder).map_err(io_error("create a file in the same folder"))?;
     let mut writer = BufWriter::new(file);
     write(&mut writer)?;
-    let file = writer
-        .into_inner()
-        .map_err(|error| io_error("write")(error.into_error()))?;
-    file.persist(path)
-        .map_err(|error| io_error("put the file in its place")(error.error))?;
+    let file = writer.into_inner().map_err(|error| io_error("write")(error.into_error()))?;
+    file.persist(path).map_err(|error| io_error("put the file in its place")(error.error))?;
     Ok(())
 }
 

@@ -57,8 +57,7 @@ impl Tensor {
         if order == Order::ColumnMajor {
             layout = layout.permute(&(0..dims.len()).rev().collect::<Vec<_>>())?;
         }
-        self.view_mut()?
-            .copy_from(&TensorView::from_slice(values, layout)?)
+        self.view_mut()?.copy_from(&TensorView::from_slice(values, layout)?)
     }
 
     /// A function of every element, in a new contiguous tensor.
@@ -118,9 +117,7 @@ impl Tensor {
     /// [`TensorError::InvalidArgument`] unless `low < high` and both are finite; otherwise as [`Tensor::full`].
     pub fn rand_uniform(shape: &[usize], low: f32, high: f32, seed: u64) -> Result<Self> {
         if !(low < high && (high - low).is_finite()) {
-            return Err(TensorError::InvalidArgument(format!(
-                "no numbers lie in the range {low}..{high}"
-            )));
+            return Err(TensorError::InvalidArgument(format!("no numbers lie in the range {low}..{high}")));
         }
         let mut random = StdRng::seed_from_u64(seed);
         Self::generate(shape, || random.random_range(low..high))
@@ -147,10 +144,7 @@ mod tests {
             assert_eq!(ones.cast(DType::U8).unwrap(), Tensor::full(&[2, 3], 1u8).unwrap());
         }
         let z = Complex::new(1.5f32, -2.0);
-        assert_eq!(
-            Tensor::full(&[2], z).unwrap().to_vec::<Complex<f32>>().unwrap(),
-            [z, z]
-        );
+        assert_eq!(Tensor::full(&[2], z).unwrap().to_vec::<Complex<f32>>().unwrap(), [z, z]);
         assert_eq!(Tensor::full(&[], 7i16).unwrap().item::<i16>().unwrap(), 7);
         assert!(Tensor::ones(DType::F32, &[1 << 40, 1 << 40]).is_err());
     }
@@ -160,10 +154,7 @@ mod tests {
         let mut x = Tensor::zeros(DType::I32, &[2, 2]).unwrap();
         let other = x.clone();
         x.fill(3i32).unwrap();
-        assert_eq!(
-            (x.to_vec::<i32>().unwrap(), other.to_vec::<i32>().unwrap()),
-            (vec![3; 4], vec![0; 4])
-        );
+        assert_eq!((x.to_vec::<i32>().unwrap(), other.to_vec::<i32>().unwrap()), (vec![3; 4], vec![0; 4]));
         assert!(x.fill(3i64).is_err());
     }
 
@@ -182,14 +173,8 @@ mod tests {
 
     #[test]
     fn a_function_of_a_turned_tensor() {
-        let x = Tensor::from_vec(vec![1i32, 2, 3, 4], &[2, 2])
-            .unwrap()
-            .permute(&[1, 0])
-            .unwrap();
-        assert_eq!(
-            x.map(|v: i32| v * 10).unwrap().to_vec::<i32>().unwrap(),
-            [10, 30, 20, 40]
-        );
+        let x = Tensor::from_vec(vec![1i32, 2, 3, 4], &[2, 2]).unwrap().permute(&[1, 0]).unwrap();
+        assert_eq!(x.map(|v: i32| v * 10).unwrap().to_vec::<i32>().unwrap(), [10, 30, 20, 40]);
         assert!(x.map(|v: f32| v).is_err());
     }
 
@@ -215,19 +200,10 @@ mod tests {
         let values = x.to_vec::<f32>().unwrap();
         let mean = values.iter().sum::<f32>() / 1e4;
         let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f32>() / 1e4;
-        assert!(
-            mean.abs() < 0.05 && (variance - 1.0).abs() < 0.06,
-            "{mean} {variance}"
-        );
-        let uniform = Tensor::rand_uniform(&[10_000], -1.0, 3.0, 1)
-            .unwrap()
-            .to_vec::<f32>()
-            .unwrap();
+        assert!(mean.abs() < 0.05 && (variance - 1.0).abs() < 0.06, "{mean} {variance}");
+        let uniform = Tensor::rand_uniform(&[10_000], -1.0, 3.0, 1).unwrap().to_vec::<f32>().unwrap();
         let mean = uniform.iter().sum::<f32>() / 1e4;
-        assert!(
-            uniform.iter().all(|v| (-1.0..3.0).contains(v)) && (mean - 1.0).abs() < 0.06,
-            "{mean}"
-        );
+        assert!(uniform.iter().all(|v| (-1.0..3.0).contains(v)) && (mean - 1.0).abs() < 0.06, "{mean}");
         assert!(Tensor::rand_uniform(&[1], 1.0, 1.0, 0).is_err());
         assert!(Tensor::rand_uniform(&[1], f32::MIN, f32::MAX, 0).is_err());
     }

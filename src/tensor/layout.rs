@@ -34,12 +34,7 @@ pub struct Layout {
 impl Layout {
     /// The row-major layout of a contiguous tensor.
     pub fn contiguous(shape: Shape) -> Self {
-        Self {
-            shape,
-            strides: shape.row_major_strides(),
-            offset: 0,
-            format: Format::Plain,
-        }
+        Self { shape, strides: shape.row_major_strides(), offset: 0, format: Format::Plain }
     }
 
     /// A plain layout of given strides and offset, in elements.
@@ -57,12 +52,7 @@ impl Layout {
         }
         let mut inline = [0; MAX_RANK];
         inline[..strides.len()].copy_from_slice(strides);
-        let layout = Self {
-            shape,
-            strides: inline,
-            offset,
-            format: Format::Plain,
-        };
+        let layout = Self { shape, strides: inline, offset, format: Format::Plain };
         match layout.checked_span() {
             Some(_) => Ok(layout),
             None => Err(layout.does_not_fit(0)),
@@ -87,16 +77,8 @@ impl Layout {
         let mut padded = shape.to_vec();
         padded[axis] = dim.checked_next_multiple_of(block.into()).unwrap_or(usize::MAX);
         Shape::new(&padded)?;
-        let format = Format::Blocked {
-            axis: axis as u8,
-            block,
-        };
-        Ok(Self {
-            shape,
-            strides: [0; MAX_RANK],
-            offset: 0,
-            format,
-        })
+        let format = Format::Blocked { axis: axis as u8, block };
+        Ok(Self { shape, strides: [0; MAX_RANK], offset: 0, format })
     }
 
     /// The logical shape, whatever the format.
@@ -143,14 +125,8 @@ impl Layout {
         let elements = match self.format {
             Format::Blocked { axis, block } => {
                 let dims = self.shape.iter().enumerate();
-                dims.map(|(i, &d)| {
-                    if i == axis as usize {
-                        d.next_multiple_of(block.into())
-                    } else {
-                        d
-                    }
-                })
-                .product()
+                dims.map(|(i, &d)| if i == axis as usize { d.next_multiple_of(block.into()) } else { d })
+                    .product()
             }
             Format::Plain if self.shape.num_elements() == 0 => return Some(self.offset),
             Format::Plain => {
@@ -169,11 +145,7 @@ impl Layout {
     /// # Errors
     /// [`TensorError::BadLayout`] when it does not.
     pub fn check_within(&self, len: usize) -> Result<()> {
-        if self.span() <= len {
-            Ok(())
-        } else {
-            Err(self.does_not_fit(len))
-        }
+        if self.span() <= len { Ok(()) } else { Err(self.does_not_fit(len)) }
     }
 
     /// True when no two elements can share a place: what a layout needs to be written through.
@@ -211,10 +183,9 @@ impl Layout {
     fn require_plain(&self) -> Result<()> {
         match self.format {
             Format::Plain => Ok(()),
-            Format::Blocked { axis, block } => Err(TensorError::Blocked {
-                axis: axis.into(),
-                block: block.into(),
-            }),
+            Format::Blocked { axis, block } => {
+                Err(TensorError::Blocked { axis: axis.into(), block: block.into() })
+            }
         }
     }
 
@@ -227,11 +198,7 @@ impl Layout {
     }
 
     fn axes(&self) -> Vec<(usize, usize)> {
-        self.shape
-            .iter()
-            .copied()
-            .zip(self.strides().iter().copied())
-            .collect()
+        self.shape.iter().copied().zip(self.strides().iter().copied()).collect()
     }
 
     /// The axes in another order; `order[i]` is the old axis that becomes axis `i` (`torch.permute`).
@@ -276,11 +243,7 @@ impl Layout {
         self.require_plain()?;
         let mut axes = self.axes();
         let Some(&(dim, stride)) = axes.get(axis) else {
-            return Err(TensorError::OutOfRange {
-                what: "axis",
-                index: axis as i64,
-                len: axes.len(),
-            });
+            return Err(TensorError::OutOfRange { what: "axis", index: axis as i64, len: axes.len() });
         };
         if start > end || end > dim || step == 0 {
             return Err(TensorError::InvalidArgument(format!(
@@ -288,14 +251,7 @@ impl Layout {
             )));
         }
         let len = (end - start).div_ceil(step);
-        axes[axis] = (
-            len,
-            if len > 1 {
-                stride.saturating_mul(step)
-            } else {
-                stride
-            },
-        );
+        axes[axis] = (len, if len > 1 { stride.saturating_mul(step) } else { stride });
         self.with_axes(&axes, self.offset.saturating_add(start.saturating_mul(stride)))
     }
 
@@ -332,11 +288,7 @@ impl Layout {
                 )));
             }
             None => {
-                return Err(TensorError::OutOfRange {
-                    what: "axis",
-                    index: axis as i64,
-                    len: axes.len(),
-                });
+                return Err(TensorError::OutOfRange { what: "axis", index: axis as i64, len: axes.len() });
             }
         }
         self.with_axes(&axes, self.offset)
@@ -350,15 +302,9 @@ impl Layout {
         self.require_plain()?;
         let mut axes = self.axes();
         if axis > axes.len() {
-            return Err(TensorError::OutOfRange {
-                what: "axis",
-                index: axis as i64,
-                len: axes.len() + 1,
-            });
+            return Err(TensorError::OutOfRange { what: "axis", index: axis as i64, len: axes.len() + 1 });
         }
-        let stride = axes
-            .get(axis)
-            .map_or(1, |&(dim, stride)| stride.saturating_mul(dim.max(1)));
+        let stride = axes.get(axis).map_or(1, |&(dim, stride)| stride.saturating_mul(dim.max(1)));
         axes.insert(axis, (1, stride));
         self.with_axes(&axes, self.offset)
     }
@@ -369,10 +315,7 @@ impl Layout {
     /// [`TensorError::NotBroadcastable`] when another axis would have to change.
     pub fn expand(&self, shape: &[usize]) -> Result<Self> {
         self.require_plain()?;
-        let refuse = || TensorError::NotBroadcastable {
-            left: self.shape.to_vec(),
-            right: shape.to_vec(),
-        };
+        let refuse = || TensorError::NotBroadcastable { left: self.shape.to_vec(), right: shape.to_vec() };
         let new_axes = shape.len().checked_sub(self.shape.rank()).ok_or_else(refuse)?;
         let mut axes = vec![(1, 0); new_axes];
         axes.extend(self.axes());
@@ -404,10 +347,7 @@ impl Layout {
             return Ok(None);
         }
         if self.is_contiguous() {
-            return Ok(Some(Self {
-                offset: self.offset,
-                ..Self::contiguous(*shape)
-            }));
+            return Ok(Some(Self { offset: self.offset, ..Self::contiguous(*shape) }));
         }
         let Some(strides) = reshaped_strides(&self.merged_axes(), shape) else {
             return Ok(None);
@@ -475,10 +415,7 @@ mod tests {
     fn positions(layout: &Layout) -> Vec<usize> {
         let mut all = vec![layout.offset()];
         for (&dim, &stride) in layout.shape().iter().zip(layout.strides()) {
-            all = all
-                .iter()
-                .flat_map(|&p| (0..dim).map(move |i| p + i * stride))
-                .collect();
+            all = all.iter().flat_map(|&p| (0..dim).map(move |i| p + i * stride)).collect();
         }
         all
     }
@@ -490,10 +427,7 @@ mod tests {
         assert_eq!(positions(&x.slice(1, 0, 3, 2).unwrap()), [0, 2, 3, 5]);
         assert_eq!(positions(&x.select(0, 1).unwrap()), [3, 4, 5]);
         assert_eq!(positions(&x.narrow(1, 1, 2).unwrap()), [1, 2, 4, 5]);
-        assert_eq!(
-            positions(&layout(&[2, 1]).expand(&[2, 2, 2]).unwrap()),
-            [0, 0, 1, 1, 0, 0, 1, 1]
-        );
+        assert_eq!(positions(&layout(&[2, 1]).expand(&[2, 2, 2]).unwrap()), [0, 0, 1, 1, 0, 0, 1, 1]);
     }
 
     #[test]
@@ -502,10 +436,7 @@ mod tests {
         assert!(x.reshape(&Shape::new(&[6, 4]).unwrap()).unwrap().is_some());
         let transposed = x.transpose(0, 1).unwrap();
         assert_eq!(transposed.reshape(&Shape::new(&[24]).unwrap()).unwrap(), None);
-        let split = transposed
-            .reshape(&Shape::new(&[3, 2, 2, 2]).unwrap())
-            .unwrap()
-            .unwrap();
+        let split = transposed.reshape(&Shape::new(&[3, 2, 2, 2]).unwrap()).unwrap().unwrap();
         assert_eq!(positions(&split), positions(&transposed));
         assert!(x.reshape(&Shape::new(&[5]).unwrap()).is_err());
     }

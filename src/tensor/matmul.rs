@@ -82,11 +82,7 @@ fn batched<T: MatMul>(left: &Tensor, right: &Tensor) -> Result<Tensor> {
     let left = left.expand(&[&batch[..], &[rows, inner]].concat())?;
     let right = right.expand(&[&batch[..], &[inner, cols]].concat())?;
     let mut result = Tensor::zeros(T::DTYPE, &[&batch[..], &[rows, cols]].concat())?;
-    each_matrix(
-        left.array::<T>()?,
-        right.array::<T>()?,
-        result.view_mut()?.array::<T>()?,
-    );
+    each_matrix(left.array::<T>()?, right.array::<T>()?, result.view_mut()?.array::<T>()?);
     Ok(result)
 }
 
@@ -105,9 +101,7 @@ fn each_matrix<T: MatMul>(
     mut result: ArrayViewMutD<'_, T>,
 ) {
     if result.ndim() > 2 {
-        let parts = Zip::from(result.outer_iter_mut())
-            .and(left.outer_iter())
-            .and(right.outer_iter());
+        let parts = Zip::from(result.outer_iter_mut()).and(left.outer_iter()).and(right.outer_iter());
         return parts.for_each(|result, left, right| each_matrix(left, right, result));
     }
     let matrices = (
@@ -142,9 +136,8 @@ impl MatMul for i64 {
     fn matmul(left: ArrayView2<'_, Self>, right: ArrayView2<'_, Self>, mut result: ArrayViewMut2<'_, Self>) {
         for (left_row, mut result_row) in left.rows().into_iter().zip(result.rows_mut()) {
             for (&factor, right_row) in left_row.iter().zip(right.rows()) {
-                result_row.zip_mut_with(&right_row, |sum, &x| {
-                    *sum = sum.wrapping_add(factor.wrapping_mul(x))
-                });
+                result_row
+                    .zip_mut_with(&right_row, |sum, &x| *sum = sum.wrapping_add(factor.wrapping_mul(x)));
             }
         }
     }
@@ -170,16 +163,11 @@ mod tests {
             (&[2, 0], &[0, 4], &[2, 4]),
         ];
         for (left, right, want) in cases {
-            let product = Tensor::randn(left, 0)
-                .unwrap()
-                .matmul(&Tensor::randn(right, 1).unwrap())
-                .unwrap();
+            let product = Tensor::randn(left, 0).unwrap().matmul(&Tensor::randn(right, 1).unwrap()).unwrap();
             assert_eq!(product.shape().dims(), want, "{left:?} {right:?}");
         }
         let nothing = Tensor::zeros(DType::F32, &[2, 0]).unwrap();
-        let sum = nothing
-            .matmul(&Tensor::zeros(DType::F32, &[0, 2]).unwrap())
-            .unwrap();
+        let sum = nothing.matmul(&Tensor::zeros(DType::F32, &[0, 2]).unwrap()).unwrap();
         assert_eq!(sum.to_vec::<f32>().unwrap(), [0.0; 4]);
     }
 
@@ -189,14 +177,8 @@ mod tests {
         assert!(matches!(x.matmul(&x), Err(TensorError::ShapeMismatch { .. })));
         assert!(x.matmul(&Tensor::scalar(1.0f32)).is_err() && x.dot(&x).is_err());
         assert!(x.matmul(&Tensor::zeros(DType::F64, &[3]).unwrap()).is_err());
-        let batches = (
-            Tensor::randn(&[2, 1, 1], 0).unwrap(),
-            Tensor::randn(&[3, 1, 1], 0).unwrap(),
-        );
-        assert!(matches!(
-            batches.0.matmul(&batches.1),
-            Err(TensorError::NotBroadcastable { .. })
-        ));
+        let batches = (Tensor::randn(&[2, 1, 1], 0).unwrap(), Tensor::randn(&[3, 1, 1], 0).unwrap());
+        assert!(matches!(batches.0.matmul(&batches.1), Err(TensorError::NotBroadcastable { .. })));
     }
 
     #[test]
@@ -205,17 +187,11 @@ mod tests {
         for dtype in DType::ALL.into_iter().filter(|&dtype| dtype != DType::Bool) {
             let x = x.cast(dtype).unwrap();
             let product = x.matmul(&x.permute(&[1, 0]).unwrap()).unwrap();
-            let want = Tensor::from_vec(vec![5i64, 403, 403, 40009], &[2, 2])
-                .unwrap()
-                .cast(dtype)
-                .unwrap();
+            let want = Tensor::from_vec(vec![5i64, 403, 403, 40009], &[2, 2]).unwrap().cast(dtype).unwrap();
             assert_eq!(product, want, "{dtype}");
         }
         let z = Tensor::full(&[1], Complex::new(0.0f32, 1.0)).unwrap();
-        assert_eq!(
-            z.dot(&z).unwrap().item::<Complex<f32>>().unwrap(),
-            Complex::new(-1.0, 0.0)
-        );
+        assert_eq!(z.dot(&z).unwrap().item::<Complex<f32>>().unwrap(), Complex::new(-1.0, 0.0));
         let many = Tensor::full(&[4096], f16::ONE).unwrap();
         assert_eq!(many.dot(&many).unwrap().item::<f16>().unwrap().to_f32(), 4096.0);
     }

@@ -20,9 +20,8 @@ impl Tensor {
             )));
         }
         let padded = self.shape().iter().zip(amounts);
-        let padded: Vec<usize> = padded
-            .map(|(dim, &(before, after))| dim.saturating_add(before).saturating_add(after))
-            .collect();
+        let padded: Vec<usize> =
+            padded.map(|(dim, &(before, after))| dim.saturating_add(before).saturating_add(after)).collect();
         let mut result = Self::full(&padded, value)?;
         let mut middle = *result.layout();
         for (axis, (&dim, &(before, _))) in self.shape().iter().zip(amounts).enumerate() {
@@ -100,9 +99,6 @@ mod tests {
     fn a_turned_batch() {
         let x = Tensor::from_vec((0..8).collect::<Vec<i64>>(), &[2, 2, 2]).unwrap();
         let y = x.permute(&[0, 2, 1]).unwrap().pad2d(0, 1, 1, 0, 9i64).unwrap();
-        assert_eq!(
-            y.select(0, 1).unwrap().to_vec::<i64>().unwrap(),
-            [9, 4, 6, 9, 5, 7, 9, 9, 9]
-        );
+        assert_eq!(y.select(0, 1).unwrap().to_vec::<i64>().unwrap(), [9, 4, 6, 9, 5, 7, 9, 9, 9]);
     }
 }

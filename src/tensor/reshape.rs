@@ -106,38 +106,19 @@ mod tests {
     #[test]
     fn by_hand() {
         let x = counting(&[2, 3]);
-        assert_eq!(
-            x.flatten(Order::RowMajor).unwrap().to_vec::<i32>().unwrap(),
-            [0, 1, 2, 3, 4, 5]
-        );
-        assert_eq!(
-            x.flatten(Order::ColumnMajor).unwrap().to_vec::<i32>().unwrap(),
-            [0, 3, 1, 4, 2, 5]
-        );
-        assert_eq!(
-            x.to_vec_in::<i32>(Order::ColumnMajor).unwrap(),
-            [0, 3, 1, 4, 2, 5]
-        );
+        assert_eq!(x.flatten(Order::RowMajor).unwrap().to_vec::<i32>().unwrap(), [0, 1, 2, 3, 4, 5]);
+        assert_eq!(x.flatten(Order::ColumnMajor).unwrap().to_vec::<i32>().unwrap(), [0, 3, 1, 4, 2, 5]);
+        assert_eq!(x.to_vec_in::<i32>(Order::ColumnMajor).unwrap(), [0, 3, 1, 4, 2, 5]);
         let back = Tensor::from_vec_in(vec![0, 3, 1, 4, 2, 5], &[2, 3], Order::ColumnMajor).unwrap();
         assert_eq!(back, x);
         assert!(x.flatten(Order::RowMajor).unwrap().shares_storage(&x));
-        assert_eq!(
-            Tensor::scalar(5u8)
-                .flatten(Order::ColumnMajor)
-                .unwrap()
-                .shape()
-                .dims(),
-            &[1]
-        );
+        assert_eq!(Tensor::scalar(5u8).flatten(Order::ColumnMajor).unwrap().shape().dims(), &[1]);
     }
 
     #[test]
     fn a_mismatch_names_both_shapes() {
         for order in [Order::RowMajor, Order::ColumnMajor] {
-            let error = counting(&[2, 3])
-                .reshape_in(&[4, 2], order)
-                .unwrap_err()
-                .to_string();
+            let error = counting(&[2, 3]).reshape_in(&[4, 2], order).unwrap_err().to_string();
             assert!(error.contains("[2, 3]") && error.contains("[4, 2]"), "{error}");
         }
         assert!(Tensor::from_vec_in(vec![1u8], &[2], Order::ColumnMajor).is_err());

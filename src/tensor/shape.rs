@@ -26,10 +26,7 @@ const MAX_ELEMENTS: usize = isize::MAX as usize / 16;
 
 impl Shape {
     /// The shape of a scalar: no axes, one element.
-    pub const SCALAR: Shape = Shape {
-        dims: [1; MAX_RANK],
-        rank: 0,
-    };
+    pub const SCALAR: Shape = Shape { dims: [1; MAX_RANK], rank: 0 };
 
     /// A shape of the given axis lengths.
     ///
@@ -39,20 +36,12 @@ impl Shape {
     pub fn new(dims: &[usize]) -> Result<Self> {
         let mut padded = [1; MAX_RANK];
         let Some(slots) = padded.get_mut(..dims.len()) else {
-            return Err(TensorError::RankTooLarge {
-                rank: dims.len(),
-                max: MAX_RANK,
-            });
+            return Err(TensorError::RankTooLarge { rank: dims.len(), max: MAX_RANK });
         };
         slots.copy_from_slice(dims);
-        let elements = dims
-            .iter()
-            .try_fold(1usize, |product, &dim| product.checked_mul(dim.max(1)));
+        let elements = dims.iter().try_fold(1usize, |product, &dim| product.checked_mul(dim.max(1)));
         match elements {
-            Some(n) if n <= MAX_ELEMENTS => Ok(Self {
-                dims: padded,
-                rank: dims.len() as u8,
-            }),
+            Some(n) if n <= MAX_ELEMENTS => Ok(Self { dims: padded, rank: dims.len() as u8 }),
             _ => Err(TensorError::SizeOverflow { shape: dims.to_vec() }),
         }
     }
@@ -114,11 +103,7 @@ pub fn resolve_axis(axis: i64, rank: usize) -> Result<usize> {
     if (0..len).contains(&resolved) {
         return Ok(resolved as usize);
     }
-    Err(TensorError::OutOfRange {
-        what: "axis",
-        index: axis,
-        len: rank,
-    })
+    Err(TensorError::OutOfRange { what: "axis", index: axis, len: rank })
 }
 
 /// The shape that results from broadcasting two shapes against each other, by NumPy's and PyTorch's rule.
@@ -136,10 +121,7 @@ pub fn broadcast_shapes(left: &[usize], right: &[usize]) -> Result<Shape> {
             (l, r) if l == r || r == 1 => l,
             (1, r) => r,
             _ => {
-                return Err(TensorError::NotBroadcastable {
-                    left: left.to_vec(),
-                    right: right.to_vec(),
-                });
+                return Err(TensorError::NotBroadcastable { left: left.to_vec(), right: right.to_vec() });
             }
         };
     }
@@ -188,18 +170,9 @@ mod tests {
 
     #[test]
     fn too_many_axes_or_elements_are_errors() {
-        assert!(matches!(
-            Shape::new(&[1; 9]),
-            Err(TensorError::RankTooLarge { rank: 9, max: 8 })
-        ));
-        assert!(matches!(
-            Shape::new(&[usize::MAX, 2]),
-            Err(TensorError::SizeOverflow { .. })
-        ));
-        assert!(matches!(
-            Shape::new(&[usize::MAX, 0]),
-            Err(TensorError::SizeOverflow { .. })
-        ));
+        assert!(matches!(Shape::new(&[1; 9]), Err(TensorError::RankTooLarge { rank: 9, max: 8 })));
+        assert!(matches!(Shape::new(&[usize::MAX, 2]), Err(TensorError::SizeOverflow { .. })));
+        assert!(matches!(Shape::new(&[usize::MAX, 0]), Err(TensorError::SizeOverflow { .. })));
     }
 
     #[test]

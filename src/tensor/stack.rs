@@ -43,9 +43,7 @@ impl Tensor {
     /// [`TensorError::MixedDTypes`] when they do not fit together, [`TensorError::OutOfRange`] for the axis.
     pub fn concat(tensors: &[Tensor], axis: i64) -> Result<Self> {
         let Some(first) = tensors.first() else {
-            return Err(TensorError::InvalidArgument(
-                "there are no tensors to join".into(),
-            ));
+            return Err(TensorError::InvalidArgument("there are no tensors to join".into()));
         };
         let axis = first.real_axis(axis)?;
         let mut len = 0usize;
@@ -71,15 +69,11 @@ impl Tensor {
     /// [`TensorError::OutOfRange`] for the axis, [`TensorError::InvalidArgument`] for a `len` of 0.
     pub fn split(&self, len: usize, axis: i64) -> Result<Vec<Self>> {
         if len == 0 {
-            return Err(TensorError::InvalidArgument(
-                "split into parts of length 0".into(),
-            ));
+            return Err(TensorError::InvalidArgument("split into parts of length 0".into()));
         }
         let total = self.axis_len(axis)?;
         let starts = (0..total).step_by(len);
-        starts
-            .map(|start| self.narrow(axis, start, len.min(total - start)))
-            .collect()
+        starts.map(|start| self.narrow(axis, start, len.min(total - start))).collect()
     }
 
     fn axis_len(&self, axis: i64) -> Result<usize> {
@@ -90,11 +84,7 @@ impl Tensor {
     fn real_axis(&self, axis: i64) -> Result<usize> {
         let resolved = self.shape().axis(axis)?;
         if self.rank() == 0 {
-            return Err(TensorError::OutOfRange {
-                what: "axis",
-                index: axis,
-                len: 0,
-            });
+            return Err(TensorError::OutOfRange { what: "axis", index: axis, len: 0 });
         }
         Ok(resolved)
     }
@@ -103,11 +93,7 @@ impl Tensor {
 /// Checks that two tensors have the same element type and, but for one axis, the same shape.
 fn check_like(operation: &'static str, first: &Tensor, other: &Tensor, but: Option<usize>) -> Result<()> {
     if first.dtype() != other.dtype() {
-        return Err(TensorError::MixedDTypes {
-            operation,
-            left: first.dtype(),
-            right: other.dtype(),
-        });
+        return Err(TensorError::MixedDTypes { operation, left: first.dtype(), right: other.dtype() });
     }
     let differs = |(i, (a, b))| Some(i) != but && a != b;
     let pairs = first.shape().iter().zip(other.shape().iter());
@@ -149,19 +135,10 @@ mod tests {
     fn what_does_not_fit_together() {
         let (x, y) = (counting(&[2, 3]), counting(&[2, 2]));
         assert!(Tensor::concat(&[x.clone(), y.clone()], 1).is_ok());
-        assert!(matches!(
-            Tensor::concat(&[x.clone(), y.clone()], 0),
-            Err(TensorError::ShapeMismatch { .. })
-        ));
-        assert!(matches!(
-            Tensor::stack(&[x.clone(), y]),
-            Err(TensorError::ShapeMismatch { .. })
-        ));
+        assert!(matches!(Tensor::concat(&[x.clone(), y.clone()], 0), Err(TensorError::ShapeMismatch { .. })));
+        assert!(matches!(Tensor::stack(&[x.clone(), y]), Err(TensorError::ShapeMismatch { .. })));
         let floats = Tensor::zeros(DType::F32, &[2, 3]).unwrap();
-        assert!(matches!(
-            Tensor::concat(&[x.clone(), floats], 0),
-            Err(TensorError::MixedDTypes { .. })
-        ));
+        assert!(matches!(Tensor::concat(&[x.clone(), floats], 0), Err(TensorError::MixedDTypes { .. })));
         assert!(Tensor::concat(&[], 0).is_err() && Tensor::stack(&[]).is_err());
         assert!(Tensor::concat(&[Tensor::scalar(1u8)], 0).is_err() && Tensor::scalar(1u8).unstack().is_err());
         assert!(x.split(0, 0).is_err() && x.split(1, 2).is_err());

@@ -29,12 +29,7 @@ enum Owner {
     /// Allocated with this layout; a size of zero was not allocated at all.
     Aligned(AllocLayout),
     /// The parts of a `Vec<T>` whose type `element` names; `release` puts it together again and drops it.
-    Vec {
-        element: TypeId,
-        len: usize,
-        capacity: usize,
-        release: unsafe fn(NonNull<u8>, usize),
-    },
+    Vec { element: TypeId, len: usize, capacity: usize, release: unsafe fn(NonNull<u8>, usize) },
 }
 
 // SAFETY: a storage owns its bytes exclusively, like a `Vec`, and the element types are all `Send`.
@@ -53,11 +48,7 @@ impl Storage {
             // SAFETY: the size is not zero.
             NonNull::new(unsafe { alloc::alloc_zeroed(layout) }).ok_or_else(refuse)?
         };
-        Ok(Self {
-            data,
-            bytes,
-            owner: Owner::Aligned(layout),
-        })
+        Ok(Self { data, bytes, owner: Owner::Aligned(layout) })
     }
 
     /// Takes over the memory of a vector.
@@ -66,28 +57,14 @@ impl Storage {
         let (len, capacity) = (vec.len(), vec.capacity());
         // SAFETY: a vector's pointer is never null.
         let data = unsafe { NonNull::new_unchecked(vec.as_mut_ptr()) }.cast();
-        let owner = Owner::Vec {
-            element: TypeId::of::<T>(),
-            len,
-            capacity,
-            release: release_vec::<T>,
-        };
-        Self {
-            data,
-            bytes: len * size_of::<T>(),
-            owner,
-        }
+        let owner = Owner::Vec { element: TypeId::of::<T>(), len, capacity, release: release_vec::<T> };
+        Self { data, bytes: len * size_of::<T>(), owner }
     }
 
     /// Gives the vector back that this storage was made from, or the storage where it was not made from a `Vec<T>`.
     pub(super) fn into_vec<T: Element>(self) -> std::result::Result<Vec<T>, Self> {
         match self.owner {
-            Owner::Vec {
-                element,
-                len,
-                capacity,
-                ..
-            } if element == TypeId::of::<T>() => {
+            Owner::Vec { element, len, capacity, .. } if element == TypeId::of::<T>() => {
                 let this = std::mem::ManuallyDrop::new(self);
                 // SAFETY: these are the parts that `from_vec::<T>` took apart (the type is the same), and `this` is
                 // never dropped, so they have one owner.
@@ -128,9 +105,7 @@ impl Drop for Storage {
             Owner::Aligned(layout) if layout.size() == 0 => {}
             // SAFETY: allocated in `zeroed` with this very layout.
             Owner::Aligned(layout) => unsafe { alloc::dealloc(self.data.as_ptr(), layout) },
-            Owner::Vec {
-                capacity, release, ..
-            } => {
+            Owner::Vec { capacity, release, .. } => {
                 // SAFETY: the parts come from `from_vec`, which paired them with the right `release`.
                 unsafe { release(self.data, capacity) }
             }
@@ -153,14 +128,8 @@ mod tests {
 
     #[test]
     fn an_impossible_size_is_an_error() {
-        assert!(matches!(
-            Storage::zeroed(usize::MAX),
-            Err(TensorError::OutOfMemory { .. })
-        ));
-        assert!(matches!(
-            Storage::zeroed(isize::MAX as usize - 63),
-            Err(TensorError::OutOfMemory { .. })
-        ));
+        assert!(matches!(Storage::zeroed(usize::MAX), Err(TensorError::OutOfMemory { .. })));
+        assert!(matches!(Storage::zeroed(isize::MAX as usize - 63), Err(TensorError::OutOfMemory { .. })));
     }
 
     #[test]

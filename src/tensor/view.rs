@@ -54,13 +54,7 @@ impl<'a> TensorView<'a> {
     /// `data` must be aligned for `dtype` and point to `len` valid elements of it that stay readable and unwritten for
     /// `'a`; the layout must lie within them.
     pub(super) unsafe fn from_raw(dtype: DType, layout: Layout, data: *const u8, len: usize) -> Self {
-        Self {
-            dtype,
-            layout,
-            data,
-            len,
-            lifetime: PhantomData,
-        }
+        Self { dtype, layout, data, len, lifetime: PhantomData }
     }
 
     /// The element type.
@@ -119,10 +113,7 @@ impl<'a> TensorView<'a> {
         check_contiguous(&self.layout)?;
         // SAFETY: type and contiguity were checked, and the layout lies within the storage.
         Ok(unsafe {
-            std::slice::from_raw_parts(
-                self.data.cast::<T>().add(self.layout.offset()),
-                self.num_elements(),
-            )
+            std::slice::from_raw_parts(self.data.cast::<T>().add(self.layout.offset()), self.num_elements())
         })
     }
 
@@ -156,10 +147,7 @@ impl<'a> TensorView<'a> {
         let size = self.dtype.size();
         // SAFETY: as in `slice`; every element's bytes are initialised.
         Ok(unsafe {
-            std::slice::from_raw_parts(
-                self.data.add(self.layout.offset() * size),
-                self.num_elements() * size,
-            )
+            std::slice::from_raw_parts(self.data.add(self.layout.offset() * size), self.num_elements() * size)
         })
     }
 
@@ -206,13 +194,7 @@ impl<'a> TensorViewMut<'a> {
     /// # Safety
     /// As [`TensorView::from_raw`], and nobody else may touch the elements for `'a`; the layout must be injective.
     pub(super) unsafe fn from_raw(dtype: DType, layout: Layout, data: *mut u8, len: usize) -> Self {
-        Self {
-            dtype,
-            layout,
-            data,
-            len,
-            lifetime: PhantomData,
-        }
+        Self { dtype, layout, data, len, lifetime: PhantomData }
     }
 
     /// The element type.
@@ -243,11 +225,7 @@ impl<'a> TensorViewMut<'a> {
 
     /// The same elements, for writing, while this view rests.
     pub fn reborrow(&mut self) -> TensorViewMut<'_> {
-        TensorViewMut {
-            layout: self.layout,
-            lifetime: PhantomData,
-            ..*self
-        }
+        TensorViewMut { layout: self.layout, lifetime: PhantomData, ..*self }
     }
 
     /// The same bytes under another layout.
@@ -300,10 +278,7 @@ impl<'a> TensorViewMut<'a> {
     /// may only be 0 or 1.
     pub fn bytes_mut(&mut self) -> Result<&mut [u8]> {
         if self.dtype == DType::Bool {
-            return Err(TensorError::WrongDType {
-                wanted: DType::U8,
-                found: DType::Bool,
-            });
+            return Err(TensorError::WrongDType { wanted: DType::U8, found: DType::Bool });
         }
         check_contiguous(&self.layout)?;
         let size = self.dtype.size();
@@ -322,10 +297,7 @@ impl<'a> TensorViewMut<'a> {
     /// [`TensorError::WrongDType`] or [`TensorError::ShapeMismatch`].
     pub fn copy_from(&mut self, source: &TensorView<'_>) -> Result<()> {
         if source.dtype != self.dtype {
-            return Err(TensorError::WrongDType {
-                wanted: self.dtype,
-                found: source.dtype,
-            });
+            return Err(TensorError::WrongDType { wanted: self.dtype, found: source.dtype });
         }
         if source.shape() != self.shape() {
             return Err(TensorError::ShapeMismatch {
@@ -347,14 +319,7 @@ impl<'a> TensorViewMut<'a> {
 }
 
 pub(super) fn check_dtype<T: Element>(found: DType) -> Result<()> {
-    if found == T::DTYPE {
-        Ok(())
-    } else {
-        Err(TensorError::WrongDType {
-            wanted: T::DTYPE,
-            found,
-        })
-    }
+    if found == T::DTYPE { Ok(()) } else { Err(TensorError::WrongDType { wanted: T::DTYPE, found }) }
 }
 
 fn check_bits<B: Bits>(dtype: DType) -> Result<()> {
@@ -362,18 +327,14 @@ fn check_bits<B: Bits>(dtype: DType) -> Result<()> {
         return Ok(());
     }
     let name = std::any::type_name::<B>();
-    Err(TensorError::InvalidArgument(format!(
-        "elements of {dtype} cannot be moved as {name}"
-    )))
+    Err(TensorError::InvalidArgument(format!("elements of {dtype} cannot be moved as {name}")))
 }
 
 fn check_contiguous(layout: &Layout) -> Result<()> {
     if layout.is_contiguous() {
         return Ok(());
     }
-    Err(TensorError::NotContiguous {
-        shape: layout.shape().to_vec(),
-    })
+    Err(TensorError::NotContiguous { shape: layout.shape().to_vec() })
 }
 
 pub(super) fn check_writable(layout: &Layout, len: usize) -> Result<()> {
@@ -395,10 +356,7 @@ pub(super) fn array_layout(shape: &[usize], strides: &[isize]) -> Result<Layout>
     if shape.num_elements() == 0 {
         return Ok(Layout::contiguous(shape));
     }
-    let strides: Option<Vec<usize>> = strides
-        .iter()
-        .map(|&stride| usize::try_from(stride).ok())
-        .collect();
+    let strides: Option<Vec<usize>> = strides.iter().map(|&stride| usize::try_from(stride).ok()).collect();
     let strides = strides.ok_or_else(|| {
         TensorError::InvalidArgument(
             "an array with a reversed axis has no layout; copy it with `to_owned` first".into(),
@@ -411,18 +369,11 @@ type StridedIx = ndarray::StrideShape<IxDyn>;
 
 fn array_shape(layout: &Layout) -> Result<(StridedIx, usize)> {
     if let Format::Blocked { axis, block } = layout.format() {
-        return Err(TensorError::Blocked {
-            axis: axis.into(),
-            block: block.into(),
-        });
+        return Err(TensorError::Blocked { axis: axis.into(), block: block.into() });
     }
     let (shape, strides) = (IxDyn(layout.shape()), IxDyn(layout.strides()));
     // An empty array may not point past its storage, wherever the view began.
-    let offset = if layout.shape().num_elements() == 0 {
-        0
-    } else {
-        layout.offset()
-    };
+    let offset = if layout.shape().num_elements() == 0 { 0 } else { layout.offset() };
     Ok((shape.strides(strides), offset))
 }
 
@@ -442,20 +393,14 @@ mod tests {
         assert_eq!((array.as_ptr(), array[[1, 2]]), (data.as_ptr(), 6.0));
         let turned = view.with_layout(view.layout().permute(&[1, 0]).unwrap()).unwrap();
         assert_eq!(turned.to_vec::<f32>().unwrap(), [1.0, 4.0, 2.0, 5.0, 3.0, 6.0]);
-        assert!(matches!(
-            turned.slice::<f32>(),
-            Err(TensorError::NotContiguous { .. })
-        ));
+        assert!(matches!(turned.slice::<f32>(), Err(TensorError::NotContiguous { .. })));
     }
 
     #[test]
     fn types_are_checked() {
         let data = [1u8, 2];
         let view = TensorView::from_slice(&data, plain(&[2])).unwrap();
-        assert!(matches!(
-            view.array::<bool>(),
-            Err(TensorError::WrongDType { .. })
-        ));
+        assert!(matches!(view.array::<bool>(), Err(TensorError::WrongDType { .. })));
         assert!(view.bits::<bool>().is_err() && view.bits::<u16>().is_err());
         assert!(view.bits::<u8>().is_ok());
     }
@@ -475,10 +420,7 @@ mod tests {
         let mut target = [0i16; 6];
         let from = TensorView::from_slice(&source, plain(&[2, 3])).unwrap();
         let layout = plain(&[3, 2]).permute(&[1, 0]).unwrap();
-        TensorViewMut::from_slice(&mut target, layout)
-            .unwrap()
-            .copy_from(&from)
-            .unwrap();
+        TensorViewMut::from_slice(&mut target, layout).unwrap().copy_from(&from).unwrap();
         assert_eq!(target, [1, 4, 2, 5, 3, 6]);
     }
 
@@ -491,12 +433,7 @@ mod tests {
             .unwrap()
             .copy_from_slice(&[1, 2, 3, 4]);
         assert_eq!(data, [1, 2, 3, 4]);
-        assert!(
-            TensorViewMut::from_slice(&mut [false], plain(&[1]))
-                .unwrap()
-                .bytes_mut()
-                .is_err()
-        );
+        assert!(TensorViewMut::from_slice(&mut [false], plain(&[1])).unwrap().bytes_mut().is_err());
     }
 
     #[test]

@@ -52,20 +52,12 @@ impl Scalar {
 }
 
 fn double_text(value: f64) -> String {
-    if has_exponent(value) {
-        format!("{value:e}")
-    } else {
-        value.to_string().to_lowercase()
-    }
+    if has_exponent(value) { format!("{value:e}") } else { value.to_string().to_lowercase() }
 }
 
 fn single_text(value: f64) -> String {
     let single = value as f32;
-    if has_exponent(value) {
-        format!("{single:e}")
-    } else {
-        single.to_string().to_lowercase()
-    }
+    if has_exponent(value) { format!("{single:e}") } else { single.to_string().to_lowercase() }
 }
 
 fn has_exponent(value: f64) -> bool {
@@ -74,11 +66,7 @@ fn has_exponent(value: f64) -> bool {
 
 /// A complex number as Python writes it, its parts as `part` writes them.
 pub(super) fn complex_text(value: Complex<f64>, part: impl Fn(f64) -> String) -> String {
-    let sign = if value.im.is_sign_negative() && !value.im.is_nan() {
-        ""
-    } else {
-        "+"
-    };
+    let sign = if value.im.is_sign_negative() && !value.im.is_nan() { "" } else { "+" };
     format!("{}{sign}{}j", part(value.re), part(value.im))
 }
 
@@ -267,11 +255,7 @@ fn round_to_odd(value: f64) -> f32 {
 fn jam(value: i64) -> f64 {
     const CUT: u64 = (1 << 11) - 1;
     let size = value.unsigned_abs();
-    let jammed = if size >> 53 == 0 {
-        size
-    } else {
-        (size & !CUT) | (u64::from(size & CUT != 0) << 11)
-    };
+    let jammed = if size >> 53 == 0 { size } else { (size & !CUT) | (u64::from(size & CUT != 0) << 11) };
     (jammed as f64).copysign(value as f64)
 }
 
@@ -284,10 +268,7 @@ mod tests {
     fn nearest<T: Widen>(value: f64, guess: u16, from_bits: fn(u16) -> T, to_f64: fn(T) -> f64) -> f64 {
         let around = guess.saturating_sub(2)..=guess + 2;
         let distance = |bits: &u16| (to_f64(from_bits(*bits)) - value).abs();
-        let best = around
-            .clone()
-            .map(|bits| distance(&bits))
-            .fold(f64::INFINITY, f64::min);
+        let best = around.clone().map(|bits| distance(&bits)).fold(f64::INFINITY, f64::min);
         let mut ties: Vec<u16> = around.filter(|bits| distance(bits) == best).collect();
         ties.sort_by_key(|bits| bits & 1);
         to_f64(from_bits(ties[0]))
@@ -339,14 +320,8 @@ mod tests {
     #[test]
     fn large_integers_are_rounded_once() {
         let above_tie = (1i64 << 62) + (1 << 54) + 1;
-        assert_eq!(
-            bf16::from_integer(above_tie).to_f64(),
-            2f64.powi(62) + 2f64.powi(55)
-        );
-        assert_eq!(
-            bf16::from_integer(-above_tie).to_f64(),
-            -2f64.powi(62) - 2f64.powi(55)
-        );
+        assert_eq!(bf16::from_integer(above_tie).to_f64(), 2f64.powi(62) + 2f64.powi(55));
+        assert_eq!(bf16::from_integer(-above_tie).to_f64(), -2f64.powi(62) - 2f64.powi(55));
         assert_eq!(bf16::from_integer((1 << 62) + (1 << 54)).to_f64(), 2f64.powi(62));
         assert_eq!(f16::from_integer(2049).to_f64(), 2048.0);
         assert_eq!(f16::from_integer(0).to_bits(), 0);

@@ -15,9 +15,7 @@ impl Workspace {
     /// # Errors
     /// None in practice: nothing is allocated yet.
     pub fn new() -> Result<Self> {
-        Ok(Self {
-            storage: Storage::zeroed(0)?,
-        })
+        Ok(Self { storage: Storage::zeroed(0)? })
     }
 
     /// Makes room for at least this many bytes. What it held is gone.
@@ -48,18 +46,11 @@ impl Workspace {
     /// may not be arbitrary.
     pub fn slice<T: Element>(&mut self, len: usize) -> Result<&mut [T]> {
         if T::DTYPE == DType::Bool {
-            return Err(TensorError::WrongDType {
-                wanted: DType::U8,
-                found: DType::Bool,
-            });
+            return Err(TensorError::WrongDType { wanted: DType::U8, found: DType::Bool });
         }
         let room = self.storage.len() / size_of::<T>();
         if len > room {
-            return Err(TensorError::OutOfRange {
-                what: "workspace element",
-                index: len as i64,
-                len: room,
-            });
+            return Err(TensorError::OutOfRange { what: "workspace element", index: len as i64, len: room });
         }
         // SAFETY: the storage is aligned for every element type, long enough, initialised, and exclusively borrowed;
         // every bit pattern is a value of every element type but bool, which was refused.

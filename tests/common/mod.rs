@@ -1,6 +1,7 @@
 //! What several integration tests share.
 
 #![allow(dead_code, reason = "each test uses its own part")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::path::{Path, PathBuf};
 

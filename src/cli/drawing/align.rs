@@ -63,12 +63,7 @@ fn candidates(mesh: &Mesh, layers: &Layers) -> Vec<Candidate> {
         for &lower in below {
             let shortness = usize::MAX - worth(upper, lower);
             let off_centre = off_centre(upper) + off_centre(lower);
-            candidates.push(Candidate {
-                shortness,
-                off_centre,
-                upper,
-                lower,
-            });
+            candidates.push(Candidate { shortness, off_centre, upper, lower });
         }
     }
     candidates.sort_unstable();
@@ -83,10 +78,7 @@ fn crosses(gap: &BTreeMap<usize, usize>, top: usize, bottom: usize) -> bool {
 }
 
 fn number(joined_below: &[Option<usize>], joined_above: &[bool]) -> Blocks {
-    let mut blocks = Blocks {
-        of: vec![0; joined_below.len()],
-        count: 0,
-    };
+    let mut blocks = Blocks { of: vec![0; joined_below.len()], count: 0 };
     for head in (0..joined_below.len()).filter(|&vertex| !joined_above[vertex]) {
         let mut next = Some(head);
         while let Some(vertex) = next {
@@ -122,11 +114,7 @@ mod tests {
             }
             for layers in &mut layers_of {
                 layers.sort_unstable();
-                assert!(
-                    layers.windows(2).all(|pair| pair[0] + 1 == pair[1]),
-                    "{}",
-                    drawing.title
-                );
+                assert!(layers.windows(2).all(|pair| pair[0] + 1 == pair[1]), "{}", drawing.title);
             }
         }
     }
@@ -139,9 +127,7 @@ mod tests {
                 let places: Vec<usize> = pair[0]
                     .iter()
                     .filter_map(|&upper| {
-                        pair[1]
-                            .iter()
-                            .position(|&lower| blocks.of[lower] == blocks.of[upper])
+                        pair[1].iter().position(|&lower| blocks.of[lower] == blocks.of[upper])
                     })
                     .collect();
                 assert!(places.is_sorted(), "{}", drawing.title);
@@ -151,15 +137,9 @@ mod tests {
 
     #[test]
     fn the_longest_path_is_one_block() {
-        let (_, blocks) = aligned(&samples::plain(
-            6,
-            &[(0, 4), (4, 5), (0, 1), (1, 2), (2, 3), (3, 5), (0, 5)],
-        ));
-        assert!(
-            [0, 1, 2, 3, 5]
-                .iter()
-                .all(|&node| blocks.of[node] == blocks.of[0])
-        );
+        let (_, blocks) =
+            aligned(&samples::plain(6, &[(0, 4), (4, 5), (0, 1), (1, 2), (2, 3), (3, 5), (0, 5)]));
+        assert!([0, 1, 2, 3, 5].iter().all(|&node| blocks.of[node] == blocks.of[0]));
         assert_ne!(blocks.of[4], blocks.of[0]);
     }
 

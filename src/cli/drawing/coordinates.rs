@@ -171,10 +171,7 @@ impl Field {
         let mut step = f64::INFINITY;
         for &member in group {
             self.work_left = self.work_left.saturating_sub(1 + self.springs[member].len());
-            for &other in self.springs[member]
-                .iter()
-                .filter(|&&other| !self.in_group[other])
-            {
+            for &other in self.springs[member].iter().filter(|&&other| !self.in_group[other]) {
                 let way = (self.x[other] - self.x[member]) * side.sign();
                 if way > EPSILON {
                     pull += 1;
@@ -183,9 +180,8 @@ impl Field {
                     pull -= 1;
                 }
             }
-            for &(other, gap) in self.walls[side as usize][member]
-                .iter()
-                .filter(|(other, _)| !self.in_group[*other])
+            for &(other, gap) in
+                self.walls[side as usize][member].iter().filter(|(other, _)| !self.in_group[*other])
             {
                 step = step.min(self.slack(member, other, gap));
             }
@@ -246,11 +242,7 @@ mod tests {
     fn the_trunk_of_a_residual_network_is_straight() {
         let drawing = samples::resnet();
         let (_, x) = placed(&drawing);
-        let side = drawing
-            .nodes
-            .iter()
-            .position(|node| node.subtitle.contains("downsample"))
-            .unwrap();
+        let side = drawing.nodes.iter().position(|node| node.subtitle.contains("downsample")).unwrap();
         for (index, node) in drawing.nodes.iter().enumerate() {
             let on_trunk = !node.subtitle.contains("downsample");
             assert_eq!(x[index] == x[0], on_trunk, "{}", node.subtitle);

@@ -47,10 +47,7 @@ fn table(node: &Node) -> String {
     let header = format!(r#" bgcolor="{colour}""#);
     let title = if node.title.is_empty() { " " } else { &node.title };
     row(&header, r##"<font color="#ffffff"><b>"##, title, "</b></font>");
-    for line in std::iter::once(&node.subtitle)
-        .chain(&node.details)
-        .filter(|line| !line.is_empty())
-    {
+    for line in std::iter::once(&node.subtitle).chain(&node.details).filter(|line| !line.is_empty()) {
         row("", r#"<font face="Courier">"#, line, "</font>");
     }
     table.push_str("</table>");
@@ -98,32 +95,19 @@ mod tests {
             statements.last_mut().unwrap().push(c);
         }
         assert!(!quoted && depth == 0, "{dot}");
-        statements
-            .iter()
-            .map(|statement| statement.trim().to_owned())
-            .collect()
+        statements.iter().map(|statement| statement.trim().to_owned()).collect()
     }
 
     #[test]
     fn every_sample_has_one_statement_for_each_node_and_edge() {
         for drawing in samples::all() {
             let statements = statements(&drawing.to_dot());
-            let starting = |start: &str| {
-                statements
-                    .iter()
-                    .filter(|statement| statement.starts_with(start))
-                    .count()
-            };
-            let edges = statements
-                .iter()
-                .filter(|statement| statement.contains(" -> n"))
-                .count();
+            let starting =
+                |start: &str| statements.iter().filter(|statement| statement.starts_with(start)).count();
+            let edges = statements.iter().filter(|statement| statement.contains(" -> n")).count();
             assert_eq!(edges, drawing.valid_edges().count(), "{}", drawing.title);
             assert_eq!(
-                statements
-                    .iter()
-                    .filter(|statement| statement.contains(" [label=<"))
-                    .count(),
+                statements.iter().filter(|statement| statement.contains(" [label=<")).count(),
                 drawing.nodes.len()
             );
             assert_eq!((starting("digraph"), starting("}")), (1, 1));
@@ -140,13 +124,7 @@ mod tests {
         drawing.nodes[0].subtitle = r#"<b>"&;"#.into();
         drawing.edges[0].label = r#"1"]; n0 -> n0 ["#.into();
         let dot = drawing.to_dot();
-        assert_eq!(
-            statements(&dot)
-                .iter()
-                .filter(|statement| statement.starts_with('n'))
-                .count(),
-            2 + 1 + 1
-        );
+        assert_eq!(statements(&dot).iter().filter(|statement| statement.starts_with('n')).count(), 2 + 1 + 1);
         assert!(dot.contains("&lt;b&gt;&quot;&amp;;"));
     }
 

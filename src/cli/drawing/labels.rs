@@ -84,10 +84,7 @@ fn straightest<'a>(
     let lean = |leg: &Leg| (leg.top - leg.bottom).abs();
     for route in routes.iter().filter(|route| route.from_card) {
         let link = &links[route.link];
-        let text = drawing
-            .edges
-            .get(link.edge)
-            .map_or("", |edge| edge.label.as_str());
+        let text = drawing.edges.get(link.edge).map_or("", |edge| edge.label.as_str());
         let Some(&leg) = route.legs.first().filter(|_| !text.is_empty()) else {
             continue;
         };
@@ -112,21 +109,14 @@ impl Row {
     fn new(top: f64, legs: &[Leg], bands: &Bands) -> Row {
         let mut arrows: Vec<Stretch> = legs.iter().map(|leg| stretch(leg, top, bands)).collect();
         arrows.sort_by(|a, b| a.from.total_cmp(&b.from));
-        let widest = arrows
-            .iter()
-            .map(|arrow| arrow.to - arrow.from)
-            .fold(0.0, f64::max);
+        let widest = arrows.iter().map(|arrow| arrow.to - arrow.from).fold(0.0, f64::max);
         Row { top, arrows, widest }
     }
 
     /// The number of arrows that pass through a stretch.
     fn passing(&self, stretch: Stretch) -> usize {
-        let first = self
-            .arrows
-            .partition_point(|arrow| arrow.from < stretch.from - self.widest);
-        let near = self.arrows[first..]
-            .iter()
-            .take_while(|arrow| arrow.from < stretch.to);
+        let first = self.arrows.partition_point(|arrow| arrow.from < stretch.from - self.widest);
+        let near = self.arrows[first..].iter().take_while(|arrow| arrow.from < stretch.to);
         near.filter(|arrow| arrow.meets(stretch)).count()
     }
 }
@@ -145,10 +135,7 @@ fn rows(legs: &[Leg], gap: usize, bands: &Bands) -> Vec<Row> {
 /// What an arrow takes of the row that starts at `top`.
 fn stretch(leg: &Leg, top: f64, bands: &Bands) -> Stretch {
     let (a, b) = (bands.x_at(leg, top), bands.x_at(leg, top + ROW));
-    Stretch {
-        from: a.min(b),
-        to: a.max(b),
-    }
+    Stretch { from: a.min(b), to: a.max(b) }
 }
 
 /// Finds the best place for a label beside those that the gap already has.
@@ -159,29 +146,13 @@ fn label(text: &str, leg: &Leg, rows: &[Row], others: &[Label], bands: &Bands) -
     for ends_at_arrow in [false, true] {
         for row in rows {
             let own = stretch(leg, row.top, bands);
-            let x = if ends_at_arrow {
-                own.from - BESIDE - width
-            } else {
-                own.to + BESIDE
-            };
-            let place = Stretch {
-                from: x - APART,
-                to: x + width + APART,
-            };
+            let x = if ends_at_arrow { own.from - BESIDE - width } else { own.to + BESIDE };
+            let place = Stretch { from: x - APART, to: x + width + APART };
             let passing = row.passing(place);
             let better = passing <= MOST_PASSING && best.as_ref().is_none_or(|(fewest, _)| passing < *fewest);
             let y = row.top + BASE_LINE;
             if better && !others.iter().any(|other| other.meets(place, y)) {
-                best = Some((
-                    passing,
-                    Label {
-                        text: text.clone(),
-                        x,
-                        y,
-                        width,
-                        ends_at_arrow,
-                    },
-                ));
+                best = Some((passing, Label { text: text.clone(), x, y, width, ends_at_arrow }));
             }
         }
     }
@@ -191,12 +162,7 @@ fn label(text: &str, leg: &Leg, rows: &[Row], others: &[Label], bands: &Bands) -
 impl Label {
     /// Whether the label overlaps another one that takes `stretch` on the base line `y`.
     fn meets(&self, stretch: Stretch, y: f64) -> bool {
-        (self.y - y).abs() < ROW
-            && Stretch {
-                from: self.x,
-                to: self.x + self.width,
-            }
-            .meets(stretch)
+        (self.y - y).abs() < ROW && Stretch { from: self.x, to: self.x + self.width }.meets(stretch)
     }
 }
 
@@ -213,17 +179,11 @@ mod tests {
                 .iter()
                 .map(|label| [label.x, label.y - 9.0, label.x + label.width, label.y + 2.0])
                 .collect();
-            let cards = layout
-                .cards
-                .iter()
-                .map(|card| [card.x, card.y, card.x + card.width, card.y + card.height]);
+            let cards =
+                layout.cards.iter().map(|card| [card.x, card.y, card.x + card.width, card.y + card.height]);
             let meet = |a: &[f64; 4], b: &[f64; 4]| a[0] < b[2] && b[0] < a[2] && a[1] < b[3] && b[1] < a[3];
             for (index, label) in boxes.iter().enumerate() {
-                assert!(
-                    !boxes[..index].iter().any(|other| meet(label, other)),
-                    "{}",
-                    drawing.title
-                );
+                assert!(!boxes[..index].iter().any(|other| meet(label, other)), "{}", drawing.title);
                 assert!(!cards.clone().any(|card| meet(label, &card)), "{}", drawing.title);
             }
         }
@@ -231,23 +191,10 @@ mod tests {
 
     #[test]
     fn every_tensor_of_a_clear_network_is_labelled_once() {
-        for drawing in [
-            samples::resnet(),
-            samples::inception(),
-            samples::two_inputs(),
-            samples::unet(4),
-        ] {
-            let tensors: std::collections::BTreeSet<_> = drawing
-                .edges
-                .iter()
-                .map(|edge| (edge.from, &edge.label))
-                .collect();
-            assert_eq!(
-                Layout::new(&drawing).labels.len(),
-                tensors.len(),
-                "{}",
-                drawing.title
-            );
+        for drawing in [samples::resnet(), samples::inception(), samples::two_inputs(), samples::unet(4)] {
+            let tensors: std::collections::BTreeSet<_> =
+                drawing.edges.iter().map(|edge| (edge.from, &edge.label)).collect();
+            assert_eq!(Layout::new(&drawing).labels.len(), tensors.len(), "{}", drawing.title);
         }
     }
 
@@ -256,11 +203,7 @@ mod tests {
         for drawing in samples::all() {
             let layout = Layout::new(&drawing);
             for label in &layout.labels {
-                assert!(
-                    label.x >= 0.0 && label.x + label.width <= layout.width,
-                    "{}",
-                    label.text
-                );
+                assert!(label.x >= 0.0 && label.x + label.width <= layout.width, "{}", label.text);
             }
         }
     }

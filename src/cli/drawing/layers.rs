@@ -34,12 +34,7 @@ pub(super) fn links(drawing: &Drawing) -> Vec<Link> {
     let mut links: Vec<Link> = drawing
         .valid_edges()
         .filter(|(_, edge)| edge.from != edge.to)
-        .map(|(index, edge)| Link {
-            edge: index,
-            from: edge.from,
-            to: edge.to,
-            upward: false,
-        })
+        .map(|(index, edge)| Link { edge: index, from: edge.from, to: edge.to, upward: false })
         .collect();
     for index in closing(drawing.nodes.len(), &links) {
         let link = &mut links[index];
@@ -62,9 +57,7 @@ fn closing(count: usize, links: &[Link]) -> Vec<usize> {
     links.iter().for_each(|link| is_source[link.to] = false);
     let mut state = vec![State::New; count];
     let mut closing = Vec::new();
-    let roots = (0..count)
-        .filter(|&node| is_source[node])
-        .chain((0..count).filter(|&node| !is_source[node]));
+    let roots = (0..count).filter(|&node| is_source[node]).chain((0..count).filter(|&node| !is_source[node]));
     for root in roots {
         if state[root] != State::New {
             continue;
@@ -108,11 +101,7 @@ pub(super) fn assign(drawing: &Drawing, links: &[Link]) -> Layers {
     let sequence = topological(&out, links);
 
     let mut above = vec![0; count];
-    let mut needs_input: Vec<bool> = drawing
-        .nodes
-        .iter()
-        .map(|node| node.kind == NodeKind::Input)
-        .collect();
+    let mut needs_input: Vec<bool> = drawing.nodes.iter().map(|node| node.kind == NodeKind::Input).collect();
     for &node in &sequence {
         for target in out[node].iter().map(|&index| links[index].to) {
             above[target] = above[target].max(above[node] + 1);
@@ -130,11 +119,7 @@ pub(super) fn assign(drawing: &Drawing, links: &[Link]) -> Layers {
             layer_of[node] = first.map_or(layer_of[node], |first: usize| first.saturating_sub(1));
         }
     }
-    Layers {
-        layer_of,
-        above,
-        below,
-    }
+    Layers { layer_of, above, below }
 }
 
 /// The nodes in an order in which every link leads forwards (Kahn's algorithm).
@@ -171,11 +156,7 @@ mod tests {
         for drawing in samples::all() {
             let (links, layers) = layers(&drawing);
             for link in &links {
-                assert!(
-                    layers.layer_of[link.from] < layers.layer_of[link.to],
-                    "{}: {link:?}",
-                    drawing.title
-                );
+                assert!(layers.layer_of[link.from] < layers.layer_of[link.to], "{}: {link:?}", drawing.title);
             }
         }
     }
@@ -185,11 +166,7 @@ mod tests {
         for drawing in samples::all() {
             let (_, layers) = layers(&drawing);
             let count = layers.layer_of.iter().max().map_or(0, |last| last + 1);
-            assert!(
-                (0..count).all(|layer| layers.layer_of.contains(&layer)),
-                "{}",
-                drawing.title
-            );
+            assert!((0..count).all(|layer| layers.layer_of.contains(&layer)), "{}", drawing.title);
         }
     }
 
@@ -198,15 +175,7 @@ mod tests {
         let drawing = samples::plain(4, &[(0, 1), (1, 2), (2, 3), (3, 1)]);
         let (links, layers) = layers(&drawing);
         assert_eq!(layers.layer_of, [0, 1, 2, 3]);
-        assert_eq!(
-            links[3],
-            Link {
-                edge: 3,
-                from: 1,
-                to: 3,
-                upward: true
-            }
-        );
+        assert_eq!(links[3], Link { edge: 3, from: 1, to: 3, upward: true });
         assert!(links[..3].iter().all(|link| !link.upward));
     }
 
@@ -220,15 +189,7 @@ mod tests {
     #[test]
     fn loops_and_unknown_indices_are_left_out() {
         let drawing = samples::plain(2, &[(0, 0), (0, 1), (0, 2), (usize::MAX, 1)]);
-        assert_eq!(
-            links(&drawing),
-            [Link {
-                edge: 1,
-                from: 0,
-                to: 1,
-                upward: false
-            }]
-        );
+        assert_eq!(links(&drawing), [Link { edge: 1, from: 0, to: 1, upward: false }]);
     }
 
     #[test]

@@ -84,18 +84,9 @@ impl Layout {
             card.x = centres[node] - card.width / 2.0;
             card.y = (top + bottom - card.height) / 2.0;
         }
-        let arrows = routes
-            .iter()
-            .map(|route| arrow(route, &links[route.link], &cards, &bands))
-            .collect();
+        let arrows = routes.iter().map(|route| arrow(route, &links[route.link], &cards, &bands)).collect();
         let labels = labels::labels(drawing, &links, &routes, &bands);
-        let mut layout = Layout {
-            width: 0.0,
-            height: bands.bottom(),
-            cards,
-            arrows,
-            labels,
-        };
+        let mut layout = Layout { width: 0.0, height: bands.bottom(), cards, arrows, labels };
         layout.fit();
         layout
     }
@@ -104,23 +95,16 @@ impl Layout {
     fn fit(&mut self) {
         let cards = self.cards.iter().map(|card| (card.x, card.x + card.width));
         let labels = self.labels.iter().map(|label| (label.x, label.x + label.width));
-        let points = self
-            .arrows
-            .iter()
-            .flat_map(|arrow| arrow.points.iter().map(|&(x, _)| (x, x)));
+        let points = self.arrows.iter().flat_map(|arrow| arrow.points.iter().map(|&(x, _)| (x, x)));
         let all = cards.chain(labels).chain(points);
-        let (left, right) = all.fold((f64::INFINITY, f64::NEG_INFINITY), |(left, right), (a, b)| {
-            (left.min(a), right.max(b))
-        });
+        let (left, right) =
+            all.fold((f64::INFINITY, f64::NEG_INFINITY), |(left, right), (a, b)| (left.min(a), right.max(b)));
         if left > right {
             return;
         }
         self.cards.iter_mut().for_each(|card| card.x -= left);
         self.labels.iter_mut().for_each(|label| label.x -= left);
-        self.arrows
-            .iter_mut()
-            .flat_map(|arrow| &mut arrow.points)
-            .for_each(|point| point.0 -= left);
+        self.arrows.iter_mut().flat_map(|arrow| &mut arrow.points).for_each(|point| point.0 -= left);
         self.width = right - left;
     }
 }
@@ -128,19 +112,13 @@ impl Layout {
 /// A node's card, with its text elided to fit, still without a place.
 fn card(node: &Node) -> Card {
     let details = node.details.iter().map(|detail| DETAIL_FONT.width(detail));
-    let text = details.fold(
-        TITLE_FONT.width(&node.title).max(NAME_FONT.width(&node.subtitle)),
-        f64::max,
-    );
+    let text = details.fold(TITLE_FONT.width(&node.title).max(NAME_FONT.width(&node.subtitle)), f64::max);
     let width = ((text + 2.0 * CARD_PADDING) / WIDTH_STEP).ceil() * WIDTH_STEP;
     let width = width.clamp(NARROWEST, WIDEST);
     let room = width - 2.0 * CARD_PADDING;
     let name = NAME_FONT.elide_middle(&node.subtitle, room);
-    let details: Vec<String> = node
-        .details
-        .iter()
-        .map(|detail| DETAIL_FONT.elide_end(detail, room))
-        .collect();
+    let details: Vec<String> =
+        node.details.iter().map(|detail| DETAIL_FONT.elide_end(detail, room)).collect();
     let mut height = HEADER + details.len() as f64 * DETAIL_LINE;
     if !name.is_empty() {
         height += NAME_LINE;
@@ -148,15 +126,7 @@ fn card(node: &Node) -> Card {
     if height > HEADER {
         height += CARD_FOOT;
     }
-    Card {
-        x: 0.0,
-        y: 0.0,
-        width,
-        height,
-        title: TITLE_FONT.elide_end(&node.title, room),
-        name,
-        details,
-    }
+    Card { x: 0.0, y: 0.0, width, height, title: TITLE_FONT.elide_end(&node.title, room), name, details }
 }
 
 /// The vertical places of the layers and of the gaps between them.
@@ -183,9 +153,7 @@ impl Bands {
             y = band.1 + GAP + (way * GAP_PER_WAY).min(MOST_EXTRA_GAP).round();
             band
         };
-        Bands {
-            layers: heights.into_iter().zip(ways).map(place).collect(),
-        }
+        Bands { layers: heights.into_iter().zip(ways).map(place).collect() }
     }
 
     fn layer(&self, layer: usize) -> (f64, f64) {
@@ -251,10 +219,7 @@ fn arrow(route: &Route, link: &Link, cards: &[Card], bands: &Bands) -> Arrow {
     if link.upward {
         points.reverse();
     }
-    Arrow {
-        edge: link.edge,
-        points,
-    }
+    Arrow { edge: link.edge, points }
 }
 
 #[cfg(test)]
@@ -347,11 +312,7 @@ mod tests {
             let room = card.width - 2.0 * CARD_PADDING;
             assert!(card.width <= WIDEST);
             assert!(TITLE_FONT.width(&card.title) <= room && NAME_FONT.width(&card.name) <= room);
-            assert!(
-                card.details
-                    .iter()
-                    .all(|detail| DETAIL_FONT.width(detail) <= room)
-            );
+            assert!(card.details.iter().all(|detail| DETAIL_FONT.width(detail) <= room));
         }
     }
 
@@ -368,14 +329,8 @@ mod tests {
 
     #[test]
     fn a_point_on_a_leg_moves_from_its_top_to_its_bottom() {
-        let bands = Bands {
-            layers: vec![(0.0, 40.0), (100.0, 140.0)],
-        };
-        let leg = Leg {
-            gap: 0,
-            top: 10.0,
-            bottom: 90.0,
-        };
+        let bands = Bands { layers: vec![(0.0, 40.0), (100.0, 140.0)] };
+        let leg = Leg { gap: 0, top: 10.0, bottom: 90.0 };
         let (top, bottom) = bands.gap(0);
         assert!(
             (bands.x_at(&leg, top) - 10.0).abs() < 1e-3 && (bands.x_at(&leg, bottom) - 90.0).abs() < 1e-3

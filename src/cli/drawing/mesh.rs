@@ -64,10 +64,7 @@ impl Mesh {
         for &layer in &layers.layer_of {
             mesh.add_vertex(layer);
         }
-        for link in links
-            .iter()
-            .filter(|link| layers.layer_of[link.from] + 1 == layers.layer_of[link.to])
-        {
+        for link in links.iter().filter(|link| layers.layer_of[link.from] + 1 == layers.layer_of[link.to]) {
             mesh.add_segment(link.from, link.to);
         }
         let mut bends_left = BENDS_BASE + BENDS_PER_NODE * node_count;
@@ -123,10 +120,7 @@ impl Mesh {
     /// Lays a track for the links of a bundle, or sends them through the margin when no bends are left.
     fn add_bundle(&mut self, links: &[Link], bundle: &Bundle, bends_left: &mut usize) {
         let Some(left) = bends_left.checked_sub(bundle.bends) else {
-            bundle
-                .links
-                .iter()
-                .for_each(|&index| self.courses[index] = Course::Margin);
+            bundle.links.iter().for_each(|&index| self.courses[index] = Course::Margin);
             return;
         };
         *bends_left = left;
@@ -145,10 +139,7 @@ impl Mesh {
             if let Some(&last) = bends.checked_sub(1).and_then(|last| track.get(last)) {
                 self.add_segment(last, target);
             }
-            self.courses[index] = Course::Track {
-                track: self.tracks.len(),
-                bends,
-            };
+            self.courses[index] = Course::Track { track: self.tracks.len(), bends };
         }
         self.tracks.push(track);
     }
@@ -171,18 +162,13 @@ fn bundles(drawing: &Drawing, links: &[Link], layers: &Layers) -> Vec<Bundle> {
         if bends == 0 {
             continue;
         }
-        let label = drawing
-            .edges
-            .get(link.edge)
-            .map_or("", |edge| edge.label.as_str());
+        let label = drawing.edges.get(link.edge).map_or("", |edge| edge.label.as_str());
         let alone = link.upward.then_some(index);
-        let bundle = by_tensor
-            .entry((link.from, label, alone))
-            .or_insert_with(|| Bundle {
-                from: link.from,
-                bends: 0,
-                links: Vec::new(),
-            });
+        let bundle = by_tensor.entry((link.from, label, alone)).or_insert_with(|| Bundle {
+            from: link.from,
+            bends: 0,
+            links: Vec::new(),
+        });
         bundle.bends = bundle.bends.max(bends);
         bundle.links.push(index);
     }
@@ -207,12 +193,7 @@ mod tests {
             let mesh = mesh(&drawing);
             for (upper, below) in mesh.below.iter().enumerate() {
                 for &lower in below {
-                    assert_eq!(
-                        mesh.layer_of[upper] + 1,
-                        mesh.layer_of[lower],
-                        "{}",
-                        drawing.title
-                    );
+                    assert_eq!(mesh.layer_of[upper] + 1, mesh.layer_of[lower], "{}", drawing.title);
                     assert!(mesh.above[lower].contains(&upper));
                 }
             }

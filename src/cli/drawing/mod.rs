@@ -130,9 +130,6 @@ impl Drawing {
     /// The edges between two existing nodes, with their index in `edges`.
     fn valid_edges(&self) -> impl Iterator<Item = (usize, &Edge)> {
         let count = self.nodes.len();
-        self.edges
-            .iter()
-            .enumerate()
-            .filter(move |(_, edge)| edge.from < count && edge.to < count)
+        self.edges.iter().enumerate().filter(move |(_, edge)| edge.from < count && edge.to < count)
     }
 }

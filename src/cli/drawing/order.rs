@@ -48,12 +48,7 @@ fn sweeps(mesh: &Mesh) -> usize {
 fn first_order(mesh: &Mesh, layers: &Layers) -> Vec<Vec<usize>> {
     let mut order: Vec<Vec<usize>> = vec![Vec::new(); mesh.layers.len()];
     let mut seen = vec![false; mesh.layer_of.len()];
-    let roots = mesh
-        .layers
-        .iter()
-        .flatten()
-        .copied()
-        .filter(|&vertex| mesh.above[vertex].is_empty());
+    let roots = mesh.layers.iter().flatten().copied().filter(|&vertex| mesh.above[vertex].is_empty());
     let mut stack = Vec::new();
     for root in roots {
         stack.push(root);
@@ -71,16 +66,10 @@ fn first_order(mesh: &Mesh, layers: &Layers) -> Vec<Vec<usize>> {
 /// The vertices below `vertex`, with the one that the longest path runs through moved to the middle.
 fn branches(mesh: &Mesh, layers: &Layers, vertex: usize) -> Vec<usize> {
     let length = |lower: usize| {
-        if mesh.is_bend(lower) {
-            0
-        } else {
-            layers.below[lower] + 1
-        }
+        if mesh.is_bend(lower) { 0 } else { layers.below[lower] + 1 }
     };
     let mut branches = mesh.below[vertex].clone();
-    let longest = (0..branches.len())
-        .rev()
-        .max_by_key(|&index| length(branches[index]));
+    let longest = (0..branches.len()).rev().max_by_key(|&index| length(branches[index]));
     if let Some(longest) = longest {
         let trunk = branches.remove(longest);
         branches.insert(branches.len() / 2, trunk);
@@ -139,10 +128,8 @@ fn swap_neighbours(mesh: &mut Mesh) {
 fn crossings_of(mesh: &Mesh, left: usize, right: usize) -> usize {
     let side = |neighbours: &[Vec<usize>]| {
         let sorted = |vertex: usize| {
-            let mut places: Vec<usize> = neighbours[vertex]
-                .iter()
-                .map(|&other| mesh.position[other])
-                .collect();
+            let mut places: Vec<usize> =
+                neighbours[vertex].iter().map(|&other| mesh.position[other]).collect();
             places.sort_unstable();
             places
         };
@@ -162,10 +149,7 @@ fn crossings_of(mesh: &Mesh, left: usize, right: usize) -> usize {
 
 /// The number of pairs of segments that cross.
 pub(super) fn crossings(mesh: &Mesh) -> u64 {
-    mesh.layers
-        .windows(2)
-        .map(|pair| crossings_between(mesh, &pair[0], pair[1].len()))
-        .sum()
+    mesh.layers.windows(2).map(|pair| crossings_between(mesh, &pair[0], pair[1].len())).sum()
 }
 
 /// Counts inversions with a binary indexed tree (Barth, Jünger and Mutzel, "Simple and efficient bilayer cross
@@ -174,10 +158,7 @@ fn crossings_between(mesh: &Mesh, upper: &[usize], lower_count: usize) -> u64 {
     let mut tree = vec![0_u64; lower_count + 1];
     let (mut count, mut inserted) = (0, 0);
     for &vertex in upper {
-        let mut places: Vec<usize> = mesh.below[vertex]
-            .iter()
-            .map(|&lower| mesh.position[lower])
-            .collect();
+        let mut places: Vec<usize> = mesh.below[vertex].iter().map(|&lower| mesh.position[lower]).collect();
         places.sort_unstable();
         for &place in &places {
             let mut node = place + 1;
@@ -238,19 +219,9 @@ mod tests {
             let mesh = ordered(&drawing);
             let mut vertices: Vec<usize> = mesh.layers.iter().flatten().copied().collect();
             vertices.sort_unstable();
-            assert_eq!(
-                vertices,
-                (0..mesh.layer_of.len()).collect::<Vec<_>>(),
-                "{}",
-                drawing.title
-            );
+            assert_eq!(vertices, (0..mesh.layer_of.len()).collect::<Vec<_>>(), "{}", drawing.title);
             for layer in &mesh.layers {
-                assert!(
-                    layer
-                        .iter()
-                        .enumerate()
-                        .all(|(place, &vertex)| mesh.position[vertex] == place)
-                );
+                assert!(layer.iter().enumerate().all(|(place, &vertex)| mesh.position[vertex] == place));
             }
         }
     }
@@ -265,12 +236,7 @@ mod tests {
 
     #[test]
     fn planar_networks_are_drawn_without_crossings() {
-        for drawing in [
-            samples::resnet(),
-            samples::inception(),
-            samples::unet(5),
-            samples::two_inputs(),
-        ] {
+        for drawing in [samples::resnet(), samples::inception(), samples::unet(5), samples::two_inputs()] {
             assert_eq!(crossings(&ordered(&drawing)), 0, "{}", drawing.title);
         }
     }
@@ -283,11 +249,7 @@ mod tests {
         let mut mesh = Mesh::new(&drawing, &links, &layers);
         let before = crossings(&mesh);
         reduce_crossings(&mut mesh, &layers);
-        assert!(
-            crossings(&mesh) * 2 < before,
-            "{before} crossings became {}",
-            crossings(&mesh)
-        );
+        assert!(crossings(&mesh) * 2 < before, "{before} crossings became {}", crossings(&mesh));
     }
 
     #[test]

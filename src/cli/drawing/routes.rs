@@ -51,29 +51,13 @@ pub(super) fn routes(mesh: &Mesh, links: &[Link], centres: &[f64], half_widths: 
                 !matches!(course, Course::Track { track, .. } if std::mem::replace(&mut drawn[track], true));
             let legs = match course {
                 Course::Margin => vec![
-                    Leg {
-                        gap,
-                        top: leave,
-                        bottom: lanes[index],
-                    },
-                    Leg {
-                        gap: mesh.layer_of[link.to] - 1,
-                        top: lanes[index],
-                        bottom: arrive,
-                    },
+                    Leg { gap, top: leave, bottom: lanes[index] },
+                    Leg { gap: mesh.layer_of[link.to] - 1, top: lanes[index], bottom: arrive },
                 ],
-                Course::Direct => vec![Leg {
-                    gap,
-                    top: leave,
-                    bottom: arrive,
-                }],
+                Course::Direct => vec![Leg { gap, top: leave, bottom: arrive }],
                 Course::Track { .. } => along_track(mesh, index, centres, gap, leave, arrive, from_card),
             };
-            Route {
-                link: index,
-                legs,
-                from_card,
-            }
+            Route { link: index, legs, from_card }
         })
         .collect()
 }
@@ -101,24 +85,16 @@ fn along_track(
     places.push(arrive);
     let skipped = if whole { 0 } else { bends.len() };
     let legs = places.windows(2).enumerate().skip(skipped);
-    legs.map(|(step, pair)| Leg {
-        gap: gap + step,
-        top: pair[0],
-        bottom: pair[1],
-    })
-    .collect()
+    legs.map(|(step, pair)| Leg { gap: gap + step, top: pair[0], bottom: pair[1] }).collect()
 }
 
 /// The place of the margin lane of each link that needs one. Links whose lanes would overlap get different lanes,
 /// as long as there are any.
 fn lanes(mesh: &Mesh, links: &[Link], centres: &[f64], half_widths: &[f64]) -> Vec<f64> {
     let half = |vertex: usize| half_widths.get(vertex).copied().unwrap_or(0.0);
-    let right_edge = (0..centres.len())
-        .map(|vertex| centres[vertex] + half(vertex))
-        .fold(0.0, f64::max);
-    let mut wanting: Vec<usize> = (0..links.len())
-        .filter(|&index| mesh.courses[index] == Course::Margin)
-        .collect();
+    let right_edge = (0..centres.len()).map(|vertex| centres[vertex] + half(vertex)).fold(0.0, f64::max);
+    let mut wanting: Vec<usize> =
+        (0..links.len()).filter(|&index| mesh.courses[index] == Course::Margin).collect();
     wanting.sort_by_key(|&index| (mesh.layer_of[links[index].from], index));
     let mut lanes = vec![0.0; links.len()];
     let mut free_from = [0; LANES];
@@ -149,10 +125,7 @@ struct Wish {
 impl Ports {
     fn new(mesh: &Mesh, links: &[Link], centres: &[f64], half_widths: &[f64], lanes: &[f64]) -> Ports {
         let (leaving, arriving) = wishes(mesh, links, centres, lanes);
-        let mut ports = Ports {
-            leave: vec![0.0; links.len()],
-            arrive: vec![0.0; links.len()],
-        };
+        let mut ports = Ports { leave: vec![0.0; links.len()], arrive: vec![0.0; links.len()] };
         for node in 0..mesh.node_count {
             let (centre, half) = (centres[node], half_widths[node]);
             spread(&leaving[node], centre, half, &mut ports.leave);
@@ -164,11 +137,7 @@ impl Ports {
 
 /// The ports of each node's lower and of its upper edge, from left to right.
 fn wishes(mesh: &Mesh, links: &[Link], centres: &[f64], lanes: &[f64]) -> (Vec<Vec<Wish>>, Vec<Vec<Wish>>) {
-    let empty = || {
-        std::iter::repeat_with(Vec::new)
-            .take(mesh.node_count)
-            .collect::<Vec<Vec<Wish>>>()
-    };
+    let empty = || std::iter::repeat_with(Vec::new).take(mesh.node_count).collect::<Vec<Vec<Wish>>>();
     let (mut leaving, mut arriving) = (empty(), empty());
     let mut port_of_track = vec![None; mesh.tracks.len()];
     for (index, link) in links.iter().enumerate() {
@@ -180,11 +149,7 @@ fn wishes(mesh: &Mesh, links: &[Link], centres: &[f64], lanes: &[f64]) -> (Vec<V
                 (_, Some(&bend)) => (centres[bend], centres[bend]),
                 (_, None) => (other, (upper + lower) / 2.0),
             };
-            Wish {
-                facing,
-                place,
-                links: vec![index],
-            }
+            Wish { facing, place, links: vec![index] }
         };
         arriving[link.to].push(wish(bends.last(), upper));
         let ports = &mut leaving[link.from];
@@ -211,11 +176,7 @@ fn spread(wishes: &[Wish], centre: f64, half: f64, places: &mut [f64]) {
     let pivot = ahead.unwrap_or(wishes.len() / 2);
     let Some(wish) = wishes.get(pivot) else { return };
     let start = (wish.place - centre).clamp(-limit, limit);
-    let start = if wishes.len() > 1 {
-        start.clamp(-limit / 2.0, limit / 2.0)
-    } else {
-        start
-    };
+    let start = if wishes.len() > 1 { start.clamp(-limit / 2.0, limit / 2.0) } else { start };
     set(wish, centre + start, places);
     for side in [1.0, -1.0] {
         let others: Vec<&Wish> = if side > 0.0 {
@@ -246,11 +207,7 @@ mod tests {
         let wishes: Vec<Wish> = facing
             .iter()
             .enumerate()
-            .map(|(link, &x)| Wish {
-                facing: x,
-                place: x,
-                links: vec![link],
-            })
+            .map(|(link, &x)| Wish { facing: x, place: x, links: vec![link] })
             .collect();
         let mut places = vec![f64::NAN; facing.len()];
         spread(&wishes, 100.0, half, &mut places);
@@ -271,10 +228,7 @@ mod tests {
                 let facing: Vec<f64> = (0..count).map(|index| start + 7.0 * f64::from(index)).collect();
                 let places = place(&facing, 60.0);
                 assert!(places.is_sorted(), "{places:?}");
-                assert!(
-                    places.iter().all(|&x| (42.0 - 1e-9..=158.0 + 1e-9).contains(&x)),
-                    "{places:?}"
-                );
+                assert!(places.iter().all(|&x| (42.0 - 1e-9..=158.0 + 1e-9).contains(&x)), "{places:?}");
             }
         }
     }

@@ -10,12 +10,7 @@ pub(crate) struct Sketch {
 
 impl Sketch {
     pub(crate) fn new(title: &str) -> Self {
-        Self {
-            drawing: Drawing {
-                title: title.into(),
-                ..Drawing::default()
-            },
-        }
+        Self { drawing: Drawing { title: title.into(), ..Drawing::default() } }
     }
 
     /// Adds a node that reads from `inputs` (each a node and the shape of its tensor) and returns its index.
@@ -31,19 +26,11 @@ impl Sketch {
         self.drawing.nodes.push(Node {
             title: title.into(),
             subtitle: name.into(),
-            details: detail
-                .split('\n')
-                .filter(|line| !line.is_empty())
-                .map(String::from)
-                .collect(),
+            details: detail.split('\n').filter(|line| !line.is_empty()).map(String::from).collect(),
             kind,
         });
         for (from, label) in inputs {
-            self.drawing.edges.push(Edge {
-                from: *from,
-                to: index,
-                label: (*label).into(),
-            });
+            self.drawing.edges.push(Edge { from: *from, to: index, label: (*label).into() });
         }
         index
     }
@@ -65,12 +52,7 @@ impl Sketch {
 pub(crate) fn resnet() -> Drawing {
     let mut net = Sketch::new("resnet10.pnnx.param");
     let input = net.node(NodeKind::Input, "pnnx.Input", "pnnx_input_0", "", &[]);
-    let stem = net.conv(
-        "conv1",
-        "64×3×7×7 weights, 37.6 KB\nstride 2, padding 3",
-        input,
-        "1×3×224×224 f32",
-    );
+    let stem = net.conv("conv1", "64×3×7×7 weights, 37.6 KB\nstride 2, padding 3", input, "1×3×224×224 f32");
     let relu = net.relu("relu", stem, "1×64×112×112 f32");
     let pool = net.node(
         NodeKind::Pooling,
@@ -85,18 +67,10 @@ pub(crate) fn resnet() -> Drawing {
         let shape = format!("1×{channels}×{size}×{size} f32");
         for block in 0..2 {
             let name = |part: &str| format!("layer{}.{block}.{part}", stage + 1);
-            let weights = format!(
-                "{channels}×{channels}×3×3 weights, {} KB",
-                channels * channels * 36 / 1024
-            );
+            let weights =
+                format!("{channels}×{channels}×3×3 weights, {} KB", channels * channels * 36 / 1024);
             let a = net.conv(&name("conv1"), &weights, last, &before);
-            let norm = net.node(
-                NodeKind::Normalisation,
-                "nn.BatchNorm2d",
-                &name("bn1"),
-                "",
-                &[(a, &shape)],
-            );
+            let norm = net.node(NodeKind::Normalisation, "nn.BatchNorm2d", &name("bn1"), "", &[(a, &shape)]);
             let b = net.relu(&name("relu"), norm, &shape);
             let c = net.conv(&name("conv2"), &weights, b, &shape);
             let shortcut = if stage > 0 && block == 0 {
@@ -114,43 +88,18 @@ pub(crate) fn resnet() -> Drawing {
                 "pnnx.Expression",
                 &name("add"),
                 "add(@0,@1)",
-                &[
-                    (c, &shape),
-                    (shortcut, if shortcut == last { &before } else { &shape }),
-                ],
+                &[(c, &shape), (shortcut, if shortcut == last { &before } else { &shape })],
             );
             last = net.relu(&name("relu_1"), d, &shape);
             before.clone_from(&shape);
         }
     }
-    let pool = net.node(
-        NodeKind::Pooling,
-        "nn.AdaptiveAvgPool2d",
-        "avgpool",
-        "output 1×1",
-        &[(last, &before)],
-    );
-    let flat = net.node(
-        NodeKind::Shape,
-        "torch.flatten",
-        "torch.flatten_9",
-        "",
-        &[(pool, "1×256×1×1 f32")],
-    );
-    let fc = net.node(
-        NodeKind::Weighted,
-        "nn.Linear",
-        "fc",
-        "1000×256 weights, 1.0 MB",
-        &[(flat, "1×256 f32")],
-    );
-    net.node(
-        NodeKind::Output,
-        "pnnx.Output",
-        "pnnx_output_0",
-        "",
-        &[(fc, "1×1000 f32")],
-    );
+    let pool =
+        net.node(NodeKind::Pooling, "nn.AdaptiveAvgPool2d", "avgpool", "output 1×1", &[(last, &before)]);
+    let flat = net.node(NodeKind::Shape, "torch.flatten", "torch.flatten_9", "", &[(pool, "1×256×1×1 f32")]);
+    let fc =
+        net.node(NodeKind::Weighted, "nn.Linear", "fc", "1000×256 weights, 1.0 MB", &[(flat, "1×256 f32")]);
+    net.node(NodeKind::Output, "pnnx.Output", "pnnx_output_0", "", &[(fc, "1×1000 f32")]);
     net.finish()
 }
 
@@ -189,13 +138,7 @@ pub(crate) fn inception() -> Drawing {
         );
         shape = out;
     }
-    net.node(
-        NodeKind::Output,
-        "pnnx.Output",
-        "pnnx_output_0",
-        "",
-        &[(last, shape)],
-    );
+    net.node(NodeKind::Output, "pnnx.Output", "pnnx_output_0", "", &[(last, shape)]);
     net.finish()
 }
 
@@ -206,13 +149,7 @@ pub(crate) fn two_inputs() -> Drawing {
     let words = net.node(NodeKind::Input, "pnnx.Input", "question", "", &[]);
     let seen = net.conv("vision.conv", "32×3×3×3 weights, 3.4 KB", image, "1×3×64×64 f32");
     let seen = net.relu("vision.relu", seen, "1×32×64×64 f32");
-    let seen = net.node(
-        NodeKind::Shape,
-        "Tensor.reshape",
-        "vision.flatten",
-        "",
-        &[(seen, "1×32×64×64 f32")],
-    );
+    let seen = net.node(NodeKind::Shape, "Tensor.reshape", "vision.flatten", "", &[(seen, "1×32×64×64 f32")]);
     let read = net.node(
         NodeKind::Weighted,
         "nn.Embedding",
@@ -220,13 +157,8 @@ pub(crate) fn two_inputs() -> Drawing {
         "30522×128 weights, 14.9 MB",
         &[(words, "1×12 i64")],
     );
-    let read = net.node(
-        NodeKind::Weighted,
-        "nn.LSTM",
-        "language.lstm",
-        "hidden 128",
-        &[(read, "1×12×128 f32")],
-    );
+    let read =
+        net.node(NodeKind::Weighted, "nn.LSTM", "language.lstm", "hidden 128", &[(read, "1×12×128 f32")]);
     let scale = net.node(NodeKind::Other, "pnnx.Attribute", "logit_scale", "1 value", &[]);
     let both = net.node(
         NodeKind::Elementwise,
@@ -242,20 +174,8 @@ pub(crate) fn two_inputs() -> Drawing {
         "",
         &[(both, "1×128 f32")],
     );
-    net.node(
-        NodeKind::Output,
-        "pnnx.Output",
-        "answer",
-        "",
-        &[(norm, "1×128 f32")],
-    );
-    net.node(
-        NodeKind::Output,
-        "pnnx.Output",
-        "state",
-        "",
-        &[(read, "1×1×128 f32")],
-    );
+    net.node(NodeKind::Output, "pnnx.Output", "answer", "", &[(norm, "1×128 f32")]);
+    net.node(NodeKind::Output, "pnnx.Output", "state", "", &[(read, "1×1×128 f32")]);
     net.finish()
 }
 
@@ -299,13 +219,7 @@ pub(crate) fn unet(levels: u32) -> Drawing {
         let conv = net.conv(&format!("up.{level}.conv"), "3×3, padding 1", cat, &shape);
         last = net.relu(&format!("up.{level}.relu"), conv, &shape);
     }
-    net.node(
-        NodeKind::Output,
-        "pnnx.Output",
-        "pnnx_output_0",
-        "",
-        &[(last, &shape_at(0))],
-    );
+    net.node(NodeKind::Output, "pnnx.Output", "pnnx_output_0", "", &[(last, &shape_at(0))]);
     net.finish()
 }
 
@@ -314,24 +228,11 @@ pub(crate) fn densenet(layers: usize) -> Drawing {
     let mut net = Sketch::new("densenet.pnnx.param");
     let mut features = vec![net.node(NodeKind::Input, "pnnx.Input", "pnnx_input_0", "", &[])];
     for layer in 0..layers {
-        let inputs: Vec<(usize, &str)> = features
-            .iter()
-            .map(|&feature| (feature, "1×32×56×56 f32"))
-            .collect();
-        let cat = net.node(
-            NodeKind::Shape,
-            "torch.cat",
-            &format!("cat_{layer}"),
-            "dim 1",
-            &inputs,
-        );
-        let norm = net.node(
-            NodeKind::Normalisation,
-            "nn.BatchNorm2d",
-            &format!("norm_{layer}"),
-            "",
-            &[(cat, "")],
-        );
+        let inputs: Vec<(usize, &str)> =
+            features.iter().map(|&feature| (feature, "1×32×56×56 f32")).collect();
+        let cat = net.node(NodeKind::Shape, "torch.cat", &format!("cat_{layer}"), "dim 1", &inputs);
+        let norm =
+            net.node(NodeKind::Normalisation, "nn.BatchNorm2d", &format!("norm_{layer}"), "", &[(cat, "")]);
         features.push(net.conv(&format!("conv_{layer}"), "3×3", norm, "1×?×56×56 f32"));
     }
     net.finish()
@@ -418,13 +319,7 @@ pub(crate) fn transformer(blocks: usize) -> Drawing {
             "add(@0,@1)",
             &[(out, wide), (last, wide)],
         );
-        last = net.node(
-            NodeKind::Normalisation,
-            "nn.LayerNorm",
-            &name("output.norm"),
-            "",
-            &[(add, wide)],
-        );
+        last = net.node(NodeKind::Normalisation, "nn.LayerNorm", &name("output.norm"), "", &[(add, wide)]);
     }
     net.node(NodeKind::Output, "pnnx.Output", "hidden", "", &[(last, wide)]);
     net.finish()
@@ -441,14 +336,7 @@ pub(crate) fn plain(count: usize, edges: &[(usize, usize)]) -> Drawing {
     Drawing {
         title: "plain".into(),
         nodes: (0..count).map(node).collect(),
-        edges: edges
-            .iter()
-            .map(|&(from, to)| Edge {
-                from,
-                to,
-                label: String::new(),
-            })
-            .collect(),
+        edges: edges.iter().map(|&(from, to)| Edge { from, to, label: String::new() }).collect(),
     }
 }
 
@@ -456,9 +344,7 @@ pub(crate) fn plain(count: usize, edges: &[(usize, usize)]) -> Drawing {
 pub(crate) fn random(count: usize, seed: u64) -> Drawing {
     let mut state = seed;
     let mut below = |bound: usize| {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) as usize % bound.max(1)
     };
     let mut edges = Vec::new();
@@ -473,10 +359,7 @@ pub(crate) fn random(count: usize, seed: u64) -> Drawing {
 
 /// One of each.
 pub(crate) fn all() -> Vec<Drawing> {
-    let cyclic = plain(
-        6,
-        &[(0, 1), (1, 2), (2, 3), (3, 1), (3, 4), (4, 0), (5, 5), (2, 9)],
-    );
+    let cyclic = plain(6, &[(0, 1), (1, 2), (2, 3), (3, 1), (3, 4), (4, 0), (5, 5), (2, 9)]);
     let twins = plain(3, &[(0, 1), (0, 1), (1, 2), (0, 2), (0, 2)]);
     vec![
         resnet(),

@@ -24,25 +24,11 @@ const DARK: [&str; 6] = ["#0d1117", "#171d27", "#64748b", "#e6edf3", "#a3b1c6", 
 /// Writes the style sheet and the arrows' head.
 pub(super) fn write(svg: &mut String, kinds: &[NodeKind]) {
     svg.push_str("<style>\n");
-    for (class, font) in [
-        ("heading", HEADING_FONT),
-        ("summary", LEGEND_FONT),
-        ("type", TITLE_FONT),
-    ] {
-        line(
-            svg,
-            format_args!(".drawing .{class}{{font:{}px {SANS}}}", font.size),
-        );
+    for (class, font) in [("heading", HEADING_FONT), ("summary", LEGEND_FONT), ("type", TITLE_FONT)] {
+        line(svg, format_args!(".drawing .{class}{{font:{}px {SANS}}}", font.size));
     }
-    for (class, font) in [
-        ("name", NAME_FONT),
-        ("detail", DETAIL_FONT),
-        ("labels text", LABEL_FONT),
-    ] {
-        line(
-            svg,
-            format_args!(".drawing .{class}{{font:{}px {MONO}}}", font.size),
-        );
+    for (class, font) in [("name", NAME_FONT), ("detail", DETAIL_FONT), ("labels text", LABEL_FONT)] {
+        line(svg, format_args!(".drawing .{class}{{font:{}px {MONO}}}", font.size));
     }
     svg.push_str(".drawing .heading{font-weight:700}\n");
     svg.push_str(STYLE);
@@ -64,24 +50,9 @@ pub(super) fn write(svg: &mut String, kinds: &[NodeKind]) {
 }
 
 fn colours(svg: &mut String, [page, card, edge, text, faint, label]: &[&str; 6]) {
-    line(
-        svg,
-        format_args!(".drawing .page{{fill:{page}}}.drawing .card{{fill:{card}}}"),
-    );
-    line(
-        svg,
-        format_args!(".drawing .edges path{{stroke:{edge}}}.drawing .head{{fill:{edge}}}"),
-    );
-    line(
-        svg,
-        format_args!(".drawing .heading,.drawing .name{{fill:{text}}}"),
-    );
-    line(
-        svg,
-        format_args!(".drawing .summary,.drawing .detail{{fill:{faint}}}"),
-    );
-    line(
-        svg,
-        format_args!(".drawing .labels text{{fill:{label};stroke:{page}}}"),
-    );
+    line(svg, format_args!(".drawing .page{{fill:{page}}}.drawing .card{{fill:{card}}}"));
+    line(svg, format_args!(".drawing .edges path{{stroke:{edge}}}.drawing .head{{fill:{edge}}}"));
+    line(svg, format_args!(".drawing .heading,.drawing .name{{fill:{text}}}"));
+    line(svg, format_args!(".drawing .summary,.drawing .detail{{fill:{faint}}}"));
+    line(svg, format_args!(".drawing .labels text{{fill:{label};stroke:{page}}}"));
 }

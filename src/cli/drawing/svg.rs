@@ -45,22 +45,13 @@ pub(super) fn write(drawing: &Drawing) -> String {
             r#"<svg xmlns="http://www.w3.org/2000/svg" class="drawing" width="{width}" height="{height}" viewBox="0 0 {width} {height}" role="img">"#
         ),
     );
-    line(
-        &mut svg,
-        format_args!("<title>{}</title>", escape(&drawing.title)),
-    );
+    line(&mut svg, format_args!("<title>{}</title>", escape(&drawing.title)));
     style::write(&mut svg, &kinds(drawing));
-    line(
-        &mut svg,
-        format_args!(r#"<rect class="page" width="{width}" height="{height}"/>"#),
-    );
+    line(&mut svg, format_args!(r#"<rect class="page" width="{width}" height="{height}"/>"#));
     heading(&mut svg, drawing, width);
     svg.push_str(&legend.text);
     let left = (width - layout.width) / 2.0;
-    line(
-        &mut svg,
-        format_args!(r#"<g transform="translate({} {})">"#, Px(left), Px(top)),
-    );
+    line(&mut svg, format_args!(r#"<g transform="translate({} {})">"#, Px(left), Px(top)));
     edges(&mut svg, drawing, &layout.arrows);
     labels(&mut svg, &layout.labels);
     cards(&mut svg, drawing, &layout.cards);
@@ -94,10 +85,7 @@ fn heading(svg: &mut String, drawing: &Drawing, width: f64) {
     let title = HEADING_FONT.elide_middle(&drawing.title, width - 2.0 * MARGIN);
     line(
         svg,
-        format_args!(
-            r#"<text class="heading" x="{MARGIN}" y="{HEADING_LINE}">{}</text>"#,
-            escape(&title)
-        ),
+        format_args!(r#"<text class="heading" x="{MARGIN}" y="{HEADING_LINE}">{}</text>"#, escape(&title)),
     );
     let count =
         |number: usize, thing: &str| format!("{number} {thing}{}", if number == 1 { "" } else { "s" });
@@ -106,10 +94,7 @@ fn heading(svg: &mut String, drawing: &Drawing, width: f64) {
         count(drawing.nodes.len(), "operator"),
         count(drawing.valid_edges().count(), "connection")
     );
-    line(
-        svg,
-        format_args!(r#"<text class="summary" x="{MARGIN}" y="{SUMMARY_LINE}">{summary}</text>"#),
-    );
+    line(svg, format_args!(r#"<text class="summary" x="{MARGIN}" y="{SUMMARY_LINE}">{summary}</text>"#));
 }
 
 struct Legend {
@@ -119,10 +104,7 @@ struct Legend {
 
 /// The legend of the kinds that occur, in as many rows as the width asks for.
 fn legend(drawing: &Drawing, width: f64) -> Legend {
-    let mut legend = Legend {
-        text: String::new(),
-        rows: 0,
-    };
+    let mut legend = Legend { text: String::new(), rows: 0 };
     let mut x = f64::INFINITY;
     let mut y = LEGEND_LINE - LEGEND_ROW;
     for kind in kinds(drawing) {
@@ -152,13 +134,7 @@ fn edges(svg: &mut String, drawing: &Drawing, arrows: &[Arrow]) {
     svg.push_str("<g class=\"edges\">\n");
     for arrow in arrows {
         let tooltip = escape(&edge_tooltip(drawing, arrow.edge));
-        line(
-            svg,
-            format_args!(
-                r#"<path d="{}"><title>{tooltip}</title></path>"#,
-                path(&arrow.points)
-            ),
-        );
+        line(svg, format_args!(r#"<path d="{}"><title>{tooltip}</title></path>"#, path(&arrow.points)));
     }
     svg.push_str("</g>\n");
 }
@@ -173,14 +149,7 @@ fn path(points: &[(f64, f64)]) -> String {
             Some((before, _)) if before == x => write!(path, "V{}", Px(y)),
             Some((before, top)) => {
                 let middle = Px((top + y) / 2.0);
-                write!(
-                    path,
-                    "C{} {middle} {} {middle} {} {}",
-                    Px(before),
-                    Px(x),
-                    Px(x),
-                    Px(y)
-                )
+                write!(path, "C{} {middle} {} {middle} {} {}", Px(before), Px(x), Px(x), Px(y))
             }
         };
         last = Some((x, y));
@@ -211,19 +180,11 @@ fn edge_tooltip(drawing: &Drawing, edge: usize) -> String {
 fn labels(svg: &mut String, labels: &[Label]) {
     svg.push_str("<g class=\"labels\">\n");
     for label in labels {
-        let (x, class) = if label.ends_at_arrow {
-            (label.x + label.width, r#" class="end""#)
-        } else {
-            (label.x, "")
-        };
+        let (x, class) =
+            if label.ends_at_arrow { (label.x + label.width, r#" class="end""#) } else { (label.x, "") };
         line(
             svg,
-            format_args!(
-                r#"<text{class} x="{}" y="{}">{}</text>"#,
-                Px(x),
-                Px(label.y),
-                escape(&label.text)
-            ),
+            format_args!(r#"<text{class} x="{}" y="{}">{}</text>"#, Px(x), Px(label.y), escape(&label.text)),
         );
     }
     svg.push_str("</g>\n");
@@ -248,15 +209,9 @@ fn write_card(svg: &mut String, node: &Node, card: &Card) {
             Px(card.y)
         ),
     );
-    line(
-        svg,
-        format_args!("<title>{}</title>", escape(&node_tooltip(node))),
-    );
+    line(svg, format_args!("<title>{}</title>", escape(&node_tooltip(node))));
     if card.height > HEADER {
-        line(
-            svg,
-            format_args!(r#"<rect class="card" width="{width}" height="{height}" rx="{RADIUS}"/>"#),
-        );
+        line(svg, format_args!(r#"<rect class="card" width="{width}" height="{height}" rx="{RADIUS}"/>"#));
         let across = Px(card.width - 2.0 * RADIUS);
         let down = Px(HEADER - RADIUS);
         line(
@@ -266,19 +221,12 @@ fn write_card(svg: &mut String, node: &Node, card: &Card) {
             ),
         );
     } else {
-        line(
-            svg,
-            format_args!(r#"<rect class="bar" width="{width}" height="{height}" rx="{RADIUS}"/>"#),
-        );
+        line(svg, format_args!(r#"<rect class="bar" width="{width}" height="{height}" rx="{RADIUS}"/>"#));
     }
     let mut text = |class: &str, y: f64, text: &str| {
         line(
             svg,
-            format_args!(
-                r#"<text class="{class}" x="{CARD_PADDING}" y="{}">{}</text>"#,
-                Px(y),
-                escape(text)
-            ),
+            format_args!(r#"<text class="{class}" x="{CARD_PADDING}" y="{}">{}</text>"#, Px(y), escape(text)),
         );
     };
     text("type", HEADER / 2.0 + 4.5, &card.title);
@@ -314,9 +262,7 @@ mod tests {
             assert!(!text.contains('>') || open.last() == Some(&"style"), "{text}");
             for entity in piece.split('&').skip(1) {
                 assert!(
-                    ["lt;", "gt;", "amp;", "quot;", "#39;"]
-                        .iter()
-                        .any(|name| entity.starts_with(name)),
+                    ["lt;", "gt;", "amp;", "quot;", "#39;"].iter().any(|name| entity.starts_with(name)),
                     "{entity}"
                 );
             }
@@ -341,15 +287,8 @@ mod tests {
             let svg = drawing.to_svg();
             let tags = tags(&svg);
             assert_eq!(tags[0], "svg");
-            assert_eq!(
-                svg.matches(r#"transform="translate"#).count(),
-                drawing.nodes.len() + 1
-            );
-            assert!(
-                !svg.contains("NaN") && !svg.contains("inf\""),
-                "{}",
-                drawing.title
-            );
+            assert_eq!(svg.matches(r#"transform="translate"#).count(), drawing.nodes.len() + 1);
+            assert!(!svg.contains("NaN") && !svg.contains("inf\""), "{}", drawing.title);
         }
     }
 
@@ -416,13 +355,7 @@ mod tests {
 
     #[test]
     fn lengths_have_one_decimal_at_most() {
-        assert_eq!(
-            [Px(1.0), Px(1.26), Px(-0.01)].map(|length| length.to_string()),
-            ["1", "1.3", "0"]
-        );
-        assert_eq!(
-            path(&[(0.0, 0.0), (0.0, 10.0), (5.0, 20.0)]),
-            "M0 0V10C0 15 5 15 5 20"
-        );
+        assert_eq!([Px(1.0), Px(1.26), Px(-0.01)].map(|length| length.to_string()), ["1", "1.3", "0"]);
+        assert_eq!(path(&[(0.0, 0.0), (0.0, 10.0), (5.0, 20.0)]), "M0 0V10C0 15 5 15 5 20");
     }
 }

@@ -23,24 +23,15 @@ enum Face {
 
 impl Font {
     pub(super) const fn sans(size: f64) -> Font {
-        Font {
-            size,
-            face: Face::Sans,
-        }
+        Font { size, face: Face::Sans }
     }
 
     pub(super) const fn bold_sans(size: f64) -> Font {
-        Font {
-            size,
-            face: Face::BoldSans,
-        }
+        Font { size, face: Face::BoldSans }
     }
 
     pub(super) const fn mono(size: f64) -> Font {
-        Font {
-            size,
-            face: Face::Mono,
-        }
+        Font { size, face: Face::Mono }
     }
 
     /// Estimated width of a text in pixels.
@@ -69,13 +60,7 @@ impl Font {
         let head = self.take(text.chars(), room * 0.4);
         let used: f64 = head.iter().map(|&c| self.advance(c)).sum();
         let tail = self.take(text.chars().rev(), room - used);
-        clean(
-            &head
-                .into_iter()
-                .chain([ELLIPSIS])
-                .chain(tail.into_iter().rev())
-                .collect::<String>(),
-        )
+        clean(&head.into_iter().chain([ELLIPSIS]).chain(tail.into_iter().rev()).collect::<String>())
     }
 
     /// Whether the text needs no more than `room` pixels. Looks no further than it must.
@@ -132,15 +117,7 @@ fn is_wide(c: char) -> bool {
 
 /// The text without characters that XML forbids or that would break a line.
 pub(super) fn clean(text: &str) -> String {
-    text.chars()
-        .map(|c| {
-            if c.is_control() || is_forbidden(c) {
-                '\u{fffd}'
-            } else {
-                c
-            }
-        })
-        .collect()
+    text.chars().map(|c| if c.is_control() || is_forbidden(c) { '\u{fffd}' } else { c }).collect()
 }
 
 fn is_forbidden(c: char) -> bool {
@@ -170,10 +147,7 @@ mod tests {
 
     #[test]
     fn markup_is_escaped() {
-        assert_eq!(
-            escape(r#"<a & "b" 'c'>"#),
-            "&lt;a &amp; &quot;b&quot; &#39;c&#39;&gt;"
-        );
+        assert_eq!(escape(r#"<a & "b" 'c'>"#), "&lt;a &amp; &quot;b&quot; &#39;c&#39;&gt;");
         assert_eq!(escape("a\u{0}b\nc"), "a\u{fffd}b\nc");
     }
 

@@ -48,15 +48,11 @@ pub(super) fn read(reader: &mut impl Read) -> Result<(Header, u64)> {
             (u32::from_le_bytes(len), 12)
         }
         _ => {
-            return Err(malformed(format!(
-                "version {major}.{minor}; 1.0, 2.0 and 3.0 are known"
-            )));
+            return Err(malformed(format!("version {major}.{minor}; 1.0, 2.0 and 3.0 are known")));
         }
     };
     if len > MAX_HEADER {
-        return Err(malformed(format!(
-            "a header of {len} bytes; at most {MAX_HEADER} make sense"
-        )));
+        return Err(malformed(format!("a header of {len} bytes; at most {MAX_HEADER} make sense")));
     }
     let mut text = vec![0; len as usize];
     fill(reader, &mut text)?;
@@ -68,17 +64,10 @@ pub(super) fn read(reader: &mut impl Read) -> Result<(Header, u64)> {
 pub(super) fn write(dtype: DType, shape: &Shape) -> Result<Vec<u8>> {
     let descr = descr(dtype)?;
     let dims: String = shape.iter().map(|dim| format!("{dim}, ")).collect();
-    let dims = if shape.rank() == 1 {
-        dims.trim_end()
-    } else {
-        dims.trim_end_matches(", ")
-    };
+    let dims = if shape.rank() == 1 { dims.trim_end() } else { dims.trim_end_matches(", ") };
     let mut text = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({dims}), }}");
     let unpadded = MAGIC.len() + 4 + text.len() + 1;
-    text.extend(std::iter::repeat_n(
-        ' ',
-        unpadded.next_multiple_of(ALIGNMENT) - unpadded,
-    ));
+    text.extend(std::iter::repeat_n(' ', unpadded.next_multiple_of(ALIGNMENT) - unpadded));
     text.push('\n');
     let mut bytes = MAGIC.to_vec();
     bytes.extend([1, 0]);
@@ -117,10 +106,9 @@ fn no_such_type(dtype: DType, instead: DType) -> TensorError {
 /// The element type of NumPy's name, and whether its bytes are in big-endian order.
 fn parse_descr(descr: &str) -> Result<(DType, bool)> {
     let (code, big_endian) = match descr.strip_prefix(['<', '|', '>', '=']) {
-        Some(code) => (
-            code,
-            descr.starts_with('>') || (descr.starts_with('=') && cfg!(target_endian = "big")),
-        ),
+        Some(code) => {
+            (code, descr.starts_with('>') || (descr.starts_with('=') && cfg!(target_endian = "big")))
+        }
         None => (descr, cfg!(target_endian = "big")),
     };
     let dtype = match code {
@@ -166,13 +154,9 @@ enum Value<'a> {
 fn parse(text: &str) -> Result<Header> {
     let not_a_header = || {
         let start: String = text.trim_end().chars().take(100).collect();
-        malformed(format!(
-            "its header does not give 'descr', 'fortran_order' and 'shape': {start:?}"
-        ))
+        malformed(format!("its header does not give 'descr', 'fortran_order' and 'shape': {start:?}"))
     };
-    let (_, pairs) = all_consuming(dictionary)
-        .parse(text)
-        .map_err(|_| not_a_header())?;
+    let (_, pairs) = all_consuming(dictionary).parse(text).map_err(|_| not_a_header())?;
     let (mut descr, mut order, mut shape) = (None, None, None);
     for (key, value) in pairs {
         match (key, value) {
@@ -190,22 +174,16 @@ fn parse(text: &str) -> Result<Header> {
         }
     }
     match (descr, order, shape) {
-        (Some((dtype, big_endian)), Some(order), Some(shape)) => Ok(Header {
-            dtype,
-            big_endian,
-            order,
-            shape,
-        }),
+        (Some((dtype, big_endian)), Some(order), Some(shape)) => {
+            Ok(Header { dtype, big_endian, order, shape })
+        }
         _ => Err(not_a_header()),
     }
 }
 
 fn dictionary(input: &str) -> IResult<&str, Vec<(&str, Value<'_>)>> {
     let pair = separated_pair(word(quoted), word(char(':')), word(python_value));
-    let records = preceded(
-        (word(char('{')), word(tag("'descr'")), word(char(':')), char('[')),
-        rest,
-    );
+    let records = preceded((word(char('{')), word(tag("'descr'")), word(char(':')), char('[')), rest);
     let pairs = delimited(
         word(char('{')),
         separated_list0(word(char(',')), pair),
@@ -255,10 +233,7 @@ pub(super) fn fill(reader: &mut impl Read, buffer: &mut [u8]) -> Result<()> {
 }
 
 pub(super) fn malformed(problem: impl Into<String>) -> TensorError {
-    TensorError::Malformed {
-        format: ".npy file",
-        problem: problem.into(),
-    }
+    TensorError::Malformed { format: ".npy file", problem: problem.into() }
 }
 
 #[cfg(test)]
@@ -280,14 +255,9 @@ mod tests {
         };
         assert_eq!(read, want);
         let read = header("{'shape': (3L,), 'fortran_order':True,\"descr\": '>c16'}").unwrap();
+        assert_eq!((read.dtype, read.big_endian, read.order), (DType::C128, true, Order::ColumnMajor));
         assert_eq!(
-            (read.dtype, read.big_endian, read.order),
-            (DType::C128, true, Order::ColumnMajor)
-        );
-        assert_eq!(
-            header("{'descr': '|b1', 'fortran_order': False, 'shape': (), }")
-                .unwrap()
-                .shape,
+            header("{'descr': '|b1', 'fortran_order': False, 'shape': (), }").unwrap().shape,
             Shape::SCALAR
         );
     }
@@ -309,10 +279,7 @@ mod tests {
             "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), 'more': 'x'}",
             "{'descr: '<f4', 'fortran_order': False, 'shape': (2,)}",
         ] {
-            assert!(
-                matches!(header(text), Err(TensorError::Malformed { .. })),
-                "{text}"
-            );
+            assert!(matches!(header(text), Err(TensorError::Malformed { .. })), "{text}");
         }
         assert!(header("{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,1)}").is_err());
         assert!(
@@ -323,9 +290,7 @@ mod tests {
     #[test]
     fn types_that_models_do_not_have_come_with_advice() {
         let text = |descr: &str| {
-            let header = header(&format!(
-                "{{'descr': {descr}, 'fortran_order': False, 'shape': (2,), }}"
-            ));
+            let header = header(&format!("{{'descr': {descr}, 'fortran_order': False, 'shape': (2,), }}"));
             header.unwrap_err().to_string()
         };
         assert_eq!(

@@ -57,10 +57,7 @@ impl Tensor {
     /// [`TensorError::Io`](super::TensorError::Io) with the name of the file.
     pub fn save_npy(&self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
-        in_file(
-            path,
-            write_atomically(path, |mut writer| self.write_npy(&mut writer)),
-        )
+        in_file(path, write_atomically(path, |mut writer| self.write_npy(&mut writer)))
     }
 
     /// Writes the tensor to a stream in `.npy` format, version 1.0, row-major, little-endian.
@@ -101,10 +98,7 @@ fn read_array(reader: &mut impl Read, available: Option<u64>, limits: &Limits) -
         // Of a stream nobody knows the length: nothing is allocated for bytes that have not come.
         None => {
             let mut arrived = Vec::new();
-            reader
-                .take(bytes)
-                .read_to_end(&mut arrived)
-                .map_err(io_error("read"))?;
+            reader.take(bytes).read_to_end(&mut arrived).map_err(io_error("read"))?;
             if (arrived.len() as u64) < bytes {
                 return Err(wrong_length(bytes, arrived.len() as u64));
             }
@@ -118,19 +112,13 @@ fn read_array(reader: &mut impl Read, available: Option<u64>, limits: &Limits) -
 }
 
 fn wrong_length(wanted: u64, found: u64) -> super::TensorError {
-    malformed(format!(
-        "its header promises {wanted} bytes of elements, but there are {found}"
-    ))
+    malformed(format!("its header promises {wanted} bytes of elements, but there are {found}"))
 }
 
 /// Reads all elements of a contiguous tensor.
 fn fill(mut tensor: Tensor, reader: &mut impl Read, big_endian: bool) -> Result<Tensor> {
     let (dtype, mut buffer) = (tensor.dtype(), vec![0; CHUNK]);
-    let word = if dtype.is_complex() {
-        dtype.size() / 2
-    } else {
-        dtype.size()
-    };
+    let word = if dtype.is_complex() { dtype.size() / 2 } else { dtype.size() };
     let mut view = tensor.view_mut()?;
     with_bits!(dtype, B => {
         let mut array = view.bits::<B>()?;
@@ -182,14 +170,8 @@ mod tests {
     #[test]
     fn orders_and_versions_by_hand() {
         for version in 1..=3 {
-            let x = read(&file(
-                version,
-                ">i2",
-                true,
-                "(2, 3)",
-                &[0, 0, 0, 3, 0, 1, 0, 4, 0, 2, 1, 5],
-            ))
-            .unwrap();
+            let x =
+                read(&file(version, ">i2", true, "(2, 3)", &[0, 0, 0, 3, 0, 1, 0, 4, 0, 2, 1, 5])).unwrap();
             assert_eq!(x.slice::<i16>().unwrap(), [0, 1, 2, 3, 4, 261]);
         }
         let z = read(&file(1, ">c8", false, "(1,)", &[63, 128, 0, 0, 192, 0, 0, 0])).unwrap();
@@ -202,32 +184,17 @@ mod tests {
     #[test]
     fn files_that_promise_more_than_they_have() {
         let huge = file(1, "<f8", false, "(1000000000, 100)", &[0; 64]);
-        assert!(matches!(
-            read(&huge),
-            Err(TensorError::Limit(LimitError::TooLarge { .. }))
-        ));
+        assert!(matches!(read(&huge), Err(TensorError::Limit(LimitError::TooLarge { .. }))));
         let large = file(1, "<f8", false, "(1000000000,)", &[0; 64]);
         let error = read(&large).unwrap_err().to_string();
+        assert!(error.contains("8000000000 bytes") && error.contains("there are 64"), "{error}");
         assert!(
-            error.contains("8000000000 bytes") && error.contains("there are 64"),
-            "{error}"
+            Tensor::read_npy(&mut &large[..], &Limits::default()).unwrap_err().to_string().contains("64")
         );
-        assert!(
-            Tensor::read_npy(&mut &large[..], &Limits::default())
-                .unwrap_err()
-                .to_string()
-                .contains("64")
-        );
-        let small = Limits {
-            max_tensor_bytes: 7,
-            ..Limits::default()
-        };
+        let small = Limits { max_tensor_bytes: 7, ..Limits::default() };
         assert!(Tensor::from_npy_bytes(&file(1, "<f8", false, "(1,)", &[0; 8]), &small).is_err());
         assert!(read(&file(1, "<f4", false, "(1,)", &[0; 5])).is_err());
-        let flat = Limits {
-            max_rank: 1,
-            ..Limits::default()
-        };
+        let flat = Limits { max_rank: 1, ..Limits::default() };
         assert!(Tensor::from_npy_bytes(&file(1, "<f4", false, "(1, 1)", &[0; 4]), &flat).is_err());
     }
 
@@ -236,10 +203,7 @@ mod tests {
         let whole = bytes_of(&Tensor::randn(&[2, 2], 0).unwrap());
         for len in 0..whole.len() {
             assert!(read(&whole[..len]).is_err(), "{len}");
-            assert!(
-                Tensor::read_npy(&mut &whole[..len], &Limits::default()).is_err(),
-                "{len}"
-            );
+            assert!(Tensor::read_npy(&mut &whole[..len], &Limits::default()).is_err(), "{len}");
         }
     }
 
@@ -262,16 +226,8 @@ mod tests {
         x.permute(&[1, 0]).unwrap().save_npy(&path).unwrap();
         let back = Tensor::load_npy(&path, &Limits::default()).unwrap();
         assert_eq!(back.permute(&[1, 0]).unwrap(), x);
-        let error = x
-            .cast(DType::Bf16)
-            .unwrap()
-            .save_npy(&path)
-            .unwrap_err()
-            .to_string();
-        assert!(
-            error.contains("x.npy: bf16 in an .npy file") && error.contains("`cast` to f32"),
-            "{error}"
-        );
+        let error = x.cast(DType::Bf16).unwrap().save_npy(&path).unwrap_err().to_string();
+        assert!(error.contains("x.npy: bf16 in an .npy file") && error.contains("`cast` to f32"), "{error}");
         assert_eq!(Tensor::load_npy(&path, &Limits::default()).unwrap(), back);
         let missing = Tensor::load_npy(folder.path().join("y.npy"), &Limits::default());
         assert!(missing.unwrap_err().to_string().contains("y.npy: cannot open"));

@@ -19,10 +19,7 @@ impl Tensor {
     /// file.
     pub fn load_npz(path: impl AsRef<Path>, limits: &Limits) -> Result<Vec<(String, Self)>> {
         let path = path.as_ref();
-        in_file(
-            path,
-            Archive::open(path).and_then(|archive| archive.read_all(limits)),
-        )
+        in_file(path, Archive::open(path).and_then(|archive| archive.read_all(limits)))
     }
 
     /// Reads the bytes of an `.npz` file, as [`Tensor::load_npz`] does.
@@ -39,10 +36,7 @@ impl Tensor {
     /// As [`Tensor::load_npz`]; [`TensorError::InvalidArgument`] lists the names that are there when `name` is not.
     pub fn load_npz_entry(path: impl AsRef<Path>, name: &str, limits: &Limits) -> Result<Self> {
         let path = path.as_ref();
-        in_file(
-            path,
-            Archive::open(path).and_then(|archive| archive.read_one(name, limits)),
-        )
+        in_file(path, Archive::open(path).and_then(|archive| archive.read_one(name, limits)))
     }
 }
 
@@ -70,29 +64,19 @@ impl<R: Read + Seek> Archive<R> {
         while !rest.is_empty() {
             let (entry, entry_len) = parse_entry(rest)?;
             if entry.size > len {
-                return Err(malformed(format!(
-                    "array {:?} is larger than the file",
-                    entry.name
-                )));
+                return Err(malformed(format!("array {:?} is larger than the file", entry.name)));
             }
             entries.push(entry);
-            rest = rest
-                .get(entry_len..)
-                .ok_or_else(|| malformed("its directory is cut off"))?;
+            rest = rest.get(entry_len..).ok_or_else(|| malformed("its directory is cut off"))?;
         }
         Ok(Self { file, entries })
     }
 
     fn read_all(mut self, limits: &Limits) -> Result<Vec<(String, Tensor)>> {
-        let total = self
-            .entries
-            .iter()
-            .fold(0u64, |total, entry| total.saturating_add(entry.size));
+        let total = self.entries.iter().fold(0u64, |total, entry| total.saturating_add(entry.size));
         limits.check_total("the archive", total)?;
         let entries = self.entries.into_iter();
-        entries
-            .map(|entry| Ok((entry.name.clone(), entry.read(&mut self.file, limits)?)))
-            .collect()
+        entries.map(|entry| Ok((entry.name.clone(), entry.read(&mut self.file, limits)?))).collect()
     }
 
     fn read_one(mut self, name: &str, limits: &Limits) -> Result<Tensor> {
@@ -101,9 +85,7 @@ impl<R: Read + Seek> Archive<R> {
         }
         let names: Vec<&str> = self.entries.iter().map(|entry| entry.name.as_str()).collect();
         let names = names.join(", ");
-        Err(TensorError::InvalidArgument(format!(
-            "there is no array {name:?}, only: {names}"
-        )))
+        Err(TensorError::InvalidArgument(format!("there is no array {name:?}, only: {names}")))
     }
 }
 
@@ -130,27 +112,15 @@ impl Entry {
         let name_len = field(&local, 26, 2)?;
         let start = self.offset.checked_add(30 + name_len + field(&local, 28, 2)?);
         if field(&local, 0, 4)? != 0x0403_4b50 {
-            return Err(malformed(format!(
-                "array {:?} does not lie where the directory says",
-                self.name
-            )));
+            return Err(malformed(format!("array {:?} does not lie where the directory says", self.name)));
         }
         let start = start.ok_or_else(|| malformed("it has an entry past its end"))?;
         file.seek(SeekFrom::Start(start)).map_err(io_error("read"))?;
-        let mut reader = Summed {
-            inner: file.take(self.size),
-            crc: crc32fast::Hasher::new(),
-        };
+        let mut reader = Summed { inner: file.take(self.size), crc: crc32fast::Hasher::new() };
         let member = format!("{}.npy", self.name);
-        let tensor = in_file(
-            Path::new(&member),
-            read_array(&mut reader, Some(self.size), limits),
-        )?;
+        let tensor = in_file(Path::new(&member), read_array(&mut reader, Some(self.size), limits))?;
         if reader.crc.finalize() != self.crc {
-            return Err(malformed(format!(
-                "array {:?} is damaged: its checksum is wrong",
-                self.name
-            )));
+            return Err(malformed(format!("array {:?} is damaged: its checksum is wrong", self.name)));
         }
         Ok(tensor)
     }
@@ -183,9 +153,8 @@ fn find_directory(file: &mut (impl Read + Seek), len: u64) -> Result<(u64, u64)>
     let end = end.ok_or_else(|| malformed("it has no end record; is it a whole .npz file?"))?;
     let (mut size, mut start) = (field(&tail, end + 12, 4)?, field(&tail, end + 16, 4)?);
     if size == 0xffff_ffff || start == 0xffff_ffff {
-        let locator = (tail_start + end as u64)
-            .checked_sub(20)
-            .ok_or_else(|| malformed("it has no locator"))?;
+        let locator =
+            (tail_start + end as u64).checked_sub(20).ok_or_else(|| malformed("it has no locator"))?;
         let locator = read_at(file, locator, 20)?;
         let record = read_at(file, field(&locator, 8, 8)?, 56)?;
         if field(&locator, 0, 4)? != 0x0706_4b50 || field(&record, 0, 4)? != 0x0606_4b50 {
@@ -236,10 +205,7 @@ fn parse_entry(bytes: &[u8]) -> Result<(Entry, usize)> {
 fn wide_fields(mut extra: &[u8]) -> impl Iterator<Item = u64> {
     let mut numbers = &[][..];
     while let (Ok(id), Ok(len)) = (field(extra, 0, 2), field(extra, 2, 2)) {
-        let Some((data, rest)) = extra
-            .get(4..)
-            .and_then(|rest| rest.split_at_checked(len as usize))
-        else {
+        let Some((data, rest)) = extra.get(4..).and_then(|rest| rest.split_at_checked(len as usize)) else {
             break;
         };
         if id == 1 {
@@ -254,33 +220,21 @@ fn read_at(file: &mut (impl Read + Seek), start: u64, len: u64) -> Result<Vec<u8
     file.seek(SeekFrom::Start(start)).map_err(io_error("read"))?;
     let mut bytes = Vec::new();
     file.take(len).read_to_end(&mut bytes).map_err(io_error("read"))?;
-    if bytes.len() as u64 == len {
-        Ok(bytes)
-    } else {
-        Err(malformed("it ends too early"))
-    }
+    if bytes.len() as u64 == len { Ok(bytes) } else { Err(malformed("it ends too early")) }
 }
 
 /// The little-endian number of `len` bytes at `at`.
 fn field(bytes: &[u8], at: usize, len: usize) -> Result<u64> {
     let bytes = bytes.get(at..).and_then(|bytes| bytes.get(..len));
-    bytes
-        .map(little_endian)
-        .ok_or_else(|| malformed("a record is cut off"))
+    bytes.map(little_endian).ok_or_else(|| malformed("a record is cut off"))
 }
 
 fn little_endian(bytes: &[u8]) -> u64 {
-    bytes
-        .iter()
-        .rev()
-        .fold(0, |number, &byte| number << 8 | u64::from(byte))
+    bytes.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte))
 }
 
 fn malformed(problem: impl Into<String>) -> TensorError {
-    TensorError::Malformed {
-        format: ".npz file",
-        problem: problem.into(),
-    }
+    TensorError::Malformed { format: ".npz file", problem: problem.into() }
 }
 
 #[cfg(test)]
@@ -308,11 +262,7 @@ mod tests {
             directory.extend(b"PK\x01\x02\x2d\x03\x2d\0\0\0");
             directory.extend(&common);
             directory.extend([data.len() as u32; 2].map(u32::to_le_bytes).concat());
-            directory.extend(
-                [name.len() as u16, 0, 0, 0, 0, 0, 0]
-                    .map(u16::to_le_bytes)
-                    .concat(),
-            );
+            directory.extend([name.len() as u16, 0, 0, 0, 0, 0, 0].map(u16::to_le_bytes).concat());
             directory.extend(offset.to_le_bytes());
             directory.extend(name.bytes());
         }
@@ -326,30 +276,18 @@ mod tests {
     }
 
     fn load(bytes: &[u8]) -> Result<Vec<(String, Tensor)>> {
-        let limits = Limits {
-            max_tensor_bytes: 1 << 20,
-            ..Limits::default()
-        };
+        let limits = Limits { max_tensor_bytes: 1 << 20, ..Limits::default() };
         Tensor::from_npz_bytes(bytes, &limits)
     }
 
     #[test]
     fn all_arrays_or_one() {
-        let (x, y) = (
-            Tensor::randn(&[3, 4], 1).unwrap(),
-            Tensor::full(&[2], 7i64).unwrap(),
-        );
+        let (x, y) = (Tensor::randn(&[3, 4], 1).unwrap(), Tensor::full(&[2], 7i64).unwrap());
         let bytes = archive(&[("x", &x), ("labels", &y)], 0);
-        assert_eq!(
-            load(&bytes).unwrap(),
-            [("x".to_owned(), x), ("labels".to_owned(), y.clone())]
-        );
+        assert_eq!(load(&bytes).unwrap(), [("x".to_owned(), x), ("labels".to_owned(), y.clone())]);
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), bytes).unwrap();
-        assert_eq!(
-            Tensor::load_npz(file.path(), &Limits::default()).unwrap().len(),
-            2
-        );
+        assert_eq!(Tensor::load_npz(file.path(), &Limits::default()).unwrap().len(), 2);
         let one = |name| Tensor::load_npz_entry(file.path(), name, &Limits::default());
         assert_eq!(one("labels").unwrap(), y);
         assert!(one("z").unwrap_err().to_string().contains("only: x, labels"));
@@ -365,10 +303,7 @@ mod tests {
         damaged[200] ^= 1;
         assert!(load(&damaged).unwrap_err().to_string().contains("checksum"));
         assert!(load(b"PK").unwrap_err().to_string().contains("end record"));
-        let tiny = Limits {
-            max_total_bytes: 100,
-            ..Limits::default()
-        };
+        let tiny = Limits { max_total_bytes: 100, ..Limits::default() };
         let error = Tensor::from_npz_bytes(&archive(&[("x", &x)], 0), &tiny).unwrap_err();
         assert!(error.to_string().contains("max_total_bytes"), "{error}");
     }

@@ -55,13 +55,9 @@ impl Picture {
     /// height × width × channels values.
     pub fn new(height: usize, width: usize, color: Color, pixels: Vec<u8>) -> Result<Self> {
         if height == 0 || width == 0 {
-            return Err(TensorError::InvalidArgument(format!(
-                "a picture of {height}×{width} has no pixels"
-            )));
+            return Err(TensorError::InvalidArgument(format!("a picture of {height}×{width} has no pixels")));
         }
-        let wanted = height
-            .checked_mul(width)
-            .and_then(|area| area.checked_mul(color.channels()));
+        let wanted = height.checked_mul(width).and_then(|area| area.checked_mul(color.channels()));
         if wanted != Some(pixels.len()) {
             return Err(TensorError::ShapeMismatch {
                 operation: "picture",
@@ -69,12 +65,7 @@ impl Picture {
                 found: vec![pixels.len()],
             });
         }
-        Ok(Self {
-            height,
-            width,
-            color,
-            pixels,
-        })
+        Ok(Self { height, width, color, pixels })
     }
 
     /// Reads a PNG or JPEG file; the bytes decide which, not the name.
@@ -92,9 +83,7 @@ impl Picture {
             limits.check_tensor("the file", len.unwrap_or(0))?;
             let mut bytes = Vec::new();
             let most = limits.max_tensor_bytes.saturating_add(1);
-            file.take(most)
-                .read_to_end(&mut bytes)
-                .map_err(io_error("read"))?;
+            file.take(most).read_to_end(&mut bytes).map_err(io_error("read"))?;
             Self::from_bytes(&bytes, limits)
         };
         in_file(path, load())
@@ -113,16 +102,12 @@ impl Picture {
         let mut bounds = image::Limits::no_limits();
         bounds.max_alloc = Some(limits.max_tensor_bytes);
         reader.limits(bounds);
-        let mut decoder = reader
-            .into_decoder()
-            .map_err(|error| malformed(error.to_string()))?;
+        let mut decoder = reader.into_decoder().map_err(|error| malformed(error.to_string()))?;
         let (width, height) = decoder.dimensions();
         // Later one channel at a time becomes f32: four bytes for each pixel, if the file has no more.
         let bytes = u64::from(width).saturating_mul(height.into()).saturating_mul(4);
         limits.check_tensor("the picture", bytes.max(decoder.total_bytes()))?;
-        let orientation = decoder
-            .orientation()
-            .map_err(|error| malformed(error.to_string()))?;
+        let orientation = decoder.orientation().map_err(|error| malformed(error.to_string()))?;
         let mut image = DynamicImage::from_decoder(decoder).map_err(|error| malformed(error.to_string()))?;
         image.apply_orientation(orientation);
         Self::from_image(image)
@@ -172,11 +157,7 @@ impl Picture {
             (Color::Gray, Color::Rgb) => self.pixels.iter().flat_map(|&value| [value; 3]).collect(),
             _ => self.pixels.clone(),
         };
-        Self {
-            color,
-            pixels,
-            ..*self
-        }
+        Self { color, pixels, ..*self }
     }
 
     /// One channel as numbers from 0 to 255.
@@ -191,10 +172,7 @@ impl Picture {
     /// # Errors
     /// [`TensorError::OutOfMemory`].
     pub fn to_tensor(&self) -> Result<Tensor> {
-        let pixels = Tensor::from_vec(
-            self.pixels.clone(),
-            &[1, self.height, self.width, self.channels()],
-        )?;
+        let pixels = Tensor::from_vec(self.pixels.clone(), &[1, self.height, self.width, self.channels()])?;
         pixels.permute(&[0, 3, 1, 2])?.contiguous()
     }
 
@@ -207,9 +185,7 @@ impl Picture {
         let tensor = match tensor.dtype() {
             DType::U8 => tensor.clone(),
             dtype if dtype.is_float() => {
-                let shades = tensor
-                    .cast(DType::F32)?
-                    .map(|value: f32| (value * 255.0).round())?;
+                let shades = tensor.cast(DType::F32)?.map(|value: f32| (value * 255.0).round())?;
                 shades.cast(DType::U8)?
             }
             dtype => {
@@ -261,10 +237,7 @@ impl Picture {
 
 /// Pillow's weights for red, green and blue, in 65536ths.
 fn luma(pixel: &[u8]) -> u8 {
-    let weighted = pixel
-        .iter()
-        .zip([19595, 38470, 7471])
-        .map(|(&value, weight)| u32::from(value) * weight);
+    let weighted = pixel.iter().zip([19595, 38470, 7471]).map(|(&value, weight)| u32::from(value) * weight);
     ((weighted.sum::<u32>() + 0x8000) >> 16) as u8
 }
 
@@ -283,10 +256,7 @@ fn over_white(pixels: &[u8], channels: usize) -> Vec<u8> {
 }
 
 fn malformed(problem: impl Into<String>) -> TensorError {
-    TensorError::Malformed {
-        format: "PNG or JPEG picture",
-        problem: problem.into(),
-    }
+    TensorError::Malformed { format: "PNG or JPEG picture", problem: problem.into() }
 }
 
 #[cfg(test)]
@@ -295,22 +265,13 @@ mod tests {
     use image::codecs::jpeg::JpegEncoder;
 
     fn rainbow() -> Picture {
-        let pixels = [
-            [10, 200, 30],
-            [255, 255, 255],
-            [1, 2, 3],
-            [255, 0, 0],
-            [0, 255, 0],
-            [77, 13, 201],
-        ];
+        let pixels = [[10, 200, 30], [255, 255, 255], [1, 2, 3], [255, 0, 0], [0, 255, 0], [77, 13, 201]];
         Picture::new(2, 3, Color::Rgb, pixels.concat()).unwrap()
     }
 
     fn png(pixels: &[u8], width: u32, height: u32, color: ExtendedColorType) -> Vec<u8> {
         let mut bytes = Vec::new();
-        PngEncoder::new(&mut bytes)
-            .write_image(pixels, width, height, color)
-            .unwrap();
+        PngEncoder::new(&mut bytes).write_image(pixels, width, height, color).unwrap();
         bytes
     }
 
@@ -321,10 +282,7 @@ mod tests {
     #[test]
     fn grey_is_that_of_pillow() {
         // Pillow 13.0.0: Image.convert("L").
-        assert_eq!(
-            rainbow().to_color(Color::Gray).pixels(),
-            [124, 255, 2, 76, 150, 54]
-        );
+        assert_eq!(rainbow().to_color(Color::Gray).pixels(), [124, 255, 2, 76, 150, 54]);
         let grey = rainbow().to_color(Color::Gray);
         assert_eq!(grey.to_color(Color::Rgb).to_color(Color::Gray), grey);
     }
@@ -338,27 +296,14 @@ mod tests {
             (grey.height(), grey.width(), grey.color(), grey.pixels()),
             (3, 1, Color::Gray, &[0, 100, 200][..])
         );
-        let deep: Vec<u8> = [0u16, 257 * 9, 65535]
-            .iter()
-            .flat_map(|v| v.to_ne_bytes())
-            .collect();
-        assert_eq!(
-            decode(&png(&deep, 3, 1, ExtendedColorType::L16))
-                .unwrap()
-                .pixels(),
-            [0, 9, 255]
-        );
+        let deep: Vec<u8> = [0u16, 257 * 9, 65535].iter().flat_map(|v| v.to_ne_bytes()).collect();
+        assert_eq!(decode(&png(&deep, 3, 1, ExtendedColorType::L16)).unwrap().pixels(), [0, 9, 255]);
     }
 
     #[test]
     fn transparency_is_laid_over_white() {
-        let x = decode(&png(
-            &[1, 2, 3, 255, 1, 2, 3, 0, 0, 100, 255, 51],
-            3,
-            1,
-            ExtendedColorType::Rgba8,
-        ))
-        .unwrap();
+        let x = decode(&png(&[1, 2, 3, 255, 1, 2, 3, 0, 0, 100, 255, 51], 3, 1, ExtendedColorType::Rgba8))
+            .unwrap();
         assert_eq!(x.pixels(), [1, 2, 3, 255, 255, 255, 204, 224, 255]);
         let grey = decode(&png(&[7, 255, 7, 0], 2, 1, ExtendedColorType::La8)).unwrap();
         assert_eq!((grey.color(), grey.pixels()), (Color::Gray, &[7, 255][..]));
@@ -374,12 +319,7 @@ mod tests {
             .unwrap();
         let x = decode(&bytes).unwrap();
         assert_eq!((x.height(), x.width(), x.color()), (16, 16, Color::Gray));
-        assert!(
-            x.pixels()
-                .iter()
-                .zip(&pixels)
-                .all(|(got, want)| got.abs_diff(*want) < 16)
-        );
+        assert!(x.pixels().iter().zip(&pixels).all(|(got, want)| got.abs_diff(*want) < 16));
         // The note of a camera that was held turned: rotate by 90 degrees clockwise.
         let mut note =
             b"\xff\xe1\x00\x22Exif\0\0MM\0\x2a\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0\0\0\0\0"
@@ -398,10 +338,7 @@ mod tests {
             assert!(decode(&whole[..len]).is_err(), "{len}");
         }
         assert!(decode(b"GIF89a").unwrap_err().to_string().contains("neither"));
-        let small = Limits {
-            max_tensor_bytes: 23,
-            ..Limits::default()
-        };
+        let small = Limits { max_tensor_bytes: 23, ..Limits::default() };
         let error = Picture::from_bytes(&whole, &small).unwrap_err();
         assert!(matches!(error, TensorError::Limit(_)), "{error}");
         // A header that promises 2^31 − 1 pixels in each direction.
@@ -419,20 +356,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.png");
         let tensor = rainbow().to_tensor().unwrap();
-        assert_eq!(
-            (tensor.shape().dims(), tensor.at::<u8>(1, 0, 0).unwrap()),
-            (&[1, 3, 2, 3][..], 200)
-        );
+        assert_eq!((tensor.shape().dims(), tensor.at::<u8>(1, 0, 0).unwrap()), (&[1, 3, 2, 3][..], 200));
         Picture::from_tensor(&tensor).unwrap().save_png(&path).unwrap();
         assert_eq!(Picture::load(&path, &Limits::default()).unwrap(), rainbow());
-        let (floats, _) = Preprocess::default()
-            .prepare(&rainbow(), &Limits::default())
-            .unwrap();
+        let (floats, _) = Preprocess::default().prepare(&rainbow(), &Limits::default()).unwrap();
         assert_eq!(Picture::from_tensor(&floats).unwrap(), rainbow());
-        assert_eq!(
-            Picture::from_tensor(&floats.cast(DType::F64).unwrap()).unwrap(),
-            rainbow()
-        );
+        assert_eq!(Picture::from_tensor(&floats.cast(DType::F64).unwrap()).unwrap(), rainbow());
         let odd = Tensor::from_vec(vec![-1.0f32, 2.0, f32::NAN, 0.5], &[2, 2]).unwrap();
         assert_eq!(Picture::from_tensor(&odd).unwrap().pixels(), [0, 255, 0, 128]);
         assert!(Picture::from_tensor(&Tensor::zeros(DType::I32, &[2, 2]).unwrap()).is_err());

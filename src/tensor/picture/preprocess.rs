@@ -89,18 +89,12 @@ pub struct Placement {
 impl Placement {
     /// The place in the picture, row and column, of a place in the network's input.
     pub fn to_picture(&self, [row, col]: [f32; 2]) -> [f32; 2] {
-        [
-            (row - self.offset[0]) / self.scale[0],
-            (col - self.offset[1]) / self.scale[1],
-        ]
+        [(row - self.offset[0]) / self.scale[0], (col - self.offset[1]) / self.scale[1]]
     }
 
     /// The place in the network's input, row and column, of a place in the picture.
     pub fn to_input(&self, [row, col]: [f32; 2]) -> [f32; 2] {
-        [
-            row * self.scale[0] + self.offset[0],
-            col * self.scale[1] + self.offset[1],
-        ]
+        [row * self.scale[0] + self.offset[0], col * self.scale[1] + self.offset[1]]
     }
 }
 
@@ -116,9 +110,7 @@ impl Preprocess {
         let picture = picture.to_color(self.color);
         let size = self.size.unwrap_or([picture.height(), picture.width()]);
         let channels = picture.channels();
-        let elements = size
-            .iter()
-            .fold(channels as u64, |all, &dim| all.saturating_mul(dim as u64));
+        let elements = size.iter().fold(channels as u64, |all, &dim| all.saturating_mul(dim as u64));
         limits.check_tensor("the prepared picture", elements.saturating_mul(4))?;
         let [rows, cols] = self.axes([picture.height(), picture.width()], size);
         let mut tensor = Tensor::zeros(DType::F32, &[1, channels, size[0], size[1]])?;
@@ -129,18 +121,11 @@ impl Preprocess {
             let plane = resize(plane.view(), &rows.resized, &cols.resized, self.filter, limits)?;
             let mut target = array.slice_mut(s![0, channel, .., ..]);
             target.fill(self.normalize(self.pad_value, channel));
-            let middle = s![
-                rows.start..rows.start + plane.nrows(),
-                cols.start..cols.start + plane.ncols()
-            ];
-            target
-                .slice_mut(middle)
-                .zip_mut_with(&plane, |to, &value| *to = self.normalize(value, channel));
+            let middle = s![rows.start..rows.start + plane.nrows(), cols.start..cols.start + plane.ncols()];
+            target.slice_mut(middle).zip_mut_with(&plane, |to, &value| *to = self.normalize(value, channel));
         }
-        let placement = Placement {
-            scale: [rows.scale(), cols.scale()],
-            offset: [rows.offset(), cols.offset()],
-        };
+        let placement =
+            Placement { scale: [rows.scale(), cols.scale()], offset: [rows.offset(), cols.offset()] };
         Ok((tensor, placement))
     }
 
@@ -207,11 +192,7 @@ impl Placed {
     fn new(from: usize, resized: usize, to: usize) -> Self {
         let cut = resized.saturating_sub(to) / 2;
         Self {
-            resized: Resized {
-                from,
-                to: resized,
-                window: cut..cut + resized.min(to),
-            },
+            resized: Resized { from, to: resized, window: cut..cut + resized.min(to) },
             start: to.saturating_sub(resized) / 2,
         }
     }
@@ -252,39 +233,24 @@ mod tests {
             let rule: Preprocess = card["input"].clone().try_into().unwrap();
             rule.check().unwrap();
         }
-        assert!(
-            toml::from_str::<Preprocess>("colour = 'gray'")
-                .unwrap_err()
-                .to_string()
-                .contains("colour")
-        );
+        assert!(toml::from_str::<Preprocess>("colour = 'gray'").unwrap_err().to_string().contains("colour"));
         assert!(toml::from_str::<Preprocess>("fit = 'squeeze'").is_err());
     }
 
     #[test]
     fn digits_as_their_card_says() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/model_file/digits");
-        let card: toml::Table = std::fs::read_to_string(format!("{folder}/model.toml"))
-            .unwrap()
-            .parse()
-            .unwrap();
+        let card: toml::Table =
+            std::fs::read_to_string(format!("{folder}/model.toml")).unwrap().parse().unwrap();
         let rule: Preprocess = card["input"].clone().try_into().unwrap();
         let limits = Limits::default();
         let want = Tensor::load_npy(format!("{folder}/in_0.npy"), &limits).unwrap();
         for digit in 0..10 {
             let picture = Picture::load(format!("{folder}/samples/{digit}.png"), &limits).unwrap();
             let (got, placement) = rule.prepare(&picture, &limits).unwrap();
-            let comparison = got
-                .allclose(&want.narrow(0, digit, 1).unwrap(), 0.0, 1e-6, false)
-                .unwrap();
+            let comparison = got.allclose(&want.narrow(0, digit, 1).unwrap(), 0.0, 1e-6, false).unwrap();
             assert!(comparison.holds(), "{digit}: {comparison}");
-            assert_eq!(
-                placement,
-                Placement {
-                    scale: [1.0 / 16.0; 2],
-                    offset: [0.0; 2]
-                }
-            );
+            assert_eq!(placement, Placement { scale: [1.0 / 16.0; 2], offset: [0.0; 2] });
         }
     }
 
@@ -293,13 +259,7 @@ mod tests {
         let picture = Picture::new(1, 1, Color::Rgb, vec![0, 51, 255]).unwrap();
         let (values, _) = prepared(&rule("mean = [0.0, 0.5, 0.5]\nstd = [1.0, 2.0, 0.25]"), &picture);
         let want = [0.0, (0.2 - 0.5) / 2.0, 2.0];
-        assert!(
-            values
-                .iter()
-                .zip(want)
-                .all(|(got, want)| (got - want).abs() < 1e-6),
-            "{values:?}"
-        );
+        assert!(values.iter().zip(want).all(|(got, want)| (got - want).abs() < 1e-6), "{values:?}");
         let (values, _) = prepared(&rule("color = 'gray'\nscale = 1.0\nmean = [10.0]"), &ramp(2, 2));
         assert_eq!(values, [-10.0, -9.0, -8.0, -7.0]);
     }
@@ -313,22 +273,10 @@ mod tests {
         // 2×4 becomes 3×5 (2.5 rounds up), with the odd row of padding below.
         assert_eq!(values[..5], [0.0, 0.0, 1.0, 2.0, 3.0]);
         assert_eq!(values[10..], [4.0, 4.0, 5.0, 6.0, 7.0, 9.0, 9.0, 9.0, 9.0, 9.0]);
-        assert_eq!(
-            placement,
-            Placement {
-                scale: [1.5, 1.25],
-                offset: [0.0, 0.0]
-            }
-        );
+        assert_eq!(placement, Placement { scale: [1.5, 1.25], offset: [0.0, 0.0] });
         let (values, placement) = prepared(&fit, &ramp(4, 1));
         assert_eq!(values[..10], [9.0, 9.0, 0.0, 9.0, 9.0, 9.0, 9.0, 1.0, 9.0, 9.0]);
-        assert_eq!(
-            placement,
-            Placement {
-                scale: [1.0, 1.0],
-                offset: [0.0, 2.0]
-            }
-        );
+        assert_eq!(placement, Placement { scale: [1.0, 1.0], offset: [0.0, 2.0] });
     }
 
     #[test]
@@ -336,13 +284,7 @@ mod tests {
         let fit = rule("color = 'gray'\nsize = [2, 2]\nfit = 'crop'\nfilter = 'nearest'\nscale = 1.0");
         let (values, placement) = prepared(&fit, &ramp(2, 5));
         assert_eq!(values, [1.0, 2.0, 6.0, 7.0]);
-        assert_eq!(
-            placement,
-            Placement {
-                scale: [1.0, 1.0],
-                offset: [0.0, -1.0]
-            }
-        );
+        assert_eq!(placement, Placement { scale: [1.0, 1.0], offset: [0.0, -1.0] });
         // A strip that would be 40,000 rows high before the cut.
         let strip = Picture::new(200, 1, Color::Gray, vec![7; 200]).unwrap();
         let wide = rule("color = 'gray'\nsize = [2, 200]\nfit = 'crop'\nscale = 1.0");
@@ -351,26 +293,15 @@ mod tests {
 
     #[test]
     fn settings_without_sense_name_their_key() {
-        let text = |text: &str| {
-            rule(text)
-                .prepare(&ramp(2, 2), &Limits::default())
-                .unwrap_err()
-                .to_string()
-        };
-        assert_eq!(
-            text("mean = [1.0, 2.0]"),
-            "mean: 2 numbers, but 1 or 3 are needed"
-        );
+        let text = |text: &str| rule(text).prepare(&ramp(2, 2), &Limits::default()).unwrap_err().to_string();
+        assert_eq!(text("mean = [1.0, 2.0]"), "mean: 2 numbers, but 1 or 3 are needed");
         assert_eq!(text("std = []"), "std: 0 numbers, but 1 or 3 are needed");
         assert!(text("std = [0.0]").starts_with("std: ") && text("scale = nan").starts_with("scale: "));
         assert!(
             text("size = [0, 3]").starts_with("size: ") && text("pad_value = inf").starts_with("pad_value: ")
         );
         let huge = rule("size = [1000000, 1000000]");
-        assert!(matches!(
-            huge.prepare(&ramp(2, 2), &Limits::default()),
-            Err(TensorError::Limit(_))
-        ));
+        assert!(matches!(huge.prepare(&ramp(2, 2), &Limits::default()), Err(TensorError::Limit(_))));
     }
 
     proptest! {

@@ -58,9 +58,7 @@ fn along(plane: ArrayView2<'_, f32>, axis: Axis, resized: &Resized, filter: Filt
     let mut result = Array2::zeros(dims);
     for (mut lane, position) in result.axis_iter_mut(axis).zip(resized.window.clone()) {
         for (index, weight) in filter.taps(position, resized.from, resized.to) {
-            Zip::from(&mut lane)
-                .and(plane.index_axis(axis, index))
-                .for_each(|sum, &x| *sum += weight * x);
+            Zip::from(&mut lane).and(plane.index_axis(axis, index)).for_each(|sum, &x| *sum += weight * x);
         }
     }
     result
@@ -82,12 +80,8 @@ impl Filter {
             }
             Filter::Bicubic => {
                 let rest = centre - centre.floor();
-                let weights = [
-                    cubic_far(rest + 1.0),
-                    cubic_near(rest),
-                    cubic_near(1.0 - rest),
-                    cubic_far(2.0 - rest),
-                ];
+                let weights =
+                    [cubic_far(rest + 1.0), cubic_near(rest), cubic_near(1.0 - rest), cubic_far(2.0 - rest)];
                 let first = centre.floor() as i64 - 1;
                 let at = |i: i64| (first + i).clamp(0, last as i64) as usize;
                 (0..).map(at).zip(weights).collect()
@@ -122,23 +116,13 @@ mod tests {
     use proptest::prelude::*;
 
     fn whole(from: usize, to: usize) -> Resized {
-        Resized {
-            from,
-            to,
-            window: 0..to,
-        }
+        Resized { from, to, window: 0..to }
     }
 
     fn resized(plane: &Array2<f32>, size: [usize; 2], filter: Filter) -> Array2<f32> {
         let (rows, cols) = plane.dim();
-        resize(
-            plane.view(),
-            &whole(rows, size[0]),
-            &whole(cols, size[1]),
-            filter,
-            &Limits::default(),
-        )
-        .unwrap()
+        resize(plane.view(), &whole(rows, size[0]), &whole(cols, size[1]), filter, &Limits::default())
+            .unwrap()
     }
 
     /// 0 7 3 10 6, 2 9 5 1 8, 4 0 7 3 10, 6 2 9 5 1
@@ -192,31 +176,17 @@ mod tests {
         // One and a half columns of the row 0 7 3 … each, then half a column repeated.
         let row = ndarray::arr2(&[[0.0, 6.0, 3.0]]);
         assert_eq!(resized(&row, [1, 2], Filter::Area), ndarray::arr2(&[[2.0, 4.0]]));
-        assert_eq!(
-            resized(&row, [1, 6], Filter::Area),
-            ndarray::arr2(&[[0.0, 0.0, 6.0, 6.0, 3.0, 3.0]])
-        );
+        assert_eq!(resized(&row, [1, 6], Filter::Area), ndarray::arr2(&[[0.0, 0.0, 6.0, 6.0, 3.0, 3.0]]));
     }
 
     #[test]
     fn a_window_is_a_part_of_the_whole() {
         let all = resized(&sample(), [9, 8], Filter::Bicubic);
-        let rows = Resized {
-            from: 4,
-            to: 9,
-            window: 2..5,
-        };
-        let cols = Resized {
-            from: 5,
-            to: 8,
-            window: 1..8,
-        };
+        let rows = Resized { from: 4, to: 9, window: 2..5 };
+        let cols = Resized { from: 5, to: 8, window: 1..8 };
         let part = resize(sample().view(), &rows, &cols, Filter::Bicubic, &Limits::default()).unwrap();
         assert_eq!(part, all.slice(ndarray::s![2..5, 1..8]));
-        let tiny = Limits {
-            max_tensor_bytes: 100,
-            ..Limits::default()
-        };
+        let tiny = Limits { max_tensor_bytes: 100, ..Limits::default() };
         assert!(resize(sample().view(), &rows, &cols, Filter::Area, &tiny).is_err());
     }
 
