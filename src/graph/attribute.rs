@@ -133,7 +133,7 @@ fn read(attribute: &pnnx::Attribute) -> Result<Tensor, LayerError> {
 fn he_scaled(dtype: DType, shape: &[usize], seed: u64) -> Result<Tensor, LayerError> {
     use rand::SeedableRng;
     use rand_distr::{Distribution, StandardNormal};
-    let fan_in: usize = shape.iter().skip(1).product();
+    let fan_in = shape.iter().skip(1).fold(1usize, |product, &dim| product.saturating_mul(dim));
     if shape.len() < 2 || !dtype.is_float() || fan_in == 0 {
         return Ok(Tensor::zeros(dtype, shape)?);
     }

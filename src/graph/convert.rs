@@ -9,10 +9,12 @@ use super::registry::RegistryError;
 use super::runtime::{InputPort, OutputPort};
 use super::sort::topological_order;
 use super::{CpuLayer, GraphError, LayerError, OperatorReader, Registry, RuntimeAttribute};
+use crate::Limits;
 use crate::pnnx::{self, OperandId, OperatorId};
 use crate::tensor::{DType, Tensor};
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
+use std::sync::Arc;
 
 /// The parts of a runtime graph.
 #[derive(Debug, Default)]
@@ -23,19 +25,50 @@ pub(super) struct Converted {
     pub(super) outputs: Vec<OutputPort>,
 }
 
-/// What an operand of the file stands for.
+/// What an operand of the file stands for. Cloning shares the items of a tuple.
 #[derive(Debug, Clone)]
 enum Value {
     Tensor(OperandIndex),
-    Tuple(Vec<Value>),
+    Tuple(Arc<Tuple>),
 }
 
+/// The items of a tuple, and how many tensors and levels are in it: a small file can describe a huge one.
+#[derive(Debug)]
+struct Tuple {
+    items: Vec<Value>,
+    tensors: usize,
+    depth: usize,
+}
+
+/// The most levels of tuples within tuples. PyTorch's models have two or three.
+const MAX_DEPTH: usize = 64;
+
 impl Value {
+    fn tuple(items: Vec<Value>) -> Self {
+        let tensors = items.iter().map(Value::tensors).fold(0, usize::saturating_add);
+        let depth = items.iter().map(Value::depth).max().unwrap_or(0) + 1;
+        Value::Tuple(Arc::new(Tuple { items, tensors, depth }))
+    }
+
+    fn tensors(&self) -> usize {
+        match self {
+            Value::Tensor(_) => 1,
+            Value::Tuple(tuple) => tuple.tensors,
+        }
+    }
+
+    fn depth(&self) -> usize {
+        match self {
+            Value::Tensor(_) => 0,
+            Value::Tuple(tuple) => tuple.depth,
+        }
+    }
+
     /// All tensors, depth first.
     fn flatten(&self, into: &mut Vec<OperandIndex>) {
         match self {
             Value::Tensor(index) => into.push(*index),
-            Value::Tuple(items) => items.iter().for_each(|item| item.flatten(into)),
+            Value::Tuple(tuple) => tuple.items.iter().for_each(|item| item.flatten(into)),
         }
     }
 }
@@ -50,6 +83,7 @@ pub(super) fn convert(
     path: Option<&Path>,
     registry: &Registry,
     random_weights: Option<u64>,
+    limits: &Limits,
 ) -> Result<Converted, GraphError> {
     let order = sorted(file, path)?;
     let mut converter = Converter {
@@ -57,6 +91,7 @@ pub(super) fn convert(
         path,
         registry,
         random_weights,
+        limits,
         values: HashMap::new(),
         unknown: Vec::new(),
         result: Converted::default(),
@@ -106,6 +141,7 @@ struct Converter<'a> {
     path: Option<&'a Path>,
     registry: &'a Registry,
     random_weights: Option<u64>,
+    limits: &'a Limits,
     values: HashMap<OperandId, Value>,
     unknown: Vec<UnknownOperator>,
     result: Converted,
@@ -133,7 +169,7 @@ impl Converter<'_> {
 
     fn add_output(&mut self, operator: &pnnx::Operator) -> Result<(), GraphError> {
         let mut operands = Vec::new();
-        self.inputs_of(operator).iter().for_each(|value| value.flatten(&mut operands));
+        self.inputs_of(operator)?.iter().for_each(|value| value.flatten(&mut operands));
         let alone = operands.len() == 1;
         for operand in operands {
             let runtime = &mut self.result.operands[operand.0];
@@ -145,21 +181,23 @@ impl Converter<'_> {
     }
 
     fn add_tuple(&mut self, operator: &pnnx::Operator) -> Result<(), GraphError> {
-        let items = self.inputs_of(operator);
+        let tuple = Value::tuple(self.inputs_of(operator)?);
+        if tuple.tensors() > self.limits.max_ops || tuple.depth() > MAX_DEPTH {
+            let reason = format!("a tuple of {} tensors in {} levels is too large", tuple.tensors(), tuple.depth());
+            return Err(self.tuple_error(operator, reason));
+        }
         match operator.outputs() {
-            [output] => drop(self.values.insert(*output, Value::Tuple(items))),
+            [output] => drop(self.values.insert(*output, tuple)),
             outputs => {
-                return Err(
-                    self.tuple_error(operator, format!("{} outputs where 1 is needed", outputs.len()))
-                );
+                return Err(self.tuple_error(operator, format!("{} outputs where 1 is needed", outputs.len())));
             }
         }
         Ok(())
     }
 
     fn unpack_tuple(&mut self, operator: &pnnx::Operator) -> Result<(), GraphError> {
-        let items = match self.inputs_of(operator).as_slice() {
-            [Value::Tuple(items)] => items.clone(),
+        let items = match self.inputs_of(operator)?.as_slice() {
+            [Value::Tuple(tuple)] => tuple.items.clone(),
             _ => return Err(self.tuple_error(operator, "its input is no tuple".to_owned())),
         };
         let outputs = operator.outputs();
@@ -187,7 +225,7 @@ impl Converter<'_> {
     }
 
     fn add_layer(&mut self, operator: &pnnx::Operator) -> Result<(), GraphError> {
-        let values = self.inputs_of(operator);
+        let values = self.inputs_of(operator)?;
         let (inputs, input_names) = flatten_named(&values, operator.input_names());
         let attrs = self.attributes(operator)?;
         let creator = match self.registry.get(operator.op_type()) {
@@ -233,7 +271,7 @@ impl Converter<'_> {
             let index = self.add_operand(output);
             if self.is_unpacked(output) {
                 let count = self.unpacked_count(output);
-                self.values.insert(output, Value::Tuple(vec![Value::Tensor(index); count]));
+                self.values.insert(output, Value::tuple(vec![Value::Tensor(index); count]));
             }
         }
         Ok(())
@@ -255,7 +293,7 @@ impl Converter<'_> {
                 let items: Vec<OperandIndex> =
                     (0..wanted).map(|item| self.push_operand(format!("{name}.{item}"), None, None)).collect();
                 self.values
-                    .insert(*tuple, Value::Tuple(items.iter().map(|&item| Value::Tensor(item)).collect()));
+                    .insert(*tuple, Value::tuple(items.iter().map(|&item| Value::Tensor(item)).collect()));
                 Ok(items)
             }
             outputs => {
@@ -267,12 +305,12 @@ impl Converter<'_> {
 
     fn is_unpacked(&self, operand: OperandId) -> bool {
         let consumers = self.file.operand(operand).consumers();
-        consumers.iter().any(|&id| self.file.operator(id).op_type().ends_with("Unpack"))
+        consumers.iter().any(|&id| is_unpack(self.file.operator(id)))
     }
 
     fn unpacked_count(&self, operand: OperandId) -> usize {
         let consumers = self.file.operand(operand).consumers().iter().map(|&id| self.file.operator(id));
-        consumers.filter(|c| c.op_type().ends_with("Unpack")).map(|c| c.outputs().len()).max().unwrap_or(0)
+        consumers.filter(|consumer| is_unpack(consumer)).map(|c| c.outputs().len()).max().unwrap_or(0)
     }
 
     fn add_operand(&mut self, id: OperandId) -> OperandIndex {
@@ -301,9 +339,16 @@ impl Converter<'_> {
         OperandIndex(self.result.operands.len() - 1)
     }
 
-    /// The values of an operator's inputs. Sorting made sure that all producers came before.
-    fn inputs_of(&self, operator: &pnnx::Operator) -> Vec<Value> {
-        operator.inputs().iter().filter_map(|input| self.values.get(input).cloned()).collect()
+    /// The values of an operator's inputs. Sorting made sure that all producers came before; what is still missing was
+    /// made by an operator that makes nothing, such as a `pnnx.Output`.
+    fn inputs_of(&self, operator: &pnnx::Operator) -> Result<Vec<Value>, GraphError> {
+        let value = |&input: &OperandId| {
+            self.values.get(&input).cloned().ok_or_else(|| GraphError::DanglingOperand {
+                operand: self.file.operand(input).name().to_owned(),
+                consumer: place_of(operator, self.path),
+            })
+        };
+        operator.inputs().iter().map(value).collect()
     }
 
     fn attributes(
@@ -350,6 +395,10 @@ impl Converter<'_> {
     fn tuple_error(&self, operator: &pnnx::Operator, reason: String) -> GraphError {
         GraphError::Tuple { place: place_of(operator, self.path), reason }
     }
+}
+
+fn is_unpack(operator: &pnnx::Operator) -> bool {
+    matches!(operator.op_type(), "prim::TupleUnpack" | "prim::ListUnpack")
 }
 
 /// The tensors of all inputs, and their names; of a tuple, the first tensor has the name.

@@ -11,12 +11,14 @@ use std::path::PathBuf;
 #[non_exhaustive]
 pub enum LayerError {
     /// A parameter that has no default is absent.
-    #[error("parameter `{key}` ({wanted}) is missing")]
+    #[error("parameter `{key}` ({wanted}) is missing; the file gives {}", list(.present))]
     MissingParameter {
         /// The parameter's key.
         key: String,
         /// What kind of value it takes.
         wanted: &'static str,
+        /// The keys that the file gives: one of them may be misspelt.
+        present: Vec<String>,
     },
     /// A parameter is of another kind than the layer reads.
     #[error("parameter `{key}` should be {wanted}, but is `{found}`")]

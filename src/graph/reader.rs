@@ -56,6 +56,11 @@ impl<'a> OperatorReader<'a> {
         })
     }
 
+    /// The keys of all parameters and attributes that the file gives.
+    pub fn keys(&self) -> Vec<String> {
+        self.params.keys().chain(self.attrs.keys()).cloned().collect()
+    }
+
     /// How many inputs the operator has.
     pub fn num_inputs(&self) -> usize {
         self.input_names.len()
@@ -120,12 +125,17 @@ pub trait FieldValue: Sized {
     /// # Errors
     /// [`LayerError::MissingParameter`], or as [`FieldValue::read`].
     fn require(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Self, LayerError> {
-        Self::read(reader, key)?
-            .ok_or_else(|| LayerError::MissingParameter { key: key.to_owned(), wanted: Self::KIND })
+        Self::read(reader, key)?.ok_or_else(|| LayerError::MissingParameter {
+            key: key.to_owned(),
+            wanted: Self::KIND,
+            present: reader.keys(),
+        })
     }
 }
 
-/// A type that is read from the value of a parameter.
+/// A type that is read from the value of a parameter: what a field of [`operator!`](crate::operator) can be. It is more
+/// lenient than [`pnnx::FromParameter`](crate::pnnx::FromParameter), which asks what the file says: here a single integer
+/// may stand for a list, as PyTorch allows.
 pub trait FromParameter: Sized {
     /// What kind of value this is, in words.
     const KIND: &'static str;
@@ -203,6 +213,18 @@ impl FromParameter for Vec<i64> {
             return Some(Vec::new());
         }
         parameter.as_i64s().ok().or_else(|| Some(vec![parameter.as_i64().ok()?]))
+    }
+}
+
+/// Numbers; integers stand for floats, and a single number for a list of one.
+impl FromParameter for Vec<f64> {
+    const KIND: &'static str = "a list of numbers";
+
+    fn from_parameter(parameter: &RuntimeParameter) -> Option<Self> {
+        if matches!(parameter.raw(), "()" | "[]") {
+            return Some(Vec::new());
+        }
+        parameter.as_f64s().ok().or_else(|| Some(vec![parameter.as_f64().ok()?]))
     }
 }
 
@@ -285,11 +307,23 @@ impl FieldValue for Weight {
         if let Some(attribute) = reader.attr(key) {
             return Ok(Some(Weight::Attribute(attribute)));
         }
-        Ok(reader.input(key).map(Weight::Input))
+        weight_input(reader, key)
     }
 
     fn require(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Self, LayerError> {
         Self::read(reader, key)?.ok_or_else(|| LayerError::MissingWeight { key: key.to_owned() })
+    }
+}
+
+/// The input of this name. It may not be the first: that is the tensor that the operator works on.
+fn weight_input(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Weight>, LayerError> {
+    match reader.input(key) {
+        Some(0) => Err(LayerError::InvalidParameter {
+            key,
+            found: "the first input".to_owned(),
+            reason: "the first input is the tensor that the operator works on".to_owned(),
+        }),
+        position => Ok(position.map(Weight::Input)),
     }
 }
 
@@ -311,7 +345,7 @@ impl FieldValue for Option<Weight> {
                 wanted: "a weight, None or False".to_owned(),
                 found: other.raw().to_owned(),
             }),
-            None => Ok(Some(reader.input(key).map(Weight::Input))),
+            None => weight_input(reader, key).map(Some),
         }
     }
 }
@@ -354,6 +388,7 @@ mod tests {
         assert_eq!(read::<[usize; 2]>("(3,1)").unwrap(), [3, 1]);
         assert_eq!(read::<Vec<i64>>("()").unwrap(), [] as [i64; 0]);
         assert_eq!(read::<Option<f64>>("None").unwrap(), None);
+        assert_eq!(read::<Vec<f64>>("(1,2)").unwrap(), [1.0, 2.0]);
         assert_eq!(read::<DType>("torch.long").unwrap(), DType::I64);
         assert_eq!(read::<String>("reflect").unwrap(), "reflect");
     }
@@ -370,7 +405,7 @@ mod tests {
             "parameter `key` should be an integer of at least 0, but is `-1`"
         );
         let missing = bool::require(&mut source(&[], &[], &[]).reader(), "ceil_mode").unwrap_err();
-        assert_eq!(message(missing), "parameter `ceil_mode` (a bool) is missing");
+        assert_eq!(message(missing), "parameter `ceil_mode` (a bool) is missing; the file gives none");
     }
 
     #[test]
@@ -395,6 +430,8 @@ mod tests {
         );
         assert_eq!(position(&source(&[], &[], &[None, None]), "weight"), Some(1));
         assert!(Weight::require(&mut source(&[], &[], &[None]).reader(), "weight").is_err());
+        let first = source(&[], &[], &[Some("weight"), Some("input")]);
+        assert!(matches!(Weight::require(&mut first.reader(), "weight"), Err(LayerError::InvalidParameter { .. })));
     }
 
     #[test]

@@ -230,9 +230,21 @@ pub enum RegistryError {
 /// Declares an operator: a struct whose fields are the operator's parameters and weights.
 ///
 /// Each field names its type and, after `=`, the value that PyTorch assumes where the file leaves the key out; a field
-/// without a default must be in the file. `as "key"` reads a key that is no Rust name. The macro writes the struct and
-/// its [`FromOperator`](crate::graph::FromOperator); what remains is the meaning ([`Layer`](crate::graph::Layer)) and the
-/// arithmetic ([`CpuLayer`](crate::graph::CpuLayer)).
+/// without a default must be in the file. `as "key"` reads a key that is no Rust name. The macro writes the struct, with
+/// `Debug`, `Clone` and public fields, and its [`FromOperator`](crate::graph::FromOperator); what remains is the meaning
+/// ([`Layer`](crate::graph::Layer)) and the arithmetic ([`CpuLayer`](crate::graph::CpuLayer)).
+///
+/// | type of a field | in the file |
+/// |---|---|
+/// | `bool`, `i64`, `usize`, `f64`, `String`, [`DType`](crate::tensor::DType) | `True`, `-1`, `3`, `0.5`, `reflect`, `torch.float` |
+/// | `Vec<i64>`, `Vec<f64>` | `(1,2)`; one number stands for a list of one |
+/// | `[usize; N]`, [`PerAxis`](crate::layers::choices::PerAxis) | `(3,3)`; one number stands for all |
+/// | `Option<T>` of these | `None` or a value |
+/// | [`Weight`](crate::graph::Weight), `Option<Weight>` | an attribute `@weight=…` or an input `$weight=…` |
+/// | [`Operand`](crate::layers::arguments::Operand) | a second tensor, an input `$other=…`; its `.0` is the position |
+///
+/// For another type implement [`FromParameter`](crate::graph::FromParameter). After the struct, `validate |this| { … }`
+/// checks what types cannot say and returns a `Result<(), LayerError>`.
 ///
 /// ```
 /// ixion::operator! {
@@ -242,6 +254,13 @@ pub enum RegistryError {
 ///         threshold: f64,
 ///         /// The constant.
 ///         value: f64 = 0.0,
+///     }
+///     validate |this| {
+///         if this.threshold.is_nan() {
+///             let (found, reason) = ("nan".to_owned(), "it must be a number".to_owned());
+///             return Err(ixion::graph::LayerError::InvalidParameter { key: "threshold", found, reason });
+///         }
+///         Ok(())
 ///     }
 /// }
 /// use ixion::graph::FromOperator;

@@ -137,8 +137,11 @@ impl RuntimeGraph {
         let path = self.param.as_deref();
         let limit = |source: LimitError| GraphError::Limit { place: operator.place(path), source };
         self.limits.check_deadline().map_err(limit)?;
-        let inputs: Vec<Tensor> =
-            operator.inputs.iter().filter_map(|&i| self.operands[i.0].data.clone()).collect();
+        let value = |&index: &OperandIndex| {
+            let operand = &self.operands[index.0];
+            operand.data.clone().ok_or_else(|| GraphError::NotRun(operand.name.clone()))
+        };
+        let inputs: Vec<Tensor> = operator.inputs.iter().map(value).collect::<Result<_, _>>()?;
         let workspace = match &mut self.workspace {
             Some(workspace) => workspace,
             none => {
@@ -285,6 +288,8 @@ impl Computation<'_> {
                 )
             })?;
             check_promise(shape, view.layout.shape())?;
+            let bytes = (shape.num_elements() as u64).saturating_mul(source.dtype().size() as u64);
+            self.limits.check_tensor("a view, if it were copied,", bytes).map_err(at(Stage::Forward))?;
             outputs.push(source.with_layout(view.layout).map_err(at(Stage::Infer))?);
         }
         Ok(Some(outputs))
@@ -319,6 +324,9 @@ impl Computation<'_> {
         let mut context = ForwardContext::new(self.workspace, self.limits);
         let outputs = self.layer.forward_dynamic(views, &mut context).map_err(at(Stage::Forward))?;
         self.check_count(outputs.len())?;
+        let bytes = outputs.iter().map(|output| output.storage_bytes() as u64);
+        let total = bytes.fold(self.live.bytes(), u64::saturating_add);
+        self.limits.check_total("the activations", total).map_err(at(Stage::Forward))?;
         Ok(outputs)
     }
 }

@@ -180,7 +180,7 @@ impl RuntimeGraph {
         }
         let Some(file) = &self.file else { return Err(GraphError::NotBuilt) };
         let path = self.param.as_deref();
-        let converted = convert(file, path, &self.registry, self.random_weights)?;
+        let converted = convert(file, path, &self.registry, self.random_weights, &self.limits)?;
         self.check_weights(file)?;
         self.adopt(converted)?;
         self.file = None;

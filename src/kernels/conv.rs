@@ -187,23 +187,16 @@ fn unravel(mut index: usize, lens: impl DoubleEndedIterator<Item = usize> + Exac
     coordinates
 }
 
+/// The first `rows` rows of `cols` elements that begin `stride` apart.
 fn matrix<T>(data: &[T], rows: usize, cols: usize, stride: usize) -> ArrayView2<'_, T> {
-    strided(data.len(), rows, cols, stride);
-    // SAFETY: `strided` checked that the last element lies within the slice.
-    unsafe { ArrayView2::from_shape_ptr((rows, cols).strides((stride, 1)), data.as_ptr()) }
+    let view = ArrayView2::from_shape((rows, cols).strides((stride, 1)), data);
+    view.unwrap_or_else(|error| unreachable!("a matrix outside of its slice: {error}"))
 }
 
+/// As [`matrix`], for writing.
 fn matrix_mut<T>(data: &mut [T], rows: usize, cols: usize, stride: usize) -> ArrayViewMut2<'_, T> {
-    strided(data.len(), rows, cols, stride);
-    // SAFETY: as in `matrix`; rows do not overlap because `cols` is at most `stride`.
-    unsafe { ArrayViewMut2::from_shape_ptr((rows, cols).strides((stride, 1)), data.as_mut_ptr()) }
-}
-
-fn strided(len: usize, rows: usize, cols: usize, stride: usize) {
-    assert!(
-        rows == 0 || cols == 0 || (cols <= stride && (rows - 1) * stride + cols <= len),
-        "a matrix outside of its slice"
-    );
+    let view = ArrayViewMut2::from_shape((rows, cols).strides((stride, 1)), data);
+    view.unwrap_or_else(|error| unreachable!("a matrix outside of its slice: {error}"))
 }
 
 #[cfg(test)]

@@ -178,7 +178,7 @@ impl Conv {
         }
         let channels = &input.dims()[usize::from(!unbatched)];
         let wanted = in_per_group.saturating_mul(self.groups);
-        if channels.fixed().is_some_and(|channels| channels != wanted as i64) {
+        if channels.fixed().is_some_and(|channels| usize::try_from(channels) != Ok(wanted)) {
             return Err(LayerError::shape("the number of input channels", wanted, input));
         }
         if let Some(bias) = weights[1].as_ref().filter(|bias| bias.num_elements() != *out_channels) {
@@ -299,7 +299,7 @@ impl CpuLayer for Conv {
             let windows = self.windows(weight.get(2..)?).ok()?;
             let lens = windows.iter().zip(output.get(output.rank() - windows.len()..)?);
             let lens = lens.map(|(window, &positions)| window.len_of(positions)).collect();
-            let channels = weight.get(1)? * self.groups;
+            let channels = weight.get(1)?.checked_mul(self.groups)?;
             let shape = ConvShape { channels, out_channels: weight[0], groups: self.groups, lens, windows };
             let size = if inputs[0].dtype() == crate::tensor::DType::F64 { 8 } else { 4 };
             shape.scratch(size).checked_mul(size)

@@ -9,7 +9,8 @@ use crate::tensor::{DType, Tensor, TensorView, TensorViewMut, bf16, f16};
 use std::borrow::Cow;
 
 /// Runs an expression with `$T` bound to the type that tensors of a [`DType`] are computed in: `f32` for f16, bf16 and
-/// f32, `f64` for f64. For all other types it is an error that names the operator's `$what`.
+/// f32, `f64` for f64. The expression is usually a call of a function that is generic over
+/// [`Float`](crate::kernels::Float), and must be a `Result`: other types are an error.
 #[macro_export]
 #[doc(hidden)]
 macro_rules! __with_float {

@@ -124,7 +124,7 @@ impl Resize<'_> {
             }
             _ => {
                 let wanted = "this or `size`, and not both";
-                Err(LayerError::MissingParameter { key: "scale_factor".to_owned(), wanted })
+                Err(LayerError::Unsupported(format!("parameter `scale_factor`: {wanted}")))
             }
         }
     }

@@ -38,9 +38,19 @@
 //!
 //! let mut registry = Registry::default();
 //! registry.register::<Gate>()?;
-//! assert!(registry.get("my.Gate").is_ok());
-//! # Ok::<(), ixion::graph::RegistryError>(())
+//!
+//! let text = "7767517\n3 2\npnnx.Input in 0 1 x\nmy.Gate gate 1 1 x y limit=2.0\npnnx.Output out 1 0 y\n";
+//! let model = ixion::pnnx::Graph::parse(text, &ixion::Limits::default())?;
+//! let mut graph = ixion::graph::RuntimeGraph::from_pnnx(model).with_registry(registry);
+//! graph.build()?;
+//! let outputs = graph.run_with(vec![ixion::tensor::Tensor::from_vec(vec![1.0f32, -3.0], &[2])?])?;
+//! assert_eq!(outputs[0].to_vec::<f32>()?, [1.0, 0.0]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! [`operator!`](crate::operator) lists the types that a field can have. An operator of more than one input says how
+//! many in [`Layer::num_inputs`](crate::graph::Layer::num_inputs), compares their shapes in `infer`, and declares an
+//! input that files name (`$other=…`) as a field of type [`Operand`](arguments::Operand).
 //!
 //! A graph uses it through [`RuntimeGraph::with_registry`](crate::graph::RuntimeGraph::with_registry). An operator of
 //! Ixion itself stands in a file of this folder, and [`registry`] has a line for it.

@@ -53,7 +53,7 @@ crate::operator! {
         match (split.sections, &split.indices) {
             (Some(sections), None) => at_least_one("sections", sections),
             (None, Some(_)) => Ok(()),
-            _ => Err(LayerError::MissingParameter { key: "sections".to_owned(), wanted: "this or `indices`, and not both" }),
+            _ => Err(LayerError::Unsupported("either `sections` or `indices` is needed, and not both".to_owned())),
         }
     }
 }
