@@ -290,6 +290,46 @@ fn misused_tuples_are_errors() {
     assert!(matches!(graph_of(no_tuple).build(), Err(GraphError::Tuple { .. })));
 }
 
+/// Tuples of which each holds the one before, `times` times.
+fn nested_tuples(levels: usize, times: usize) -> String {
+    let mut text = format!("7767517\n{} {}\npnnx.Input x 0 1 0\n", levels + 2, levels + 1);
+    for level in 0..levels {
+        let items = vec![level.to_string(); times].join(" ");
+        text += &format!("prim::TupleConstruct t{level} {times} 1 {items} {}\n", level + 1);
+    }
+    text + &format!("pnnx.Output out 1 0 {levels}\n")
+}
+
+#[test]
+fn a_small_file_cannot_describe_a_huge_tuple() {
+    for text in [nested_tuples(40, 2), nested_tuples(20_000, 1)] {
+        let error = graph_of(&text).build().unwrap_err().to_string();
+        assert!(error.contains("is too large"), "{error}");
+    }
+    let mut graph = graph_of(&nested_tuples(10, 2));
+    graph.build().unwrap();
+    assert_eq!(graph.outputs().len(), 1024);
+}
+
+#[test]
+fn a_view_is_within_the_limits_as_if_it_were_copied() {
+    let text = "7767517\n3 2\npnnx.Input x 0 1 0\nTensor.expand e 1 1 0 1 sizes=(1,100000000000)\npnnx.Output out 1 0 1\n";
+    let mut graph = graph_of(text);
+    graph.build().unwrap();
+    let error = graph.run_with(vec![ones(&[1, 1])]).unwrap_err().to_string();
+    assert!(error.contains("max_tensor_bytes"), "{error}");
+}
+
+#[test]
+fn keys_of_two_forms_are_not_mixed() {
+    let text = "7767517\n3 2\npnnx.Input x 0 1 0\nTensor.slice s 1 1 0 1 starts=(1) ends=(2)\npnnx.Output out 1 0 1\n";
+    let error = graph_of(text).build().unwrap_err().to_string();
+    assert!(error.contains("without `dims`"), "{error}");
+    let first = "7767517\n4 3\npnnx.Input x 0 1 0\npnnx.Input y 0 1 1\nF.linear f 2 1 0 1 2 $weight=0 bias=None\npnnx.Output out 1 0 2\n";
+    let error = graph_of(first).build().unwrap_err().to_string();
+    assert!(error.contains("the first input is the tensor that the operator works on"), "{error}");
+}
+
 #[test]
 fn all_unknown_operators_are_reported_at_once() {
     let text = "7767517\n5 4\npnnx.Input x 0 1 0\nnn.Relu a 1 1 0 1\nmy.Thing b 1 1 1 2\nnn.Sigmoid c 1 1 2 3\n\

@@ -183,13 +183,16 @@ impl Converter<'_> {
     fn add_tuple(&mut self, operator: &pnnx::Operator) -> Result<(), GraphError> {
         let tuple = Value::tuple(self.inputs_of(operator)?);
         if tuple.tensors() > self.limits.max_ops || tuple.depth() > MAX_DEPTH {
-            let reason = format!("a tuple of {} tensors in {} levels is too large", tuple.tensors(), tuple.depth());
+            let reason =
+                format!("a tuple of {} tensors in {} levels is too large", tuple.tensors(), tuple.depth());
             return Err(self.tuple_error(operator, reason));
         }
         match operator.outputs() {
             [output] => drop(self.values.insert(*output, tuple)),
             outputs => {
-                return Err(self.tuple_error(operator, format!("{} outputs where 1 is needed", outputs.len())));
+                return Err(
+                    self.tuple_error(operator, format!("{} outputs where 1 is needed", outputs.len()))
+                );
             }
         }
         Ok(())

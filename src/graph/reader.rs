@@ -431,7 +431,10 @@ mod tests {
         assert_eq!(position(&source(&[], &[], &[None, None]), "weight"), Some(1));
         assert!(Weight::require(&mut source(&[], &[], &[None]).reader(), "weight").is_err());
         let first = source(&[], &[], &[Some("weight"), Some("input")]);
-        assert!(matches!(Weight::require(&mut first.reader(), "weight"), Err(LayerError::InvalidParameter { .. })));
+        assert!(matches!(
+            Weight::require(&mut first.reader(), "weight"),
+            Err(LayerError::InvalidParameter { .. })
+        ));
     }
 
     #[test]

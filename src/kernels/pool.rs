@@ -23,6 +23,9 @@ impl Span {
     }
 }
 
+/// Bytes that are kept for one output position along an axis.
+pub const POSITION_BYTES: u64 = size_of::<Span>() as u64;
+
 /// The sizes of a pooling of one plane of up to three axes.
 #[derive(Debug, Clone)]
 pub struct PoolShape {
@@ -145,24 +148,46 @@ pub fn max_pool_with_indices<T: Float>(
     output: &mut [T],
     indices: &mut [i64],
 ) {
-    let width = shape.lens[2];
+    let (width, outputs) = (shape.lens[2], shape.spans[2].len());
+    let (mut largest, mut places) = (vec![T::neg_infinity(); width], vec![0; width]);
     let planes = shape.planes(input, output).zip(indices.chunks_exact_mut(shape.outputs().max(1)));
     for ((plane, output), indices) in planes {
-        let outputs =
-            output.chunks_exact_mut(shape.spans[2].len()).zip(indices.chunks_exact_mut(shape.spans[2].len()));
-        for (rows, (output, indices)) in shape.rows().zip(outputs) {
-            let rows: Vec<usize> = rows.collect();
+        let targets = output.chunks_exact_mut(outputs).zip(indices.chunks_exact_mut(outputs));
+        for (mut rows, (output, indices)) in shape.rows().zip(targets) {
+            match rows.next() {
+                Some(row) => {
+                    largest.copy_from_slice(&plane[row * width..][..width]);
+                    places.iter_mut().zip(row * width..).for_each(|(place, at)| *place = at);
+                }
+                None => {
+                    largest.fill(T::neg_infinity());
+                    places.fill(0);
+                }
+            }
+            for row in rows {
+                let elements = plane[row * width..][..width].iter().zip(row * width..);
+                for ((largest, place), (&x, at)) in largest.iter_mut().zip(&mut places).zip(elements) {
+                    let wins = x > *largest || x.is_nan();
+                    (*largest, *place) = if wins { (x, at) } else { (*largest, *place) };
+                }
+            }
             for ((output, index), span) in output.iter_mut().zip(indices).zip(&shape.spans[2]) {
-                let places = rows.iter().flat_map(|row| span.places().map(move |x| row * width + x));
-                let start = (T::neg_infinity(), None);
-                let (value, found) = places.fold(start, |(best, at), place| {
-                    let x = plane[place];
-                    if x > best || x.is_nan() || at.is_none() { (x, Some(place)) } else { (best, at) }
-                });
-                (*output, *index) = (value, found.unwrap_or(0) as i64);
+                let found = span.places().map(|x| (largest[x], places[x])).reduce(larger);
+                let (value, place) = found.unwrap_or((T::neg_infinity(), 0));
+                (*output, *index) = (value, place as i64);
             }
         }
     }
+}
+
+/// The larger of two elements with their places: of equal ones the first, of NaN the last.
+fn larger<T: Float>(a: (T, usize), b: (T, usize)) -> (T, usize) {
+    let b_wins = match (a.0.is_nan(), b.0.is_nan()) {
+        (false, false) => b.0 > a.0 || (b.0 == a.0 && b.1 < a.1),
+        (true, true) => b.1 > a.1,
+        (_, b_is_nan) => b_is_nan,
+    };
+    if b_wins { b } else { a }
 }
 
 /// The mean of each window. `input` holds any number of planes, `output` as many.

@@ -4,23 +4,38 @@ use super::Float;
 
 /// Softmax along the middle axis of …×`len`×`inner`.
 pub fn softmax<T: Float>(input: &[T], output: &mut [T], len: usize, inner: usize) {
-    each_block(input, output, len, inner, |x, _, y| *y = x, |sum, y| *y *= T::of(1.0 / sum));
+    if inner == 1 {
+        return each_row(input, output, len);
+    }
+    each_block(input, output, len, inner, |power, _| power, |y, sum| y * T::of(1.0 / sum));
 }
 
 /// The logarithm of softmax along the middle axis of …×`len`×`inner`.
 pub fn log_softmax<T: Float>(input: &[T], output: &mut [T], len: usize, inner: usize) {
-    each_block(input, output, len, inner, |_, difference, y| *y = difference, |sum, y| *y -= T::of(sum.ln()));
+    each_block(input, output, len, inner, |_, difference| difference, |y, sum| y - T::of(sum.ln()));
 }
 
-/// For every lane of the middle axis: subtracts the largest element, lets `first` see the power of e and the difference,
-/// sums the powers, and lets `second` see the sum.
+/// For every row: writes e to the power of each element minus the largest, and divides by the sum.
+fn each_row<T: Float>(input: &[T], output: &mut [T], len: usize) {
+    for (input, output) in input.chunks_exact(len.max(1)).zip(output.chunks_exact_mut(len.max(1))) {
+        let largest =
+            input.iter().fold(T::neg_infinity(), |largest, &x| if x > largest { x } else { largest });
+        output.iter_mut().zip(input).for_each(|(y, &x)| *y = (x - largest).exp());
+        let sum: f64 = output.iter().map(|y| y.to_f64().unwrap_or(f64::NAN)).sum();
+        let scale = T::of(1.0 / sum);
+        output.iter_mut().for_each(|y| *y *= scale);
+    }
+}
+
+/// For every lane of the middle axis: `first` makes an output of e to the power of the difference from the largest
+/// element, and of that difference; `second` makes the final one of it and of the sum of powers.
 fn each_block<T: Float>(
     input: &[T],
     output: &mut [T],
     len: usize,
     inner: usize,
-    first: impl Fn(T, T, &mut T),
-    second: impl Fn(f64, &mut T),
+    first: impl Fn(T, T) -> T,
+    second: impl Fn(T, f64) -> T,
 ) {
     if input.is_empty() {
         return;
@@ -31,21 +46,19 @@ fn each_block<T: Float>(
         largest.fill(T::neg_infinity());
         sums.fill(0.0);
         for row in input.chunks_exact(inner) {
-            largest
-                .iter_mut()
-                .zip(row)
-                .for_each(|(largest, &x)| *largest = if x > *largest { x } else { *largest });
+            let lanes = largest.iter_mut().zip(row);
+            lanes.for_each(|(largest, &x)| *largest = if x > *largest { x } else { *largest });
         }
         for (row, output) in input.chunks_exact(inner).zip(output.chunks_exact_mut(inner)) {
             let lanes = row.iter().zip(output).zip(&largest).zip(&mut sums);
             lanes.for_each(|(((&x, y), &largest), sum)| {
                 let power = (x - largest).exp();
                 *sum += power.to_f64().unwrap_or(f64::NAN);
-                first(power, x - largest, y);
+                *y = first(power, x - largest);
             });
         }
         for output in output.chunks_exact_mut(inner) {
-            output.iter_mut().zip(&sums).for_each(|(y, &sum)| second(sum, y));
+            output.iter_mut().zip(&sums).for_each(|(y, &sum)| *y = second(*y, sum));
         }
     }
 }

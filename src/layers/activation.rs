@@ -99,6 +99,22 @@ activations! {
         negative_slope: f64 = 0.01
     } |layer, x| if x > T::zero() { x } else { x * T::of(layer.negative_slope) };
 
+    /// `torch.nn.RReLU` when it is evaluated: x where x is positive, else x times the mean of `lower` and `upper`.
+    RReLU for "nn.RReLU", "F.rrelu" {
+        /// The least slope in training.
+        lower: f64 = 0.125,
+        /// The greatest slope in training.
+        upper: f64 = 1.0 / 3.0
+    } |layer, x| if x > T::zero() { x } else { x * T::of((layer.lower + layer.upper) / 2.0) };
+
+    /// `torch.nn.Threshold`: x where x is above the threshold, else `value`. NaN stays NaN.
+    Threshold for "nn.Threshold", "F.threshold" {
+        /// The threshold.
+        threshold: f64,
+        /// The number that takes the place of all others.
+        value: f64
+    } |layer, x| if x <= T::of(layer.threshold) { T::of(layer.value) } else { x };
+
     /// `torch.nn.ELU`: x where x is positive, else `alpha` · (eˣ − 1).
     ELU for "nn.ELU", "F.elu" {
         /// Scale of the negative part.
@@ -246,6 +262,8 @@ mod tests {
         ("nn.Hardsigmoid", &[], [0.16666666666666666, 0.4583333333333333, 0.5, 0.5416666666666666, 1.0]),
         ("nn.Hardswish", &[], [-0.3333333333333333, -0.11458333333333333, 0.0, 0.13541666666666666, 3.0]),
         ("nn.LeakyReLU", &[("negative_slope", "0.1")], [-0.2, -0.025, 0.0, 0.25, 3.0]),
+        ("nn.RReLU", &[("lower", "0.1"), ("upper", "0.42")], [-0.52, -0.065, 0.0, 0.25, 3.0]),
+        ("nn.Threshold", &[("threshold", "0.1"), ("value", "20")], [20.0, 20.0, 20.0, 0.25, 3.0]),
         ("nn.ELU", &[("alpha", "2")], [-1.7293294335267746, -0.44239843385719024, 0.0, 0.25, 3.0]),
         ("nn.CELU", &[("alpha", "2.0")], [-1.2642411176571153, -0.2350061948308092, 0.0, 0.25, 3.0]),
         (
@@ -312,7 +330,8 @@ mod tests {
     #[test]
     fn nan_stays_and_all_floats_are_taken() {
         for op_type in NAMES.iter().map(|name| format!("nn.{name}")) {
-            let layer = operator(&op_type, &[]);
+            let params = CASES.iter().find(|case| case.0 == op_type).map_or(&[][..], |case| case.1);
+            let layer = operator(&op_type, params);
             let nan = layer.run_one(&[&tensor(&[1], &[f32::NAN])]).unwrap();
             assert!(nan.item::<f32>().unwrap().is_nan(), "{op_type}");
             for dtype in [DType::F16, DType::Bf16, DType::F64] {

@@ -3,6 +3,7 @@
 use super::choices::PerAxis;
 use super::float::with_float;
 use super::pooling::{Reduction, leading_axes};
+use crate::Limits;
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
 use crate::kernels::naive::Divisor;
 use crate::kernels::pool::PoolShape;
@@ -30,10 +31,12 @@ fn forward(
     reduction: Reduction,
     input: &TensorView<'_>,
     outputs: &mut [TensorViewMut<'_>],
+    limits: &Limits,
 ) -> Result<(), LayerError> {
     if outputs[0].num_elements() == 0 {
         return Ok(());
     }
+    Reduction::check(outputs, limits)?;
     let leading = input.shape().rank() - axes;
     let shape = PoolShape::adaptive(&input.shape()[leading..], &outputs[0].shape()[leading..]);
     with_float!(input.dtype(), T => reduction.compute::<T>(&shape, input, outputs))
@@ -80,9 +83,9 @@ macro_rules! adaptive_pools {
                 &mut self,
                 inputs: &[TensorView<'_>],
                 outputs: &mut [TensorViewMut<'_>],
-                _: &mut ForwardContext<'_>,
+                context: &mut ForwardContext<'_>,
             ) -> Result<(), LayerError> {
-                forward($axes, self.reduction(), &inputs[0], outputs)
+                forward($axes, self.reduction(), &inputs[0], outputs, context.limits())
             }
         }
     )*};

@@ -74,8 +74,20 @@ impl<T: FromParameter> FieldValue for Argument<T> {
     fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>, LayerError> {
         match <T as FieldValue>::read(reader, key)? {
             Some(value) => Ok(Some(Argument::Value(value))),
-            None => Ok(reader.input(key).map(Argument::Input)),
+            None => Ok(later_input(reader, key)?.map(Argument::Input)),
         }
+    }
+}
+
+/// The position of the input of this name. It may not be the first: that is the tensor that the operator works on.
+fn later_input(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<usize>, LayerError> {
+    match reader.input(key) {
+        Some(0) => Err(LayerError::InvalidParameter {
+            key,
+            found: "the first input".to_owned(),
+            reason: "the first input is the tensor that the operator works on".to_owned(),
+        }),
+        position => Ok(position),
     }
 }
 
@@ -99,7 +111,7 @@ impl FieldValue for Operand {
     const KIND: &'static str = "an input";
 
     fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>, LayerError> {
-        Ok(reader.input(key).map(Operand))
+        Ok(later_input(reader, key)?.map(Operand))
     }
 
     fn require(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Self, LayerError> {
@@ -159,6 +171,8 @@ mod tests {
     fn operands_and_output_counts() {
         assert_eq!(read::<Operand>(&[], &[None, Some("shape")]).unwrap(), Operand(1));
         assert!(matches!(read::<Operand>(&[], &[None]), Err(LayerError::InputCount { .. })));
+        let first = read::<Operand>(&[], &[Some("shape"), Some("input")]);
+        assert!(matches!(first, Err(LayerError::InvalidParameter { .. })));
         assert_eq!(read::<OutputCount>(&[], &[None]).unwrap(), OutputCount(3));
     }
 }

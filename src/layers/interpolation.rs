@@ -3,10 +3,8 @@
 use super::arguments::Argument;
 use super::choices::choices;
 use super::float::{self, with_float};
-use crate::graph::{
-    CpuLayer, ForwardContext, FromParameter, Layer, LayerError, Registry, RegistryError, RuntimeParameter,
-    TensorMeta,
-};
+use crate::Limits;
+use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
 use crate::kernels::naive::{Divisor, Interpolation, Resampling};
 use crate::kernels::pool::{self, PoolShape};
 use crate::kernels::{Float, resample};
@@ -33,27 +31,13 @@ choices! {
     }
 }
 
-/// A factor for each axis, or one for all.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Factors(Vec<f64>);
-
-impl FromParameter for Factors {
-    const KIND: &'static str = "a number, or one for each axis";
-
-    fn from_parameter(parameter: &RuntimeParameter) -> Option<Self> {
-        let single = |parameter: &RuntimeParameter| parameter.as_f64().ok().map(|factor| vec![factor]);
-        let factors = single(parameter).or_else(|| parameter.as_f64s().ok())?;
-        (!factors.is_empty()).then_some(Self(factors))
-    }
-}
-
 crate::operator! {
     /// `torch.nn.functional.interpolate` and `torch.nn.Upsample`: N×C×… with the axes after the channels resampled.
     pub struct Interpolate for "F.interpolate", "F.upsample", "nn.Upsample" {
         /// The lengths of these axes in the output, or one for all.
         size: Option<Argument<Vec<i64>>> = None,
         /// Instead of `size`: the factors by which these axes grow.
-        scale_factor: Option<Factors> = None,
+        scale_factor: Option<Vec<f64>> = None,
         /// How elements are mixed.
         mode: Mode = Mode::Nearest,
         /// Whether the middles of the outermost elements fall on each other, instead of their edges.
@@ -78,7 +62,7 @@ crate::operator! {
         /// The lengths of the axes after the channels in the output, or one for all.
         size: Option<Argument<Vec<i64>>> = None,
         /// Instead of `size`: the factors by which these axes grow.
-        scale_factor: Option<Factors> = None,
+        scale_factor: Option<Vec<f64>> = None,
     }
     validate |layer| { layer.resize().check() }
 }
@@ -90,7 +74,7 @@ crate::operator! {
         /// The lengths of the axes after the channels in the output, or one for both.
         size: Option<Argument<Vec<i64>>> = None,
         /// Instead of `size`: the factors by which these axes grow.
-        scale_factor: Option<Factors> = None,
+        scale_factor: Option<Vec<f64>> = None,
     }
     validate |layer| { layer.resize().check() }
 }
@@ -98,7 +82,7 @@ crate::operator! {
 /// What an operator of this family is to do.
 struct Resize<'a> {
     size: Option<&'a Argument<Vec<i64>>>,
-    factors: Option<&'a Factors>,
+    factors: Option<&'a [f64]>,
     mode: Mode,
     align_corners: bool,
     /// Whether places are computed from the factors, where they are given.
@@ -107,14 +91,17 @@ struct Resize<'a> {
 
 impl Resize<'_> {
     fn check(&self) -> Result<(), LayerError> {
+        if self.align_corners && matches!(self.mode, Mode::Nearest | Mode::NearestExact | Mode::Area) {
+            let (found, reason) =
+                ("True".to_owned(), format!("mode {:?} has no corners to align", self.mode));
+            return Err(LayerError::InvalidParameter { key: "align_corners", found, reason });
+        }
         match (self.size, self.factors) {
             (Some(_), None) => Ok(()),
-            (None, Some(Factors(factors)))
-                if factors.iter().all(|&factor| factor > 0.0 && factor.is_finite()) =>
-            {
+            (None, Some(factors)) if factors.iter().all(|&factor| factor > 0.0 && factor.is_finite()) => {
                 Ok(())
             }
-            (None, Some(Factors(factors))) => {
+            (None, Some(factors)) => {
                 let reason = "a factor must be above 0".to_owned();
                 Err(LayerError::InvalidParameter {
                     key: "scale_factor",
@@ -122,10 +109,9 @@ impl Resize<'_> {
                     reason,
                 })
             }
-            _ => {
-                let wanted = "this or `size`, and not both";
-                Err(LayerError::Unsupported(format!("parameter `scale_factor`: {wanted}")))
-            }
+            _ => Err(LayerError::Unsupported(
+                "either `size` or `scale_factor` is needed, and not both".to_owned(),
+            )),
         }
     }
 
@@ -173,17 +159,20 @@ impl Resize<'_> {
     }
 
     fn factors(&self, axes: usize) -> Result<Vec<f64>, LayerError> {
-        self.factors.map_or(Ok(Vec::new()), |Factors(factors)| per_axis("scale_factor", factors, axes))
+        self.factors.map_or(Ok(Vec::new()), |factors| per_axis("scale_factor", factors, axes))
     }
 
     fn run<T: Float>(
         &self,
         input: &TensorView<'_>,
         output: &mut TensorViewMut<'_>,
+        limits: &Limits,
     ) -> Result<(), LayerError> {
         if output.num_elements() == 0 {
             return Ok(());
         }
+        let positions = output.shape()[2..].iter().fold(0u64, |sum, &len| sum.saturating_add(len as u64));
+        limits.check_tensor("the weights of an interpolation", positions.saturating_mul(WEIGHT_BYTES))?;
         let (lens, sizes) = (input.shape()[2..].to_vec(), output.shape()[2..].to_vec());
         let factors = if self.keeps_factors { self.factors(lens.len())? } else { Vec::new() };
         let interpolation = match self.mode {
@@ -214,6 +203,9 @@ impl Resize<'_> {
         })
     }
 }
+
+/// Bytes of weights that a kernel keeps for one position of an axis, at most.
+const WEIGHT_BYTES: u64 = 96;
 
 /// One value for each axis, where one may stand for all.
 fn per_axis<V: Clone + std::fmt::Debug>(
@@ -253,7 +245,7 @@ impl Interpolate {
     fn resize(&self) -> Resize<'_> {
         Resize {
             size: self.size.as_ref(),
-            factors: self.scale_factor.as_ref(),
+            factors: self.scale_factor.as_deref(),
             mode: self.mode,
             align_corners: self.align_corners.unwrap_or(false),
             keeps_factors: !self.recompute_scale_factor.unwrap_or(false),
@@ -263,14 +255,14 @@ impl Interpolate {
 
 impl UpsampleNearest {
     fn resize(&self) -> Resize<'_> {
-        let (size, factors) = (self.size.as_ref(), self.scale_factor.as_ref());
+        let (size, factors) = (self.size.as_ref(), self.scale_factor.as_deref());
         Resize { size, factors, mode: Mode::Nearest, align_corners: false, keeps_factors: true }
     }
 }
 
 impl UpsampleBilinear {
     fn resize(&self) -> Resize<'_> {
-        let (size, factors) = (self.size.as_ref(), self.scale_factor.as_ref());
+        let (size, factors) = (self.size.as_ref(), self.scale_factor.as_deref());
         Resize { size, factors, mode: Mode::Bilinear, align_corners: true, keeps_factors: true }
     }
 }
@@ -292,9 +284,10 @@ macro_rules! resizing_layers {
                 &mut self,
                 inputs: &[TensorView<'_>],
                 outputs: &mut [TensorViewMut<'_>],
-                _: &mut ForwardContext<'_>,
+                context: &mut ForwardContext<'_>,
             ) -> Result<(), LayerError> {
-                with_float!(inputs[0].dtype(), T => self.resize().run::<T>(&inputs[0], &mut outputs[0]))
+                let limits = context.limits();
+                with_float!(inputs[0].dtype(), T => self.resize().run::<T>(&inputs[0], &mut outputs[0], limits))
             }
         }
     )+};

@@ -158,7 +158,8 @@ impl Padding {
         Ok(output.reborrow().with_layout(to)?.copy_from(&input.with_layout(from)?)?)
     }
 
-    /// For each axis that changes, where its elements come from.
+    /// For each axis that changes, where its elements come from. Axes that shrink come first, so that nothing on the way is
+    /// larger than both input and output.
     fn sources(&self, mode: PadMode, input: &TensorView<'_>) -> Result<Vec<(usize, Vec<usize>)>, LayerError> {
         let shape = input.shape();
         let changing = self.pairs.iter().enumerate().filter(|(_, pair)| **pair != (0, 0));
@@ -166,7 +167,9 @@ impl Padding {
             let axis = shape.rank() - 1 - i;
             Ok((axis, mode.sources(shape[axis], before, after).ok_or_else(too_short)?))
         });
-        sources.collect()
+        let mut sources: Vec<(usize, Vec<usize>)> = sources.collect::<Result<_, LayerError>>()?;
+        sources.sort_by_key(|(axis, sources)| sources.len() > shape[*axis]);
+        Ok(sources)
     }
 }
 

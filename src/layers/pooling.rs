@@ -2,6 +2,7 @@
 
 use super::choices::PerAxis;
 use super::float::{self, with_float};
+use crate::Limits;
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
 use crate::kernels::Float;
 use crate::kernels::naive::Divisor;
@@ -41,6 +42,12 @@ impl Reduction {
             Self::Max { indices: true } => vec![values.clone(), values.with_dtype(DType::I64)],
             _ => vec![values],
         }
+    }
+
+    /// Checks that the windows of all positions along the axes may be kept while the outputs are computed.
+    pub(super) fn check(outputs: &[TensorViewMut<'_>], limits: &Limits) -> Result<(), LayerError> {
+        let positions = outputs[0].shape().iter().fold(0u64, |sum, &len| sum.saturating_add(len as u64));
+        Ok(limits.check_tensor("the windows of a pooling", positions.saturating_mul(pool::POSITION_BYTES))?)
     }
 
     /// Computes the outputs.
@@ -161,10 +168,16 @@ impl Pool {
         Ok(self.reduction.metas(input, dims))
     }
 
-    fn forward(&self, input: &TensorView<'_>, outputs: &mut [TensorViewMut<'_>]) -> Result<(), LayerError> {
+    fn forward(
+        &self,
+        input: &TensorView<'_>,
+        outputs: &mut [TensorViewMut<'_>],
+        limits: &Limits,
+    ) -> Result<(), LayerError> {
         if outputs[0].num_elements() == 0 {
             return Ok(());
         }
+        Reduction::check(outputs, limits)?;
         let last = |shape: &Shape| shape[shape.rank() - self.windows.len()..].to_vec();
         let shape = PoolShape::sliding(&last(input.shape()), &self.windows, &last(outputs[0].shape()));
         with_float!(input.dtype(), T => self.reduction.compute::<T>(&shape, input, outputs))
@@ -192,9 +205,9 @@ macro_rules! pool_layer {
                 &mut self,
                 inputs: &[TensorView<'_>],
                 outputs: &mut [TensorViewMut<'_>],
-                _: &mut ForwardContext<'_>,
+                context: &mut ForwardContext<'_>,
             ) -> Result<(), LayerError> {
-                self.pool()?.forward(&inputs[0], outputs)
+                self.pool()?.forward(&inputs[0], outputs, context.limits())
             }
         }
     };

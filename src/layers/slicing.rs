@@ -48,6 +48,7 @@ macro_rules! slice_operators {
                 /// sliced.
                 selects: Bounds = None,
             }
+            validate |slice| { slice.region().check(slice.dim.is_some()) }
         }
 
         impl $name {
@@ -92,6 +93,20 @@ enum Cut {
 }
 
 impl Region<'_> {
+    /// Refuses keys of the form that is not in use: they would be ignored.
+    fn check(&self, has_dim: bool) -> Result<(), LayerError> {
+        let one = has_dim || self.one.iter().any(|bound| bound.is_some());
+        let many = self.many.iter().any(|bounds| bounds.is_some());
+        let reason = match self.dims {
+            Some(_) if one => "with `dims`, the keys `dim`, `start`, `end` and `step` have no meaning",
+            None if many => {
+                "without `dims`, the keys `starts`, `ends`, `steps` and `selects` have no meaning"
+            }
+            _ => return Ok(()),
+        };
+        Err(LayerError::Unsupported(reason.to_owned()))
+    }
+
     fn num_inputs(&self) -> usize {
         let one = self.one.iter().filter_map(|bound| bound.as_ref()).map(Argument::num_inputs);
         let many = self.many.iter().filter_map(|bounds| bounds.as_ref()).map(Argument::num_inputs);

@@ -159,6 +159,18 @@ fn size_trees() -> impl Strategy<Value = Expr> {
     })
 }
 
+/// Whether a part without inputs is rounded. PyTorch makes an integer of it, which has no negative zero; the naive
+/// evaluator knows floats only, and 1 / −0 is not 1 / 0.
+fn rounds_a_number(tree: &Expr) -> bool {
+    let mut found = false;
+    tree.walk(&mut |part| {
+        let rounds = matches!(part, Expr::Call { function, .. } if
+            matches!(function, Function::Floor | Function::Ceil | Function::Round | Function::Trunc | Function::Int));
+        found |= rounds && part.input_count() == 0;
+    });
+    found
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
@@ -168,7 +180,7 @@ proptest! {
         shapes in shapes(),
         seed in 0usize..100,
     ) {
-        prop_assume!(tree.input_count() > 0);
+        prop_assume!(tree.input_count() > 0 && !rounds_a_number(&tree));
         let inputs = inputs(&shapes, &[DType::F64], seed);
         let arrays: Vec<_> = inputs.iter().map(|input| input.array::<f64>().unwrap()).collect();
         let want = naive::evaluate(&tree, &arrays).unwrap();
