@@ -1,6 +1,7 @@
 //! Padding: elements added around a tensor, or cut off it.
 
 use super::choices::choices;
+use crate::Limits;
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
 use crate::kernels::naive::PadMode;
 use crate::tensor::{Layout, Tensor, TensorError, TensorView, TensorViewMut, with_bits};
@@ -124,11 +125,18 @@ impl Padding {
         }
     }
 
-    fn run(&self, input: &TensorView<'_>, output: &mut TensorViewMut<'_>) -> Result<(), LayerError> {
+    fn run(
+        &self,
+        input: &TensorView<'_>,
+        output: &mut TensorViewMut<'_>,
+        limits: &Limits,
+    ) -> Result<(), LayerError> {
         if output.num_elements() == 0 {
             return Ok(());
         }
         let Some(mode) = self.pad_mode() else { return self.surround(input, output) };
+        let places = output.shape().iter().fold(0u64, |sum, &len| sum.saturating_add(len as u64));
+        limits.check_tensor("the places of a padding", places.saturating_mul(size_of::<usize>() as u64))?;
         with_bits!(input.dtype(), B => {
             let mut padded = CowArray::from(input.bits::<B>()?);
             for (axis, sources) in self.sources(mode, input)? {
@@ -222,9 +230,9 @@ macro_rules! padding_layers {
                 &mut self,
                 inputs: &[TensorView<'_>],
                 outputs: &mut [TensorViewMut<'_>],
-                _: &mut ForwardContext<'_>,
+                context: &mut ForwardContext<'_>,
             ) -> Result<(), LayerError> {
-                self.padding()?.run(&inputs[0], &mut outputs[0])
+                self.padding()?.run(&inputs[0], &mut outputs[0], context.limits())
             }
         }
     )*};
