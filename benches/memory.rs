@@ -2,6 +2,9 @@
 //!
 //! Opening only indexes, so that it should take little however large the archive. A run should take at most the weights
 //! in use and 1.2 times the largest set of activations that are alive at the same time.
+//!
+//! The C library keeps freed blocks for later, which counts as resident. `MALLOC_MMAP_THRESHOLD_=131072` makes glibc give
+//! large ones back at once, so that what is measured is what is in use.
 
 #![allow(missing_docs, clippy::expect_used, reason = "a bench that cannot run should stop")]
 
