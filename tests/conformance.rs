@@ -31,3 +31,16 @@ fn every_case_whose_operators_exist_passes() {
     assert!(wrong.is_empty(), "{} cases are wrong:\n{}", wrong.len(), wrong.join("\n"));
     assert!(json["passed"].as_u64() > Some(0));
 }
+
+#[test]
+fn a_file_among_the_folders_is_passed_over() {
+    let root = env!("CARGO_MANIFEST_DIR");
+    let verify = |arguments: &[String]| {
+        Command::new(env!("CARGO_BIN_EXE_ixion")).arg("verify").args(arguments).output().unwrap()
+    };
+    let (file, folder) = (format!("{root}/README.md"), format!("{root}/model_file/linear"));
+    let output = verify(&[file.clone(), folder]);
+    assert!(String::from_utf8_lossy(&output.stdout).ends_with("1 passed, 0 failed\n"));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("is passed over"));
+    assert_eq!(verify(&[file]).status.code(), Some(2));
+}

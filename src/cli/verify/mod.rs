@@ -74,10 +74,10 @@ struct Done<'a> {
 impl VerifyArgs {
     pub(crate) fn run(&self, limits: &LimitArgs, screen: &mut Screen) -> Result<Exit, Failure> {
         case::keep_panics_quiet();
-        let widest =
-            self.folders.iter().map(|folder| report::name(folder).chars().count()).max().unwrap_or(0);
-        let mut done = Vec::with_capacity(self.folders.len());
-        self.run_all(limits, |case| {
+        let folders = self.without_files();
+        let widest = folders.iter().map(|folder| report::name(folder).chars().count()).max().unwrap_or(0);
+        let mut done = Vec::with_capacity(folders.len());
+        self.run_all(&folders, limits, |case| {
             if !self.json {
                 report::line(screen, &case, widest)?;
                 screen.flush()?;
@@ -92,22 +92,35 @@ impl VerifyArgs {
         Ok(exit(&done))
     }
 
+    /// The arguments without the files that a pattern such as `cases/*` brings along: where there are folders, a file is
+    /// passed over with a note. A file alone stays, and is an error.
+    fn without_files(&self) -> Vec<PathBuf> {
+        let (files, folders): (Vec<PathBuf>, Vec<PathBuf>) =
+            self.folders.iter().cloned().partition(|path| path.is_file());
+        if folders.is_empty() {
+            return files;
+        }
+        files.iter().for_each(|file| eprintln!("note: {} is no folder and is passed over", file.display()));
+        folders
+    }
+
     /// Runs all cases on several threads, and hands them on in their order.
     fn run_all<'a>(
-        &'a self,
+        &self,
+        folders: &'a [PathBuf],
         limits: &LimitArgs,
         mut take: impl FnMut(Done<'a>) -> io::Result<()>,
     ) -> io::Result<()> {
         let next = AtomicUsize::new(0);
         let (send, receive) = mpsc::channel();
-        let bar = Bar::start(self.folders.len());
+        let bar = Bar::start(folders.len());
         std::thread::scope(|scope| {
             for _ in 0..self.jobs() {
                 let (send, next) = (send.clone(), &next);
                 scope.spawn(move || {
                     loop {
                         let index = next.fetch_add(1, Ordering::Relaxed);
-                        let Some(folder) = self.folders.get(index) else {
+                        let Some(folder) = folders.get(index) else {
                             break;
                         };
                         let start = Instant::now();
@@ -130,7 +143,7 @@ impl VerifyArgs {
                     wanted += 1;
                     result = bar.aside(|| take(case));
                     if result.is_err() {
-                        next.store(self.folders.len(), Ordering::Relaxed);
+                        next.store(folders.len(), Ordering::Relaxed);
                         return result;
                     }
                 }
