@@ -26,6 +26,7 @@
 //! | [`graph`] | the runtime graph, the traits of layers, the registry, the interpreter |
 //! | [`layers`] | the operators: what each means and how it runs on the CPU |
 //! | [`kernels`] | arithmetic on arrays and slices; knows no graph |
+//! | [`vision`] | from pictures to inputs, and from outputs to classes, boxes and masks |
 //!
 //! Dependencies point one way: `layers → graph, kernels → pnnx, tensor`.
 
@@ -35,5 +36,6 @@ pub mod layers;
 mod limits;
 pub mod pnnx;
 pub mod tensor;
+pub mod vision;
 
 pub use limits::{LimitError, Limits};

@@ -14,7 +14,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("kernels", &["pnnx", "tensor"]),
     ("graph", &["pnnx", "tensor", "layers"]),
     ("layers", &["graph", "kernels", "pnnx", "tensor"]),
-    ("cli", &["layers", "graph", "kernels", "pnnx", "tensor"]),
+    ("vision", &["tensor"]),
+    ("cli", &["vision", "layers", "graph", "kernels", "pnnx", "tensor"]),
 ];
 
 /// The only line that points upwards: the default registry is the one that `layers` fills.

@@ -39,7 +39,9 @@ pub(super) fn write_atomically(path: &Path, write: impl FnOnce(&mut dyn Write) -
     // Temporary files are private by default; this one is to end as an ordinary file under the user's umask.
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    let file = builder.tempfile_in(folder).map_err(io_error("create a file in the same folder"))?;
+    // Without the name of the temporary file, which nobody knows.
+    let refused = |error: io::Error| io_error("create a file in the same folder")(error.kind().into());
+    let file = builder.tempfile_in(folder).map_err(refused)?;
     let mut writer = BufWriter::new(file);
     write(&mut writer)?;
     let file = writer.into_inner().map_err(|error| io_error("write")(error.into_error()))?;
@@ -73,7 +75,8 @@ mod tests {
         let missing = Path::new("no/such/folder/x");
         let error = in_file(missing, open(missing)).unwrap_err().to_string();
         assert!(error.starts_with("no/such/folder/x: cannot open: "), "{error}");
-        assert!(write_atomically(missing, |_| Ok(())).is_err());
+        let error = write_atomically(missing, |_| Ok(())).unwrap_err().to_string();
+        assert_eq!(error, "cannot create a file in the same folder: entity not found");
         assert!(open(Path::new(".")).is_err());
     }
 }

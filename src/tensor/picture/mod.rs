@@ -1,5 +1,6 @@
 //! Pictures: PNG and JPEG files, and the way from a picture to a tensor and back.
 
+mod indexed;
 mod preprocess;
 mod resize;
 
@@ -11,6 +12,7 @@ use super::{DType, Result, Tensor, TensorError};
 use crate::Limits;
 use image::codecs::png::PngEncoder;
 use image::{DynamicImage, ExtendedColorType, ImageDecoder, ImageEncoder, ImageFormat, ImageReader};
+use indexed::png_len;
 use ndarray::Array2;
 use serde::Deserialize;
 use std::io::{Cursor, Read};
@@ -218,17 +220,14 @@ impl Picture {
     /// [`TensorError::Io`] with the name of the file.
     pub fn save_png(&self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
-        let size = |len: usize| {
-            u32::try_from(len)
-                .map_err(|_| TensorError::InvalidArgument(format!("a PNG cannot be {len} pixels long")))
-        };
         let color = match self.color {
             Color::Gray => ExtendedColorType::L8,
             Color::Rgb => ExtendedColorType::Rgb8,
         };
         let write = |writer: &mut dyn std::io::Write| {
             let encoder = PngEncoder::new(writer);
-            let encoded = encoder.write_image(&self.pixels, size(self.width)?, size(self.height)?, color);
+            let encoded =
+                encoder.write_image(&self.pixels, png_len(self.width)?, png_len(self.height)?, color);
             encoded.map_err(|error| io_error("write")(std::io::Error::other(error)))
         };
         in_file(path, write_atomically(path, write))

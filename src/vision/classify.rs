@@ -1,0 +1,106 @@
+//! Scores of classes, the best first.
+
+use super::error::{OutputError, Result};
+use super::{Activation, label_of};
+use crate::tensor::{DType, Tensor};
+
+/// A class and how well it fits.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Class {
+    /// The number of the class.
+    pub index: usize,
+    /// Its label, or its number where it has none.
+    pub label: String,
+    /// A probability in 0..1, or what the model gave where nothing turns that into one.
+    pub score: f64,
+    /// Whether an activation made the score a probability.
+    pub is_probability: bool,
+}
+
+/// The `top` best classes for each picture, the best first; NaN is worse than any score, and of equals the first is
+/// better. `scores` are floats of shape classes or pictures × classes.
+///
+/// ```
+/// use ixion::tensor::Tensor;
+/// use ixion::vision::{Activation, rank};
+/// let scores = Tensor::from_vec(vec![0.0f32, 2.0, 1.0], &[1, 3])?;
+/// let labels = ["ant", "bee", "cow"].map(String::from);
+/// let best = &rank(&scores, Activation::Softmax, &labels, 1)?[0][0];
+/// assert_eq!((best.label.as_str(), best.index), ("bee", 1));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// [`VisionError::Output`](super::VisionError::Output) for another shape or element type, or for another number of classes
+/// than of labels, where there are labels.
+pub fn rank(
+    scores: &Tensor,
+    activation: Activation,
+    labels: &[String],
+    top: usize,
+) -> Result<Vec<Vec<Class>>> {
+    let count = match scores.shape().dims() {
+        [classes] | [_, classes] if *classes > 0 => *classes,
+        _ => {
+            return Err(OutputError::shape(scores, "classes or pictures×classes", "").at(0));
+        }
+    };
+    if !scores.dtype().is_float() {
+        return Err(OutputError::DType { found: scores.dtype() }.at(0));
+    }
+    if !labels.is_empty() && labels.len() != count {
+        return Err(OutputError::Classes { found: count, labels: labels.len() }.at(0));
+    }
+    let values = scores.cast(DType::F64)?.to_vec::<f64>()?;
+    let best = |row| best(activation.apply(row), activation, labels, top);
+    Ok(values.chunks_exact(count).map(best).collect())
+}
+
+fn best(scores: Vec<f64>, activation: Activation, labels: &[String], top: usize) -> Vec<Class> {
+    let mut order: Vec<(usize, f64)> = scores.into_iter().enumerate().collect();
+    // NaN is no score: it goes behind all others.
+    let key = |score: f64| if score.is_nan() { f64::NEG_INFINITY } else { score };
+    order.sort_by(|a, b| key(b.1).total_cmp(&key(a.1)));
+    let class = |(index, score): (usize, f64)| {
+        let label = label_of(labels, index);
+        Class { index, label, score, is_probability: activation != Activation::None }
+    };
+    order.into_iter().take(top).map(class).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scores(values: &[f32], shape: &[usize]) -> Tensor {
+        Tensor::from_vec(values.to_vec(), shape).unwrap()
+    }
+
+    #[test]
+    fn the_best_come_first_with_their_labels() {
+        let labels = ["ant", "bee", "cow"].map(String::from);
+        let rows =
+            rank(&scores(&[0.0, 2.0, 1.0, 5.0, 0.0, 0.0], &[2, 3]), Activation::Softmax, &labels, 2).unwrap();
+        let found: Vec<Vec<&str>> =
+            rows.iter().map(|row| row.iter().map(|class| class.label.as_str()).collect()).collect();
+        assert_eq!(found, [["bee", "cow"], ["ant", "bee"]]);
+        let wanted = 2f64.exp() / (1.0 + 1f64.exp() + 2f64.exp());
+        assert!((rows[0][0].score - wanted).abs() < 1e-12);
+    }
+
+    #[test]
+    fn large_scores_do_not_overflow_and_nan_comes_last() {
+        let rows = rank(&scores(&[1e30, -1e30], &[2]), Activation::Softmax, &[], 5).unwrap();
+        assert_eq!((rows[0][0].score, rows[0][0].label.as_str()), (1.0, "0"));
+        let rows = rank(&scores(&[f32::NAN, -1.0], &[2]), Activation::Sigmoid, &[], 5).unwrap();
+        assert_eq!(rows[0][0].index, 1);
+    }
+
+    #[test]
+    fn scores_that_are_none_are_refused() {
+        let of = |tensor: &Tensor| rank(tensor, Activation::None, &["a".into()], 1).unwrap_err().to_string();
+        assert!(of(&scores(&[0.0; 4], &[1, 2, 2])).contains("1×2×2"));
+        assert_eq!(of(&scores(&[0.0; 2], &[2])), "output 0 has 2 classes, but there are 1 labels");
+        assert!(of(&Tensor::scalar(1i64)).contains("shape"));
+    }
+}

@@ -1,0 +1,13 @@
+//! How well boxes and masks agree with what is known to be right.
+
+mod boxes;
+mod masks;
+
+pub use boxes::{AveragePrecision, Truth};
+pub use masks::Confusion;
+
+/// The mean of what is there.
+fn mean(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
+    let (sum, count) = values.flatten().fold((0.0, 0usize), |(sum, count), value| (sum + value, count + 1));
+    (count > 0).then(|| sum / count as f64)
+}

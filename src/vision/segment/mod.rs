@@ -1,0 +1,177 @@
+//! A class for each pixel.
+
+mod map;
+mod sample;
+
+pub use map::{ClassMap, VOID};
+
+use super::error::{OutputError, Result};
+use super::{Activation, Frame, VisionError};
+use crate::tensor::{DType, Tensor};
+use ndarray::{ArrayView3, Ix4};
+use sample::Axis;
+
+/// Reads the scores of pixels.
+///
+/// ```
+/// use ixion::tensor::Tensor;
+/// use ixion::vision::{Activation, Frame, Segmenter};
+/// // Two classes, one row, two columns; the picture is twice as large.
+/// let scores = Tensor::from_vec(vec![1.0f32, 0.0, 0.0, 1.0], &[1, 2, 1, 2])?;
+/// let frame = Frame::stretched([2, 4], [1, 2]);
+/// let mask = &Segmenter::new(Activation::None).segment(&scores, &[frame])?[0];
+/// assert_eq!(mask.classes(), [0, 0, 1, 1, 0, 0, 1, 1]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Segmenter {
+    /// What turns scores into probabilities. It matters where there is a single channel; of several, the highest score wins
+    /// with any.
+    pub activation: Activation,
+    /// The number of classes, where it is known: that of the channels, or 2 for a single channel.
+    pub classes: Option<usize>,
+    /// The class of pixels that the model has not seen, because the picture was cropped. Default: [`VOID`].
+    pub background: Option<u8>,
+}
+
+impl Segmenter {
+    /// A segmenter for any number of classes.
+    pub fn new(activation: Activation) -> Self {
+        Self { activation, classes: None, background: None }
+    }
+
+    /// The class of each pixel of each picture.
+    ///
+    /// `scores` are floats N × classes × H × W over the model's input, of any resolution. They are brought to the picture's size first,
+    /// without what surrounds it (`mode="bilinear"`, `align_corners=False` of PyTorch's `interpolate`), and then the highest wins; of
+    /// equals the first. A single channel tells class 1 from class 0: where its probability is above 0.5. Pixels whose
+    /// scores are all NaN are [`VOID`].
+    ///
+    /// Integers N × H × W or N × 1 × H × W are classes already; each pixel gets that of the cell in which it lies.
+    ///
+    /// # Errors
+    /// [`VisionError::Output`] for another shape, number of classes or pictures, or element type.
+    pub fn segment(&self, scores: &Tensor, frames: &[Frame]) -> Result<Vec<ClassMap>> {
+        let is_class = scores.dtype().is_integer();
+        if !is_class && !scores.dtype().is_float() {
+            return Err(OutputError::DType { found: scores.dtype() }.at(0));
+        }
+        let scores = self.check(scores, frames.len(), is_class).map_err(|error| error.at(0))?;
+        let values = scores.cast(DType::F32)?;
+        let Ok(values) = values.array::<f32>()?.into_dimensionality::<Ix4>() else { return Ok(Vec::new()) };
+        let maps = values.outer_iter().zip(frames).map(|(values, frame)| match is_class {
+            true => self.copied(values, frame),
+            false => self.decided(values, frame),
+        });
+        maps.collect()
+    }
+
+    /// The scores with four axes.
+    fn check(&self, scores: &Tensor, pictures: usize, is_class: bool) -> Result<Tensor, OutputError> {
+        let wanted = || {
+            let wanted = "pictures×classes×H×W of scores, or pictures×H×W of integers";
+            OutputError::shape(scores, wanted, "is the task of the model.toml the right one?")
+        };
+        let dims = match *scores.shape().dims() {
+            [pictures, height, width] if is_class => [pictures, 1, height, width],
+            [pictures, channels, height, width] if channels > 0 && (channels == 1 || !is_class) => {
+                [pictures, channels, height, width]
+            }
+            _ => return Err(wanted()),
+        };
+        let [found, channels, height, width] = dims;
+        if height == 0 || width == 0 {
+            return Err(wanted());
+        }
+        if found != pictures {
+            return Err(OutputError::Batch { found, wanted: pictures });
+        }
+        let classes = if channels == 1 { 2 } else { channels };
+        if classes > usize::from(VOID) {
+            let wanted = format!("at most {VOID} classes");
+            return Err(OutputError::shape(scores, wanted, ""));
+        }
+        match self.classes {
+            Some(labels) if !is_class && labels != classes => {
+                Err(OutputError::Classes { found: classes, labels })
+            }
+            _ => scores.reshape(&dims).map_err(|_| wanted()),
+        }
+    }
+
+    /// Where class 1 begins, on a single channel.
+    fn threshold(&self) -> Result<f32> {
+        match self.activation {
+            Activation::None => Ok(0.5),
+            // The sigmoid of 0 is 0.5.
+            Activation::Sigmoid => Ok(0.0),
+            Activation::Softmax => Err(VisionError::InvalidArgument(
+                "the softmax of a single channel is always 1; the activation should be sigmoid".into(),
+            )),
+        }
+    }
+
+    fn decided(&self, scores: ArrayView3<'_, f32>, frame: &Frame) -> Result<ClassMap> {
+        let (channels, height, width) = scores.dim();
+        let rows = Axis::new(frame, 0, height);
+        let cols = Axis::new(frame, 1, width);
+        let threshold = if channels == 1 { Some(self.threshold()?) } else { None };
+        let unseen = self.background.unwrap_or(VOID);
+        let mut map = Vec::new();
+        let mut line = vec![0.0; width];
+        for row in &rows.taps {
+            let Some(row) = row else {
+                map.extend(cols.taps.iter().map(|_| unseen));
+                continue;
+            };
+            let mut best = vec![(VOID, f32::NEG_INFINITY); cols.taps.len()];
+            for (class, plane) in scores.outer_iter().enumerate() {
+                let pair = plane.row(row.first).into_iter().zip(plane.row(row.second));
+                line.iter_mut()
+                    .zip(pair)
+                    .for_each(|(to, (first, second))| *to = row.between(*first, *second));
+                for (best, tap) in best.iter_mut().zip(&cols.taps) {
+                    let Some(tap) = tap else { continue };
+                    let at = |index: usize| line.get(index).copied().unwrap_or(f32::NAN);
+                    let score = tap.between(at(tap.first), at(tap.second));
+                    match threshold {
+                        Some(_) if score.is_nan() => {}
+                        Some(threshold) => best.0 = u8::from(score > threshold),
+                        // NaN is above nothing; a score of −∞ is better than none.
+                        None if score > best.1 || (best.0 == VOID && !score.is_nan()) => {
+                            *best = (class as u8, score)
+                        }
+                        None => {}
+                    }
+                }
+            }
+            let seen = best.iter().zip(&cols.taps);
+            map.extend(seen.map(|(best, tap)| if tap.is_some() { best.0 } else { unseen }));
+        }
+        ClassMap::new(frame.picture[0], frame.picture[1], map)
+    }
+
+    fn copied(&self, classes: ArrayView3<'_, f32>, frame: &Frame) -> Result<ClassMap> {
+        let (_, height, width) = classes.dim();
+        let rows = Axis::new(frame, 0, height);
+        let cols = Axis::new(frame, 1, width);
+        let unseen = self.background.unwrap_or(VOID);
+        let class = |row: usize, col: usize| {
+            let class = classes.get([0, row, col]).copied().unwrap_or(-1.0);
+            if (0.0..f32::from(VOID)).contains(&class) { class as u8 } else { VOID }
+        };
+        let mut map = Vec::new();
+        for row in &rows.taps {
+            let of_col = |col: &Option<sample::Tap>| match (row, col) {
+                (Some(row), Some(col)) => class(row.nearest, col.nearest),
+                _ => unseen,
+            };
+            map.extend(cols.taps.iter().map(of_col));
+        }
+        ClassMap::new(frame.picture[0], frame.picture[1], map)
+    }
+}
+
+#[cfg(test)]
+mod tests;
