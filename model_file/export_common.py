@@ -46,12 +46,14 @@ def run(model: nn.Module, inputs: list[Tensor]) -> list[Tensor]:
 
 
 def export(model: nn.Module, folder: Path, name: str, inputs: list[Tensor],
-           other_inputs: list[Tensor] | None = None, keep_weights: bool = True) -> None:
+           other_inputs: list[Tensor] | None = None, keep_weights: bool = True,
+           tolerance: float = TOLERANCE) -> None:
     """Writes `name.pnnx.param` and, with `keep_weights`, `name.pnnx.bin` into `folder`.
 
     `other_inputs` has the same ranks as `inputs`; every dimension in which the two differ becomes dynamic (`?`).
     PNNX writes some ten files; all of them stay in a temporary folder, and only the wanted ones leave it.
-    What PNNX made of the model is run on `inputs` and `other_inputs` and must agree with PyTorch.
+    What PNNX made of the model is run on `inputs` and `other_inputs` and must agree with PyTorch
+    within `tolerance`.
     """
     model.eval()
     wanted = [f"{name}.pnnx.param"] + ([f"{name}.pnnx.bin"] if keep_weights else [])
@@ -61,7 +63,7 @@ def export(model: nn.Module, folder: Path, name: str, inputs: list[Tensor],
                                 inputs2=None if other_inputs is None else tuple(other_inputs))
         for given in filter(None, (inputs, other_inputs)):
             for expected, got in zip(run(model, given), run(converted, given), strict=True):
-                torch.testing.assert_close(got, expected, rtol=TOLERANCE, atol=TOLERANCE)
+                torch.testing.assert_close(got, expected, rtol=tolerance, atol=tolerance)
         for file in wanted:
             assert Path(file).stat().st_size > 0, f"PNNX left {file} empty"
             shutil.move(file, folder / file)

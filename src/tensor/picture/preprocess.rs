@@ -1,6 +1,6 @@
 //! From a picture to what a network takes.
 
-use super::resize::{Resized, resize};
+use super::resize::{Resized, Sampling, resize};
 use super::{Color, Filter, Picture};
 use crate::Limits;
 use crate::tensor::{DType, Result, Tensor, TensorError};
@@ -16,7 +16,7 @@ pub enum Fit {
     Stretch,
     /// Scaled until it just fits inside, centred, and surrounded by [`Preprocess::pad_value`].
     Letterbox,
-    /// Scaled until it just covers everything, and cut to the middle.
+    /// Scaled until it just covers everything, or as [`Preprocess::resize`] says, and cut to the middle.
     Crop,
 }
 
@@ -30,7 +30,9 @@ pub enum Fit {
 ///     color = "rgb"
 ///     size = [224, 224]
 ///     fit = "crop"
+///     resize = 256
 ///     filter = "bilinear"
+///     antialias = true
 ///     scale = 0.00392156862745098
 ///     mean = [0.485, 0.456, 0.406]
 ///     std = [0.229, 0.224, 0.225]
@@ -49,8 +51,14 @@ pub struct Preprocess {
     pub size: Option<[usize; 2]>,
     /// How to fit another aspect ratio. Default: `stretch`.
     pub fit: Fit,
+    /// For `crop`: the length of the picture's shorter side before the middle is cut out (`Resize` of torchvision). Default:
+    /// as short as covers everything.
+    pub resize: Option<usize>,
     /// How to resize. Default: `bilinear`.
     pub filter: Filter,
+    /// For `bilinear` and `bicubic`, whether every pixel of a larger picture takes part (`antialias=True` of PyTorch; what
+    /// Pillow and torchvision do). Default: false.
+    pub antialias: bool,
     /// What pixel values, 0 to 255, are multiplied by. Default: 1/255.
     pub scale: f32,
     /// What is then subtracted: one number, or one for each channel. Default: 0.
@@ -67,7 +75,9 @@ impl Default for Preprocess {
             color: Color::Rgb,
             size: None,
             fit: Fit::Stretch,
+            resize: None,
             filter: Filter::Bilinear,
+            antialias: false,
             scale: 1.0 / 255.0,
             mean: vec![0.0],
             std: vec![1.0],
@@ -75,6 +85,9 @@ impl Default for Preprocess {
         }
     }
 }
+
+/// The greatest [`Preprocess::resize`].
+const MOST_RESIZE: usize = 1 << 16;
 
 /// Where a picture lies within the network's input: at `scale · position + offset`. Both are given for rows first and
 /// columns second, in pixels; the upper left corner of the picture is 0, 0.
@@ -116,9 +129,10 @@ impl Preprocess {
         let mut tensor = Tensor::zeros(DType::F32, &[1, channels, size[0], size[1]])?;
         let mut view = tensor.view_mut()?;
         let mut array = view.array::<f32>()?;
+        let sampling = Sampling { filter: self.filter, antialias: self.antialias };
         for channel in 0..channels {
             let plane = picture.plane(channel);
-            let plane = resize(plane.view(), &rows.resized, &cols.resized, self.filter, limits)?;
+            let plane = resize(plane.view(), &rows.resized, &cols.resized, sampling, limits)?;
             let mut target = array.slice_mut(s![0, channel, .., ..]);
             target.fill(self.normalize(self.pad_value, channel));
             let middle = s![rows.start..rows.start + plane.nrows(), cols.start..cols.start + plane.ncols()];
@@ -153,6 +167,18 @@ impl Preprocess {
                 return refuse(format!("{key}: {value} is not a finite number"));
             }
         }
+        if let Some(resize) = self.resize {
+            if self.fit != Fit::Crop {
+                return refuse(
+                    "resize: only with fit = \"crop\"; the other ways follow from the size".into(),
+                );
+            }
+            let longest = self.size.map_or(1, |size| size[0].max(size[1]));
+            if !(longest..=MOST_RESIZE).contains(&resize) {
+                let size = self.size.map_or(String::new(), |size| format!(" to cut {size:?} out of it"));
+                return refuse(format!("resize: {resize}, but it must be {longest} to {MOST_RESIZE}{size}"));
+            }
+        }
         match self.size {
             Some(size) if size.contains(&0) => refuse(format!("size: {size:?}, but both must be at least 1")),
             _ => Ok(()),
@@ -170,13 +196,24 @@ impl Preprocess {
         let ratio = match self.fit {
             Fit::Stretch => return [0, 1].map(|i| Placed::new(from[i], to[i], to[i])),
             Fit::Letterbox => ratios[0].min(ratios[1]),
-            Fit::Crop => ratios[0].max(ratios[1]),
+            Fit::Crop => match self.resize {
+                Some(resize) => return self.cut(from, to, resize),
+                None => ratios[0].max(ratios[1]),
+            },
         };
         [0, 1].map(|i| {
             let resized = ((from[i] as f64 * ratio).round() as usize).max(1);
             // The axis that decides the ratio must come out exactly, whatever its product rounds to.
             Placed::new(from[i], if ratios[i] == ratio { to[i] } else { resized }, to[i])
         })
+    }
+
+    /// Where rows and columns go when the shorter side gets a certain length first.
+    fn cut(&self, from: [usize; 2], to: [usize; 2], resize: usize) -> [Placed; 2] {
+        let shorter = from[0].min(from[1]).max(1) as u128;
+        // The longer side is rounded down, as torchvision does.
+        let long = |len: usize| usize::try_from(resize as u128 * len as u128 / shorter).unwrap_or(usize::MAX);
+        [0, 1].map(|i| Placed::new(from[i], long(from[i]).max(resize), to[i]))
     }
 }
 
@@ -289,6 +326,22 @@ mod tests {
         let strip = Picture::new(200, 1, Color::Gray, vec![7; 200]).unwrap();
         let wide = rule("color = 'gray'\nsize = [2, 200]\nfit = 'crop'\nscale = 1.0");
         assert_eq!(prepared(&wide, &strip).0, vec![7.0; 400]);
+    }
+
+    #[test]
+    fn the_shorter_side_is_resized_before_the_cut() {
+        let fit =
+            rule("color = 'gray'\nsize = [2, 2]\nfit = 'crop'\nresize = 4\nfilter = 'nearest'\nscale = 1.0");
+        // 2×3 becomes 4×6, of which rows 1 and 2 and columns 2 and 3 are the middle.
+        let (values, placement) = prepared(&fit, &ramp(2, 3));
+        assert_eq!(values, [1.0, 1.0, 4.0, 4.0]);
+        assert_eq!(placement, Placement { scale: [2.0, 2.0], offset: [-1.0, -2.0] });
+        let text = |text: &str| rule(text).prepare(&ramp(2, 2), &Limits::default()).unwrap_err().to_string();
+        assert!(text("resize = 7").starts_with("resize: only with"));
+        assert_eq!(
+            text("fit = 'crop'\nsize = [8, 9]\nresize = 8"),
+            "resize: 8, but it must be 9 to 65536 to cut [8, 9] out of it"
+        );
     }
 
     #[test]

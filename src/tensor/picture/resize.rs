@@ -27,6 +27,56 @@ pub enum Filter {
     Bicubic,
 }
 
+/// A filter, and whether it gets wider where the picture gets smaller.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sampling {
+    /// How values between pixels are found.
+    pub(super) filter: Filter,
+    /// Whether all pixels that a smaller picture's pixel covers take part.
+    pub(super) antialias: bool,
+}
+
+impl Sampling {
+    fn taps(self, position: usize, from: usize, to: usize) -> Vec<(usize, f32)> {
+        match self.filter {
+            Filter::Bilinear if self.antialias => wide_taps(position, from, to, 1.0, triangle),
+            Filter::Bicubic if self.antialias => wide_taps(position, from, to, 2.0, cubic_of_pillow),
+            filter => filter.taps(position, from, to),
+        }
+    }
+}
+
+/// The input positions under a kernel that is stretched by as much as the picture shrinks, with weights that sum to 1
+/// (`antialias=True` of PyTorch, and what Pillow does).
+fn wide_taps(
+    position: usize,
+    from: usize,
+    to: usize,
+    reach: f32,
+    kernel: impl Fn(f32) -> f32,
+) -> Vec<(usize, f32)> {
+    let scale = from as f32 / to as f32;
+    let stretch = scale.max(1.0);
+    let (centre, reach) = (scale * (position as f32 + 0.5), reach * stretch);
+    let first = (centre - reach + 0.5).max(0.0) as usize;
+    let end = ((centre + reach + 0.5) as usize).min(from);
+    let weight = |index: usize| kernel((index as f32 + 0.5 - centre) / stretch);
+    let sum: f32 = (first..end).map(weight).sum();
+    (first..end).map(|index| (index, weight(index) / sum)).collect()
+}
+
+fn triangle(x: f32) -> f32 {
+    (1.0 - x.abs()).max(0.0)
+}
+
+fn cubic_of_pillow(x: f32) -> f32 {
+    match x.abs() {
+        x if x < 1.0 => cubic_near(x, -0.5),
+        x if x < 2.0 => cubic_far(x, -0.5),
+        _ => 0.0,
+    }
+}
+
 /// The part of a resized axis that is wanted.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Resized {
@@ -43,21 +93,21 @@ pub(super) fn resize(
     plane: ArrayView2<'_, f32>,
     rows: &Resized,
     cols: &Resized,
-    filter: Filter,
+    sampling: Sampling,
     limits: &Limits,
 ) -> Result<Array2<f32>> {
     let between = (rows.from as u64).saturating_mul(cols.window.len() as u64);
     limits.check_tensor("the resized picture", between.saturating_mul(4))?;
-    let narrow = along(plane, Axis(1), cols, filter);
-    Ok(along(narrow.view(), Axis(0), rows, filter))
+    let narrow = along(plane, Axis(1), cols, sampling);
+    Ok(along(narrow.view(), Axis(0), rows, sampling))
 }
 
-fn along(plane: ArrayView2<'_, f32>, axis: Axis, resized: &Resized, filter: Filter) -> Array2<f32> {
+fn along(plane: ArrayView2<'_, f32>, axis: Axis, resized: &Resized, sampling: Sampling) -> Array2<f32> {
     let mut dims = plane.raw_dim();
     dims[axis.index()] = resized.window.len();
     let mut result = Array2::zeros(dims);
     for (mut lane, position) in result.axis_iter_mut(axis).zip(resized.window.clone()) {
-        for (index, weight) in filter.taps(position, resized.from, resized.to) {
+        for (index, weight) in sampling.taps(position, resized.from, resized.to) {
             Zip::from(&mut lane).and(plane.index_axis(axis, index)).for_each(|sum, &x| *sum += weight * x);
         }
     }
@@ -80,8 +130,8 @@ impl Filter {
             }
             Filter::Bicubic => {
                 let rest = centre - centre.floor();
-                let weights =
-                    [cubic_far(rest + 1.0), cubic_near(rest), cubic_near(1.0 - rest), cubic_far(2.0 - rest)];
+                let (far, near) = (|x| cubic_far(x, A), |x| cubic_near(x, A));
+                let weights = [far(rest + 1.0), near(rest), near(1.0 - rest), far(2.0 - rest)];
                 let first = centre.floor() as i64 - 1;
                 let at = |i: i64| (first + i).clamp(0, last as i64) as usize;
                 (0..).map(at).zip(weights).collect()
@@ -97,17 +147,17 @@ impl Filter {
     }
 }
 
-/// Keys' "Cubic convolution interpolation" (1981) with the parameter that PyTorch and OpenCV take.
+/// The parameter of Keys' "Cubic convolution interpolation" (1981) that PyTorch and OpenCV take; Pillow takes −0.5.
 const A: f32 = -0.75;
 
 /// The weight at a distance from 0 to 1.
-fn cubic_near(x: f32) -> f32 {
-    ((A + 2.0) * x - (A + 3.0)) * x * x + 1.0
+fn cubic_near(x: f32, a: f32) -> f32 {
+    ((a + 2.0) * x - (a + 3.0)) * x * x + 1.0
 }
 
 /// The weight at a distance from 1 to 2.
-fn cubic_far(x: f32) -> f32 {
-    ((A * x - 5.0 * A) * x + 8.0 * A) * x - 4.0 * A
+fn cubic_far(x: f32, a: f32) -> f32 {
+    ((a * x - 5.0 * a) * x + 8.0 * a) * x - 4.0 * a
 }
 
 #[cfg(test)]
@@ -119,9 +169,13 @@ mod tests {
         Resized { from, to, window: 0..to }
     }
 
-    fn resized(plane: &Array2<f32>, size: [usize; 2], filter: Filter) -> Array2<f32> {
+    fn plain(filter: Filter) -> Sampling {
+        Sampling { filter, antialias: false }
+    }
+
+    fn resized(plane: &Array2<f32>, size: [usize; 2], sampling: Sampling) -> Array2<f32> {
         let (rows, cols) = plane.dim();
-        resize(plane.view(), &whole(rows, size[0]), &whole(cols, size[1]), filter, &Limits::default())
+        resize(plane.view(), &whole(rows, size[0]), &whole(cols, size[1]), sampling, &Limits::default())
             .unwrap()
     }
 
@@ -131,6 +185,10 @@ mod tests {
     }
 
     fn check(size: [usize; 2], filter: Filter, want: &[f32]) {
+        check_sampling(size, plain(filter), want);
+    }
+
+    fn check_sampling(size: [usize; 2], filter: Sampling, want: &[f32]) {
         let got = resized(&sample(), size, filter);
         assert_eq!(got.len(), want.len());
         for (got, want) in got.iter().zip(want) {
@@ -170,30 +228,56 @@ mod tests {
         ]);
     }
 
+    // The numbers were computed by torch 2.15.0's interpolate with antialias=True.
+    #[test]
+    #[rustfmt::skip]
+    fn as_pytorch_resizes_with_antialiasing() {
+        let wide = |filter| Sampling { filter, antialias: true };
+        check_sampling([2, 2], wide(Filter::Bilinear), &[4.5, 5.785714, 4.2142863, 5.142857]);
+        check_sampling([3, 7], wide(Filter::Bilinear), &[
+            0.6, 4.6, 6.4571424, 3.6, 6.2428575, 7.0, 6.6,
+            3.0, 3.857143, 4.9285717, 6.0, 3.1428566, 5.0, 9.0,
+            5.4, 3.114286, 3.4, 8.4, 5.5428567, 4.1, 3.7,
+        ]);
+        check_sampling([2, 2], wide(Filter::Bicubic), &[4.3407464, 5.9753103, 4.189096, 5.200239]);
+        check_sampling([3, 7], wide(Filter::Bicubic), &[
+            -0.06456191, 4.956648, 7.320191, 3.3798625, 6.583725, 7.381555, 6.305215,
+            2.9126213, 3.739612, 5.1002092, 6.0, 2.1514978, 4.7453098, 9.840093,
+            5.889805, 2.5225773, 2.6162097, 8.620138, 5.9038963, 3.789798, 3.2640245,
+        ]);
+        // Nothing else changes: nearest and area look at what they always look at.
+        check_sampling([2, 1], wide(Filter::Area), &[5.1, 4.7]);
+    }
+
     #[test]
     fn area_is_the_mean_of_what_is_covered() {
         check([2, 1], Filter::Area, &[5.1, 4.7]);
         // One and a half columns of the row 0 7 3 … each, then half a column repeated.
         let row = ndarray::arr2(&[[0.0, 6.0, 3.0]]);
-        assert_eq!(resized(&row, [1, 2], Filter::Area), ndarray::arr2(&[[2.0, 4.0]]));
-        assert_eq!(resized(&row, [1, 6], Filter::Area), ndarray::arr2(&[[0.0, 0.0, 6.0, 6.0, 3.0, 3.0]]));
+        assert_eq!(resized(&row, [1, 2], plain(Filter::Area)), ndarray::arr2(&[[2.0, 4.0]]));
+        assert_eq!(
+            resized(&row, [1, 6], plain(Filter::Area)),
+            ndarray::arr2(&[[0.0, 0.0, 6.0, 6.0, 3.0, 3.0]])
+        );
     }
 
     #[test]
     fn a_window_is_a_part_of_the_whole() {
-        let all = resized(&sample(), [9, 8], Filter::Bicubic);
+        let all = resized(&sample(), [9, 8], plain(Filter::Bicubic));
         let rows = Resized { from: 4, to: 9, window: 2..5 };
         let cols = Resized { from: 5, to: 8, window: 1..8 };
-        let part = resize(sample().view(), &rows, &cols, Filter::Bicubic, &Limits::default()).unwrap();
+        let part = resize(sample().view(), &rows, &cols, plain(Filter::Bicubic), &Limits::default()).unwrap();
         assert_eq!(part, all.slice(ndarray::s![2..5, 1..8]));
         let tiny = Limits { max_tensor_bytes: 100, ..Limits::default() };
-        assert!(resize(sample().view(), &rows, &cols, Filter::Area, &tiny).is_err());
+        assert!(resize(sample().view(), &rows, &cols, plain(Filter::Area), &tiny).is_err());
     }
 
     proptest! {
         #[test]
         fn weights_sum_to_one_and_stay_inside(from in 1usize..50, to in 1usize..50) {
-            for filter in [Filter::Nearest, Filter::Bilinear, Filter::Area, Filter::Bicubic] {
+            let filters = [Filter::Nearest, Filter::Bilinear, Filter::Area, Filter::Bicubic];
+            let samplings = filters.map(|filter| [false, true].map(|antialias| Sampling { filter, antialias }));
+            for filter in samplings.into_iter().flatten() {
                 for position in 0..to {
                     let taps = filter.taps(position, from, to);
                     let sum: f32 = taps.iter().map(|tap| tap.1).sum();

@@ -1,0 +1,32 @@
+//! Detection: mean average precision.
+
+use super::{Measured, SCENES, scenes_of};
+use ixion::Limits;
+use ixion::graph::RuntimeGraph;
+use ixion::vision::{AveragePrecision, ModelCard, Rect, Truth};
+
+/// The mean over the classes of the average precision, where boxes agree from an overlap of one half on.
+pub(super) fn measure(graph: &mut RuntimeGraph, card: &ModelCard, seed: u64) -> Measured {
+    let mut detector = card.detector()?;
+    // Nearly all boxes take part: the measure weighs them by their scores.
+    detector.confidence = 0.001;
+    let (mut found, mut known) = (Vec::new(), Vec::new());
+    for scene in scenes_of(seed) {
+        let (picture, scene) = scene?;
+        let (input, frame) = card.prepare(&picture, &Limits::default())?;
+        found.extend(detector.detect(&graph.run_with(vec![input])?, &[frame])?);
+        known.push(scene.boxes.iter().map(truth).collect());
+    }
+    let precision = AveragePrecision::at(0.5, &found, &known)?;
+    let mut text =
+        format!("mAP@0.5 {:.4} on {SCENES} scenes of seed {seed}", precision.mean().unwrap_or(f64::NAN));
+    for (class, label) in card.output.labels.iter().enumerate() {
+        text += &format!("\n  {label} {:.4}", precision.of(class).unwrap_or(f64::NAN));
+    }
+    Ok(text)
+}
+
+fn truth(&[class, left, top, right, bottom]: &[i64; 5]) -> Truth {
+    let rect = Rect::new(left as f32, top as f32, right as f32, bottom as f32);
+    Truth { class: class as usize, rect }
+}

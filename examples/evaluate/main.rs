@@ -1,0 +1,58 @@
+//! How good the models of this repository are: on test pictures, or on scenes that are made as it runs.
+//!
+//! ```sh
+//! cargo run --release --example evaluate -- digits              # accuracy
+//! cargo run --release --example evaluate -- shapes_detector     # mAP@0.5
+//! cargo run --release --example evaluate -- shapes_unet 77777   # mean intersection over union; scenes of another seed
+//! ```
+//!
+//! No seed of 1000 or more was ever trained on. `model_file/evaluate.py` measures the same with PyTorch.
+
+mod accuracy;
+mod boxes;
+mod masks;
+#[path = "../../model_file/scenes.rs"]
+mod scenes;
+
+use ixion::graph::RuntimeGraph;
+use ixion::tensor::{Color, Picture, TensorError};
+use ixion::vision::{ModelCard, Task};
+use std::error::Error;
+use std::path::Path;
+use std::time::Instant;
+
+/// What measuring gives: what was measured and how much of it, for a person; or what went wrong.
+type Measured = Result<String, Box<dyn Error>>;
+
+/// How many scenes a detector or a segmentation is measured on.
+const SCENES: u64 = 500;
+/// Their height and width.
+const SIZE: usize = 128;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut args = std::env::args().skip(1);
+    let name = args.next().ok_or("name a model: digits, shapes_detector or shapes_unet")?;
+    let seed: u64 = args.next().map_or(Ok(2026), |seed| seed.parse())?;
+
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("model_file").join(&name);
+    let card = ModelCard::load(folder.join("model.toml"))?;
+    let mut graph = RuntimeGraph::new(folder.join(format!("{name}.pnnx.param")));
+    graph.build()?;
+
+    let start = Instant::now();
+    let measured = match card.task {
+        Task::Classify => accuracy::measure(&mut graph, &folder.join("test.npz"))?,
+        Task::Detect => boxes::measure(&mut graph, &card, seed)?,
+        Task::Segment => masks::measure(&mut graph, &card, seed)?,
+        _ => return Err(format!("{name} has no task that can be measured").into()),
+    };
+    println!("{measured}");
+    println!("{:.1} s", start.elapsed().as_secs_f64());
+    Ok(())
+}
+
+/// The scenes of a seed, each with its picture.
+fn scenes_of(seed: u64) -> impl Iterator<Item = Result<(Picture, scenes::Scene), TensorError>> {
+    let scenes = (0..SCENES).map(move |index| scenes::render(seed, index, SIZE, SIZE));
+    scenes.map(|scene| Ok((Picture::new(SIZE, SIZE, Color::Rgb, scene.pixels.clone())?, scene)))
+}

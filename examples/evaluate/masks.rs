@@ -1,0 +1,25 @@
+//! Segmentation: mean intersection over union.
+
+use super::{Measured, SCENES, scenes_of};
+use ixion::Limits;
+use ixion::graph::RuntimeGraph;
+use ixion::vision::{Confusion, ModelCard};
+
+/// The mean over the background and the classes of the pixels that truth and answer share by those of either.
+pub(super) fn measure(graph: &mut RuntimeGraph, card: &ModelCard, seed: u64) -> Measured {
+    let labels = &card.output.labels;
+    let mut confusion = Confusion::new(labels.len());
+    for scene in scenes_of(seed) {
+        let (picture, scene) = scene?;
+        let (input, frame) = card.prepare(&picture, &Limits::default())?;
+        for map in card.segment(&graph.run_with(vec![input])?, &[frame])? {
+            confusion.add(&scene.mask, map.classes())?;
+        }
+    }
+    let mean = confusion.mean_iou().unwrap_or(f64::NAN);
+    let mut text = format!("mean IoU {mean:.4} on {SCENES} scenes of seed {seed}");
+    for (class, label) in labels.iter().enumerate() {
+        text += &format!("\n  {label} {:.4}", confusion.iou(class).unwrap_or(f64::NAN));
+    }
+    Ok(text)
+}
