@@ -3,15 +3,21 @@
 //! [`naive`] holds short and obviously right kernels on ndarray views: they are taught, and they are what the fast
 //! ones are tested against. The others work on slices and numbers.
 
+mod columns;
+pub mod attention;
 pub mod conv;
+pub mod conv_transpose;
+mod direct;
 pub mod elementwise;
 pub mod float;
 pub mod gemm;
 pub mod naive;
 pub mod norm;
 pub mod pool;
+pub mod reduce;
 pub mod resample;
 pub mod softmax;
+mod wide;
 pub mod window;
 
 pub use float::Float;

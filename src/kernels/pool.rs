@@ -5,7 +5,9 @@
 
 use super::Float;
 use super::naive::{Divisor, adaptive_range};
+use super::wide::widest;
 use super::window::Window;
+use crate::{LimitError, Limits};
 
 /// The places of one axis that one output position looks at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,12 +95,21 @@ impl PoolShape {
         })
     }
 
-    /// Folds everything that each output position looks at.
-    fn fold<T: Float>(&self, input: &[T], output: &mut [T], start: T, fold: impl Fn(T, T) -> T) {
+    /// Folds everything that each output position looks at; the deadline is checked for each row of outputs.
+    #[inline(always)]
+    fn fold<T: Float>(
+        &self,
+        input: &[T],
+        output: &mut [T],
+        start: T,
+        limits: &Limits,
+        fold: impl Fn(T, T) -> T,
+    ) -> Result<(), LimitError> {
         let width = self.lens[2];
         let mut folded = vec![start; width];
         for (plane, output) in self.planes(input, output) {
             for (rows, output) in self.rows().zip(output.chunks_exact_mut(self.spans[2].len())) {
+                limits.check_deadline()?;
                 folded.fill(start);
                 for row in rows {
                     let row = &plane[row * width..][..width];
@@ -109,6 +120,7 @@ impl PoolShape {
                 }
             }
         }
+        Ok(())
     }
 
     /// Input planes and output planes in pairs; none where one of them has no elements.
@@ -136,24 +148,38 @@ impl PoolShape {
 /// The largest element of each window. NaN is larger than everything; the padding is never chosen.
 ///
 /// `input` holds any number of planes, `output` as many.
-pub fn max_pool<T: Float>(shape: &PoolShape, input: &[T], output: &mut [T]) {
-    shape.fold(input, output, T::neg_infinity(), |best, x| if x > best || x.is_nan() { x } else { best });
+///
+/// # Errors
+/// [`LimitError::DeadlineExceeded`].
+pub fn max_pool<T: Float>(
+    shape: &PoolShape,
+    input: &[T],
+    output: &mut [T],
+    limits: &Limits,
+) -> Result<(), LimitError> {
+    let larger = |best: T, x: T| if x > best || x.is_nan() { x } else { best };
+    widest(|| shape.fold(input, output, T::neg_infinity(), limits, larger))
 }
 
 /// As [`max_pool`], and the position of each largest element in its flattened plane: of equal elements the first, of
 /// several NaN the last.
+///
+/// # Errors
+/// [`LimitError::DeadlineExceeded`].
 pub fn max_pool_with_indices<T: Float>(
     shape: &PoolShape,
     input: &[T],
     output: &mut [T],
     indices: &mut [i64],
-) {
+    limits: &Limits,
+) -> Result<(), LimitError> {
     let (width, outputs) = (shape.lens[2], shape.spans[2].len());
     let (mut largest, mut places) = (vec![T::neg_infinity(); width], vec![0; width]);
     let planes = shape.planes(input, output).zip(indices.chunks_exact_mut(shape.outputs().max(1)));
     for ((plane, output), indices) in planes {
         let targets = output.chunks_exact_mut(outputs).zip(indices.chunks_exact_mut(outputs));
         for (mut rows, (output, indices)) in shape.rows().zip(targets) {
+            limits.check_deadline()?;
             match rows.next() {
                 Some(row) => {
                     largest.copy_from_slice(&plane[row * width..][..width]);
@@ -178,6 +204,7 @@ pub fn max_pool_with_indices<T: Float>(
             }
         }
     }
+    Ok(())
 }
 
 /// The larger of two elements with their places: of equal ones the first, of NaN the last.
@@ -191,21 +218,42 @@ fn larger<T: Float>(a: (T, usize), b: (T, usize)) -> (T, usize) {
 }
 
 /// The mean of each window. `input` holds any number of planes, `output` as many.
-pub fn avg_pool<T: Float>(shape: &PoolShape, divisor: Divisor, input: &[T], output: &mut [T]) {
-    shape.fold(input, output, T::zero(), |sum, x| sum + x);
+///
+/// # Errors
+/// [`LimitError::DeadlineExceeded`].
+pub fn avg_pool<T: Float>(
+    shape: &PoolShape,
+    divisor: Divisor,
+    input: &[T],
+    output: &mut [T],
+    limits: &Limits,
+) -> Result<(), LimitError> {
+    widest(|| shape.fold(input, output, T::zero(), limits, |sum, x| sum + x))?;
     match divisor {
         Divisor::Elements => shape.divide(output, |span| span.count),
         Divisor::ElementsAndPadding => shape.divide(output, |span| span.covered),
         Divisor::Fixed(number) => output.iter_mut().for_each(|sum| *sum /= T::of(number as f64)),
     }
+    Ok(())
 }
 
 /// The p-norm of each window of `places` places; one that reaches past the end counts its missing places as if they
 /// held the mean.
-pub fn lp_pool<T: Float>(shape: &PoolShape, p: f64, places: usize, input: &[T], output: &mut [T]) {
+///
+/// # Errors
+/// [`LimitError::DeadlineExceeded`].
+pub fn lp_pool<T: Float>(
+    shape: &PoolShape,
+    p: f64,
+    places: usize,
+    input: &[T],
+    output: &mut [T],
+    limits: &Limits,
+) -> Result<(), LimitError> {
     let powers: Vec<T> = input.iter().map(|&x| power(x, p)).collect();
-    avg_pool(shape, Divisor::ElementsAndPadding, &powers, output);
+    avg_pool(shape, Divisor::ElementsAndPadding, &powers, output, limits)?;
     output.iter_mut().for_each(|mean| *mean = power(*mean * T::of(places as f64), 1.0 / p));
+    Ok(())
 }
 
 /// `x.powf(exponent)`, without its price where the exponent is a usual one.
@@ -267,14 +315,14 @@ mod tests {
             let (want, want_indices) = naive::max_pool(x.view(), &windows, &outputs);
             let x = x.as_slice().unwrap();
             let (mut got, mut indices) = (vec![7.0; want.len()], vec![7; want.len()]);
-            max_pool(&shape, x, &mut got);
+            max_pool(&shape, x, &mut got, &Limits::default()).unwrap();
             prop_assert_eq!(bits(&got), bits(want.as_slice().unwrap()));
-            max_pool_with_indices(&shape, x, &mut got, &mut indices);
+            max_pool_with_indices(&shape, x, &mut got, &mut indices, &Limits::default()).unwrap();
             prop_assert_eq!(bits(&got), bits(want.as_slice().unwrap()));
             prop_assert_eq!(&indices, want_indices.as_slice().unwrap());
             let x = planes(lens, seed, false);
             let want = naive::avg_pool(x.view(), &windows, &outputs, divisor);
-            avg_pool(&shape, divisor, x.as_slice().unwrap(), &mut got);
+            avg_pool(&shape, divisor, x.as_slice().unwrap(), &mut got, &Limits::default()).unwrap();
             prop_assert_eq!(bits(&got), bits(want.as_slice().unwrap()));
         }
 
@@ -288,12 +336,12 @@ mod tests {
             let x = planes(&lens, seed, true);
             let (want, want_indices) = naive::adaptive_max_pool(x.view(), &outputs);
             let (mut got, mut indices) = (vec![7.0; want.len()], vec![7; want.len()]);
-            max_pool_with_indices(&shape, x.as_slice().unwrap(), &mut got, &mut indices);
+            max_pool_with_indices(&shape, x.as_slice().unwrap(), &mut got, &mut indices, &Limits::default()).unwrap();
             prop_assert_eq!(bits(&got), bits(want.as_slice().unwrap()));
             prop_assert_eq!(&indices, want_indices.as_slice().unwrap());
             let x = planes(&lens, seed, false);
             let want = naive::adaptive_avg_pool(x.view(), &outputs);
-            avg_pool(&shape, Divisor::Elements, x.as_slice().unwrap(), &mut got);
+            avg_pool(&shape, Divisor::Elements, x.as_slice().unwrap(), &mut got, &Limits::default()).unwrap();
             prop_assert_eq!(bits(&got), bits(want.as_slice().unwrap()));
         }
 
@@ -314,10 +362,21 @@ mod tests {
             let want = naive::lp_pool(x.view(), &windows, &outputs, p);
             let mut got = vec![7.0; want.len()];
             let places = windows.iter().map(|window| window.kernel).product();
-            lp_pool(&shape, p, places, x.as_slice().unwrap(), &mut got);
+            lp_pool(&shape, p, places, x.as_slice().unwrap(), &mut got, &Limits::default()).unwrap();
             for (got, want) in got.iter().zip(&want) {
                 prop_assert!((got - want).abs() <= 1e-12 * (1.0 + want.abs()), "{got} where {want} is expected");
             }
         }
+    }
+
+    #[test]
+    fn a_passed_deadline_ends_a_pooling() {
+        let late = Limits::default().with_timeout(std::time::Duration::ZERO);
+        let shape = PoolShape::adaptive(&[4], &[2]);
+        let (mut values, mut places) = ([0.0; 2], [0; 2]);
+        let x = [1.0, 2.0, 3.0, 4.0];
+        assert!(max_pool(&shape, &x, &mut values, &late).is_err());
+        assert!(max_pool_with_indices(&shape, &x, &mut values, &mut places, &late).is_err());
+        assert!(avg_pool(&shape, Divisor::Elements, &x, &mut values, &late).is_err());
     }
 }

@@ -2,11 +2,21 @@
 
 use super::Float;
 use super::naive::Resampling;
+use super::wide::widest;
+use crate::{LimitError, Limits};
 use std::borrow::Cow;
 
 /// Resamples the last axes of an array of shape …×`lens`: the axes one after the other, first the one that makes the
 /// least of it.
-pub fn interpolate<T: Float>(input: &[T], axes: &[Resampling], output: &mut [T]) {
+///
+/// # Errors
+/// [`LimitError::DeadlineExceeded`].
+pub fn interpolate<T: Float>(
+    input: &[T],
+    axes: &[Resampling],
+    output: &mut [T],
+    limits: &Limits,
+) -> Result<(), LimitError> {
     let mut lens: Vec<usize> = axes.iter().map(|axis| axis.len).collect();
     let mut order: Vec<usize> = (0..axes.len()).collect();
     order.sort_by(|&a, &b| growth(&axes[a]).total_cmp(&growth(&axes[b])));
@@ -16,11 +26,12 @@ pub fn interpolate<T: Float>(input: &[T], axes: &[Resampling], output: &mut [T])
         let block: usize = axes[axis].len * inner;
         let outer = current.len() / block.max(1);
         let mut next = vec![T::zero(); outer * axes[axis].outputs * inner];
-        resample(&current, &axes[axis], inner, &mut next);
+        widest(|| resample(&current, &axes[axis], inner, &mut next, limits))?;
         lens[axis] = axes[axis].outputs;
         current = Cow::Owned(next);
     }
     output.copy_from_slice(&current);
+    Ok(())
 }
 
 fn growth(axis: &Resampling) -> f64 {
@@ -28,10 +39,18 @@ fn growth(axis: &Resampling) -> f64 {
 }
 
 /// Resamples the middle axis of …×`len`×`inner`.
-fn resample<T: Float>(input: &[T], axis: &Resampling, inner: usize, output: &mut [T]) {
+#[inline(always)]
+fn resample<T: Float>(
+    input: &[T],
+    axis: &Resampling,
+    inner: usize,
+    output: &mut [T],
+    limits: &Limits,
+) -> Result<(), LimitError> {
     let taps: Vec<Vec<(usize, T)>> = (0..axis.outputs).map(|position| axis.taps(position)).collect();
     let (from, to) = ((axis.len * inner).max(1), (axis.outputs * inner).max(1));
     for (input, output) in input.chunks_exact(from).zip(output.chunks_exact_mut(to)) {
+        limits.check_deadline()?;
         if inner == 1 {
             let mix =
                 |taps: &Vec<(usize, T)>| taps.iter().map(|&(index, weight)| input[index] * weight).sum();
@@ -39,6 +58,7 @@ fn resample<T: Float>(input: &[T], axis: &Resampling, inner: usize, output: &mut
             continue;
         }
         for (output, taps) in output.chunks_exact_mut(inner.max(1)).zip(&taps) {
+            limits.check_deadline()?;
             output.fill(T::zero());
             for &(index, weight) in taps {
                 let row = &input[index * inner..][..inner];
@@ -46,6 +66,7 @@ fn resample<T: Float>(input: &[T], axis: &Resampling, inner: usize, output: &mut
             }
         }
     }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -78,7 +99,7 @@ mod tests {
             let array = ArrayD::from_shape_vec(IxDyn(&[&[2], &lens[..]].concat()), x.clone()).unwrap();
             let want = naive::interpolate(array.view(), &axes);
             let mut got = vec![7.0; want.len()];
-            interpolate(&x, &axes, &mut got);
+            interpolate(&x, &axes, &mut got, &Limits::default()).unwrap();
             for (got, want) in got.iter().zip(&want) {
                 prop_assert!((got - want).abs() < 1e-10, "{got} where {want} is expected");
             }

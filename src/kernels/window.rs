@@ -40,6 +40,14 @@ impl Window {
         (at < len).then_some(at)
     }
 
+    /// The positions at which `tap` looks at the input, and not at the padding.
+    pub fn inside(&self, tap: usize, len: usize) -> std::ops::Range<usize> {
+        let (reach, stride) = (tap * self.dilation, self.stride.max(1));
+        let first = self.pad_before.saturating_sub(reach).div_ceil(stride);
+        let end = (len + self.pad_before).saturating_sub(reach).div_ceil(stride);
+        first..end.max(first)
+    }
+
     /// The taps that look at the input, and not at the padding, at output `position`.
     pub fn taps(&self, position: usize, len: usize) -> std::ops::Range<usize> {
         let (start, step) = (position * self.stride, self.dilation.max(1));
@@ -82,6 +90,16 @@ mod tests {
             let window = Window { kernel, stride, dilation, pad_before, pad_after: 0 };
             let inside = (0..kernel).filter(|&tap| window.source(position, tap, len).is_some());
             prop_assert_eq!(window.taps(position, len).collect::<Vec<_>>(), inside.collect::<Vec<_>>());
+        }
+
+        #[test]
+        fn positions_inside_are_those_that_have_a_source(
+            (stride, dilation, tap) in (1usize..4, 1usize..4, 0usize..5),
+            (pad_before, len) in (0usize..6, 0usize..8),
+        ) {
+            let window = Window { kernel: 5, stride, dilation, pad_before, pad_after: 0 };
+            let inside = (0..20).filter(|&position| window.source(position, tap, len).is_some());
+            prop_assert_eq!(window.inside(tap, len).collect::<Vec<_>>(), inside.collect::<Vec<_>>());
         }
     }
 }

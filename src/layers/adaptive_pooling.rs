@@ -39,7 +39,7 @@ fn forward(
     Reduction::check(outputs, limits)?;
     let leading = input.shape().rank() - axes;
     let shape = PoolShape::adaptive(&input.shape()[leading..], &outputs[0].shape()[leading..]);
-    with_float!(input.dtype(), T => reduction.compute::<T>(&shape, input, outputs))
+    with_float!(input.dtype(), T => reduction.compute::<T>(&shape, input, outputs, limits))
 }
 
 macro_rules! adaptive_pools {

@@ -1,7 +1,11 @@
-//! Convolution in one, two and three dimensions.
+//! Convolution and its transpose in one, two and three dimensions.
 
-use super::choices::{PerAxis, choices};
+mod common;
+mod transposed;
+
+use super::choices::PerAxis;
 use super::float::{self, with_float};
+use super::padding::PaddingMode;
 use crate::Limits;
 use crate::graph::{
     Cost, CpuLayer, ForwardContext, FromParameter, Layer, LayerError, Registry, RegistryError,
@@ -9,26 +13,14 @@ use crate::graph::{
 };
 use crate::kernels::Float;
 use crate::kernels::conv::{ConvShape, conv};
-use crate::kernels::naive::{PadMode, pad};
+use crate::kernels::naive::pad;
 use crate::kernels::window::Window;
 use crate::tensor::{Dim, TensorError, TensorView, TensorViewMut};
+use common::{Parameters, Sizes, invalid, per_axis};
 use ndarray::{ArrayViewD, IxDyn};
 use std::borrow::Cow;
 use std::ops::RangeInclusive;
-
-choices! {
-    /// What a convolution sees outside of its input.
-    pub enum PaddingMode {
-        /// Zeros.
-        Zeros = "zeros",
-        /// The input mirrored at its edge, the edge element once.
-        Reflect = "reflect",
-        /// The edge element repeated.
-        Replicate = "replicate",
-        /// The other end of the input.
-        Circular = "circular",
-    }
-}
+pub use transposed::ConvTranspose;
 
 /// The padding of a convolution.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,112 +71,43 @@ crate::operator! {
         bias: Option<Weight> = None,
     }
     validate |conv| {
-        let positive = |key, axes: &PerAxis| match axes.values().contains(&0) {
-            false => Ok(()),
-            true => Err(invalid(key, axes.values(), "it must be at least 1")),
-        };
-        positive("stride", &conv.stride)?;
-        positive("dilation", &conv.dilation)?;
-        if conv.groups == 0 {
-            return Err(invalid("groups", &[0], "it must be at least 1"));
-        }
         if conv.padding == Padding::Same && conv.stride.values().iter().any(|&stride| stride != 1) {
             return Err(invalid("stride", conv.stride.values(), "with padding `same` it must be 1"));
         }
-        conv.check_weight()
+        conv.parameters().validate()
     }
 }
 
-fn invalid(key: &'static str, found: &[usize], reason: &str) -> LayerError {
-    LayerError::InvalidParameter { key, found: format!("{found:?}"), reason: reason.to_owned() }
-}
-
 impl Conv {
-    /// Compares the numbers that a module repeats with the weights that it stores.
-    fn check_weight(&self) -> Result<(), LayerError> {
-        let Weight::Attribute(weight) = &self.weight else { return Ok(()) };
-        let [out_channels, in_per_group, kernel @ ..] = weight.shape() else {
-            return Err(LayerError::shape("the weight", "O×(C/groups)×… ", format!("{:?}", weight.shape())));
-        };
-        let says = |key, said: Option<usize>, is: usize| match said {
-            Some(said) if said != is => Err(invalid(key, &[said], &format!("the weights have {is}"))),
-            _ => Ok(()),
-        };
-        says("out_channels", self.out_channels, *out_channels)?;
-        says("in_channels", self.in_channels, in_per_group.saturating_mul(self.groups))?;
-        match self.kernel_size.as_ref().map(|size| size.get(kernel.len())) {
-            Some(said) if said.as_deref() != Some(kernel) => Err(invalid(
-                "kernel_size",
-                self.kernel_size.as_ref().map_or(&[], |k| k.values()),
-                "the weights differ",
-            )),
-            _ => Ok(()),
+    fn parameters(&self) -> Parameters<'_> {
+        Parameters {
+            in_channels: self.in_channels,
+            out_channels: self.out_channels,
+            kernel_size: self.kernel_size.as_ref(),
+            stride: &self.stride,
+            dilation: &self.dilation,
+            groups: self.groups,
+            weight: &self.weight,
+            bias: self.bias.as_ref(),
+            transposed: false,
         }
     }
 
     /// The window along each axis, for a kernel of these lengths.
     fn windows(&self, kernel: &[usize]) -> Result<Vec<Window>, LayerError> {
-        let per_axis = |key, axes: &PerAxis| {
-            let reason = format!("the weights have {} axes after the channels", kernel.len());
-            axes.get(kernel.len()).ok_or_else(|| invalid(key, axes.values(), &reason))
+        let pads: Vec<(usize, usize)> = match &self.padding {
+            Padding::Places(places) => {
+                per_axis("padding", places, kernel)?.into_iter().map(|pad| (pad, pad)).collect()
+            }
+            Padding::Valid => vec![(0, 0); kernel.len()],
+            Padding::Same => {
+                let dilation = per_axis("dilation", &self.dilation, kernel)?.into_iter();
+                let total =
+                    dilation.zip(kernel).map(|(step, len)| step.saturating_mul(len.saturating_sub(1)));
+                total.map(|total| (total / 2, total - total / 2)).collect()
+            }
         };
-        let stride = per_axis("stride", &self.stride)?;
-        let dilation = per_axis("dilation", &self.dilation)?;
-        let places = match &self.padding {
-            Padding::Places(places) => per_axis("padding", places)?,
-            Padding::Same | Padding::Valid => vec![0; kernel.len()],
-        };
-        let windows = kernel.iter().zip(stride).zip(dilation).zip(places);
-        let windows = windows.map(|(((&kernel, stride), dilation), places)| {
-            let total = if self.padding == Padding::Same {
-                dilation.saturating_mul(kernel.saturating_sub(1))
-            } else {
-                0
-            };
-            let (pad_before, pad_after) = (places + total / 2, places + total - total / 2);
-            let window = Window { kernel, stride, dilation, pad_before, pad_after };
-            window.is_sane().then_some(window)
-        });
-        let windows: Option<Vec<Window>> = windows.collect();
-        windows.ok_or_else(|| invalid("kernel_size", kernel, "the window is empty or too large"))
-    }
-
-    /// Element types and shapes that fit each other; the kernel's lengths.
-    fn check(&self, inputs: &[TensorMeta]) -> Result<Vec<usize>, LayerError> {
-        let (input, weight) = (&inputs[0], self.weight.meta(inputs)?);
-        float::check("the input", input)?;
-        let weights = [Some(weight.clone()), self.bias.as_ref().map(|bias| bias.meta(inputs)).transpose()?];
-        if let Some(other) = weights.iter().flatten().find(|weight| weight.dtype() != input.dtype()) {
-            let what = "weight or bias".to_owned();
-            return Err(LayerError::DType { what, wanted: input.dtype().to_string(), found: other.dtype() });
-        }
-        let weight = weight.shape()?;
-        let [out_channels, in_per_group, kernel @ ..] = weight.dims() else {
-            return Err(LayerError::shape("the weight", "O×(C/groups)×…", weight));
-        };
-        if out_channels % self.groups != 0 {
-            return Err(invalid(
-                "groups",
-                &[self.groups],
-                &format!("{out_channels} output channels do not divide by it"),
-            ));
-        }
-        if kernel.is_empty() || kernel.len() > 3 {
-            return Err(LayerError::shape("the weight's rank", "3, 4 or 5", weight.rank()));
-        }
-        let unbatched = input.rank() + 1 == weight.rank();
-        if input.rank() != weight.rank() && !unbatched {
-            return Err(LayerError::shape("the input's rank", weight.rank(), input));
-        }
-        let channels = &input.dims()[usize::from(!unbatched)];
-        let wanted = in_per_group.saturating_mul(self.groups);
-        if channels.fixed().is_some_and(|channels| usize::try_from(channels) != Ok(wanted)) {
-            return Err(LayerError::shape("the number of input channels", wanted, input));
-        }
-        if let Some(bias) = weights[1].as_ref().filter(|bias| bias.num_elements() != *out_channels) {
-            return Err(LayerError::shape("the bias", format!("{out_channels} elements"), bias));
-        }
-        Ok(kernel.to_vec())
+        self.parameters().windows(kernel, pads)
     }
 
     fn run<T: Float>(
@@ -193,10 +116,8 @@ impl Conv {
         output: &mut TensorViewMut<'_>,
         context: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
+        let (weights, bias) = Parameters::read::<T>(&self.weight, self.bias.as_ref(), inputs)?;
         let weight = self.weight.view(inputs)?;
-        let bias = self.bias.as_ref().map(|bias| bias.view(inputs)).transpose()?;
-        let (weights, bias) =
-            (float::read::<T>(&weight)?, bias.map(|bias| float::read::<T>(&bias)).transpose()?);
         let (data, mut shape) = self.padded_input::<T>(&inputs[0], weight.shape(), context.limits())?;
         shape.out_channels = weight.shape()[0];
         let sample = shape.channels * shape.lens.iter().product::<usize>();
@@ -204,11 +125,12 @@ impl Conv {
         if out_sample == 0 {
             return Ok(());
         }
+        let limits = context.limits().clone();
         let scratch = context.scratch::<T>(shape.scratch(size_of::<T>()))?;
         float::write::<T>(output, |output| {
             for (index, output) in output.chunks_exact_mut(out_sample).enumerate() {
                 let input = data.get(index * sample..(index + 1) * sample).unwrap_or_default();
-                conv(&shape, input, &weights, bias.as_deref(), output, scratch);
+                conv(&shape, input, &weights, bias.as_deref(), output, scratch, &limits)?;
             }
             Ok(())
         })
@@ -228,12 +150,7 @@ impl Conv {
         let channels = weight[1] * self.groups;
         let shape =
             |lens, windows| ConvShape { channels, out_channels: 0, groups: self.groups, lens, windows };
-        let mode = match self.padding_mode {
-            PaddingMode::Zeros => return Ok((data, shape(lens, windows))),
-            PaddingMode::Reflect => PadMode::Reflect,
-            PaddingMode::Replicate => PadMode::Replicate,
-            PaddingMode::Circular => PadMode::Circular,
-        };
+        let Some(mode) = self.padding_mode.mirror() else { return Ok((data, shape(lens, windows))) };
         let mut pads = vec![(0, 0); input.shape().rank() - kernel.len()];
         pads.extend(windows.iter().map(|window| (window.pad_before, window.pad_after)));
         let padded = input.shape().iter().zip(&pads).map(|(&len, pad)| (len + pad.0 + pad.1) as u64);
@@ -251,18 +168,15 @@ impl Conv {
 
 impl Layer for Conv {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = 1 + self.weight.num_inputs() + self.bias.as_ref().map_or(0, Weight::num_inputs);
+        let count = self.parameters().num_inputs();
         count..=count
     }
 
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-        let kernel = self.check(inputs)?;
+        let Sizes { out_channels, kernel, leading: first } = self.parameters().sizes(inputs)?;
         let input = &inputs[0];
-        let first = input.rank() - kernel.len();
-        let mut dims = input.dims()[..first].to_vec();
-        if let Some(channels) = dims.last_mut() {
-            *channels = self.weight.meta(inputs)?.dims()[0].clone();
-        }
+        let mut dims = input.dims()[..first - 1].to_vec();
+        dims.push(Dim::from(out_channels));
         for (axis, window) in self.windows(&kernel)?.into_iter().enumerate() {
             let len = &input.dims()[first + axis];
             let reach = window.dilation * (window.kernel - 1) + 1;
@@ -282,12 +196,7 @@ impl Layer for Conv {
     }
 
     fn cost(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Cost {
-        let macs = || -> Option<u64> {
-            let weight = self.weight.meta(inputs).ok()?;
-            let taps = weight.dims().iter().skip(1).fold(Dim::Fixed(1), |product, dim| product * dim.clone());
-            u64::try_from((outputs.first()?.num_elements() * taps).fixed()?).ok()
-        };
-        Cost::of_moving(inputs, outputs).with_macs(macs().unwrap_or(0))
+        outputs.first().map_or(Cost::default(), |output| self.parameters().cost(inputs, outputs, output))
     }
 }
 
@@ -319,5 +228,9 @@ impl CpuLayer for Conv {
 
 /// Registers the layers of this family.
 pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    registry.register::<Conv>()
+    registry.register::<Conv>()?;
+    registry.register::<ConvTranspose>()
 }
+
+#[cfg(test)]
+mod tests;

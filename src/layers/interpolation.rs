@@ -183,8 +183,7 @@ impl Resize<'_> {
             Mode::Area => {
                 let (input, shape) = (float::read::<T>(input)?, PoolShape::adaptive(&lens, &sizes));
                 return float::write::<T>(output, |output| {
-                    pool::avg_pool(&shape, Divisor::Elements, &input, output);
-                    Ok(())
+                    Ok(pool::avg_pool(&shape, Divisor::Elements, &input, output, limits)?)
                 });
             }
         };
@@ -197,10 +196,7 @@ impl Resize<'_> {
         };
         let axes: Vec<Resampling> = (0..lens.len()).map(resampling).collect();
         let input = float::read::<T>(input)?;
-        float::write::<T>(output, |output| {
-            resample::interpolate(&input, &axes, output);
-            Ok(())
-        })
+        float::write::<T>(output, |output| Ok(resample::interpolate(&input, &axes, output, limits)?))
     }
 }
 

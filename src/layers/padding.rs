@@ -9,15 +9,29 @@ use ndarray::{ArrayViewD, Axis, CowArray};
 
 choices! {
     /// What stands outside of a tensor that is padded.
-    pub enum Mode {
+    pub enum PaddingMode {
         /// One value.
         Constant = "constant",
+        /// Zeros; how a convolution says it.
+        Zeros = "zeros",
         /// The tensor mirrored at its edge, the edge element once.
         Reflect = "reflect",
         /// The edge element repeated.
         Replicate = "replicate",
         /// The other end of the tensor.
         Circular = "circular",
+    }
+}
+
+impl PaddingMode {
+    /// How the outside is made from the inside; `None` where it is one value.
+    pub(super) fn mirror(self) -> Option<PadMode> {
+        match self {
+            Self::Constant | Self::Zeros => None,
+            Self::Reflect => Some(PadMode::Reflect),
+            Self::Replicate => Some(PadMode::Replicate),
+            Self::Circular => Some(PadMode::Circular),
+        }
     }
 }
 
@@ -28,7 +42,7 @@ crate::operator! {
         /// How many places go before and after the last axis, before and after the last but one, ….
         pad: Vec<i64>,
         /// What stands there.
-        mode: Mode = Mode::Constant,
+        mode: PaddingMode = PaddingMode::Constant,
         /// The value of mode `constant`; 0 where absent.
         value: Option<f64> = None,
     }
@@ -91,7 +105,7 @@ fn pairs(key: &'static str, numbers: &[i64]) -> Result<Vec<(i64, i64)>, LayerErr
 struct Padding {
     /// The last axis first.
     pairs: Vec<(i64, i64)>,
-    mode: Mode,
+    mode: PaddingMode,
     value: f64,
 }
 
@@ -103,7 +117,7 @@ impl Padding {
         let mut dims = input.dims().to_vec();
         for (dim, &(before, after)) in dims.iter_mut().rev().zip(&self.pairs) {
             if let (Some(mode), Some(len)) =
-                (self.pad_mode(), dim.fixed().and_then(|len| usize::try_from(len).ok()))
+                (self.mode.mirror(), dim.fixed().and_then(|len| usize::try_from(len).ok()))
             {
                 check_room(mode, len, before, after, input)?;
             }
@@ -116,15 +130,6 @@ impl Padding {
         Ok(vec![input.with_dims(dims)])
     }
 
-    fn pad_mode(&self) -> Option<PadMode> {
-        match self.mode {
-            Mode::Constant => None,
-            Mode::Reflect => Some(PadMode::Reflect),
-            Mode::Replicate => Some(PadMode::Replicate),
-            Mode::Circular => Some(PadMode::Circular),
-        }
-    }
-
     fn run(
         &self,
         input: &TensorView<'_>,
@@ -134,7 +139,7 @@ impl Padding {
         if output.num_elements() == 0 {
             return Ok(());
         }
-        let Some(mode) = self.pad_mode() else { return self.surround(input, output) };
+        let Some(mode) = self.mode.mirror() else { return self.surround(input, output) };
         let places = output.shape().iter().fold(0u64, |sum, &len| sum.saturating_add(len as u64));
         limits.check_tensor("the places of a padding", places.saturating_mul(size_of::<usize>() as u64))?;
         with_bits!(input.dtype(), B => {
@@ -240,11 +245,11 @@ macro_rules! padding_layers {
 
 padding_layers! {
     Pad |layer| Padding { pairs: pairs("pad", &layer.pad)?, mode: layer.mode, value: layer.value.unwrap_or(0.0) };
-    ConstantPad |layer| Padding { pairs: pairs("padding", &layer.padding)?, mode: Mode::Constant, value: layer.value };
-    ZeroPad |layer| Padding { pairs: pairs("padding", &layer.padding)?, mode: Mode::Constant, value: 0.0 };
-    ReflectionPad |layer| Padding { pairs: pairs("padding", &layer.padding)?, mode: Mode::Reflect, value: 0.0 };
-    ReplicationPad |layer| Padding { pairs: pairs("padding", &layer.padding)?, mode: Mode::Replicate, value: 0.0 };
-    CircularPad |layer| Padding { pairs: pairs("padding", &layer.padding)?, mode: Mode::Circular, value: 0.0 };
+    ConstantPad |layer| Padding { pairs: pairs("padding", &layer.padding)?, mode: PaddingMode::Constant, value: layer.value };
+    ZeroPad |layer| Padding { pairs: pairs("padding", &layer.padding)?, mode: PaddingMode::Constant, value: 0.0 };
+    ReflectionPad |layer| Padding { pairs: pairs("padding", &layer.padding)?, mode: PaddingMode::Reflect, value: 0.0 };
+    ReplicationPad |layer| Padding { pairs: pairs("padding", &layer.padding)?, mode: PaddingMode::Replicate, value: 0.0 };
+    CircularPad |layer| Padding { pairs: pairs("padding", &layer.padding)?, mode: PaddingMode::Circular, value: 0.0 };
 }
 
 /// Registers the layers of this family.

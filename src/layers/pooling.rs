@@ -56,20 +56,20 @@ impl Reduction {
         shape: &PoolShape,
         input: &TensorView<'_>,
         outputs: &mut [TensorViewMut<'_>],
+        limits: &Limits,
     ) -> Result<(), LayerError> {
         let input = float::read::<T>(input)?;
         let (values, indices) = outputs.split_at_mut(1);
         let mut places = vec![0; indices.first().map_or(0, TensorViewMut::num_elements)];
         float::write::<T>(&mut values[0], |values| {
-            match self {
+            Ok(match self {
                 Self::Max { indices: true } => {
-                    pool::max_pool_with_indices(shape, &input, values, &mut places)
+                    pool::max_pool_with_indices(shape, &input, values, &mut places, limits)
                 }
-                Self::Max { indices: false } => pool::max_pool(shape, &input, values),
-                Self::Mean(divisor) => pool::avg_pool(shape, divisor, &input, values),
-                Self::Norm { p, places } => pool::lp_pool(shape, p, places, &input, values),
-            }
-            Ok(())
+                Self::Max { indices: false } => pool::max_pool(shape, &input, values, limits),
+                Self::Mean(divisor) => pool::avg_pool(shape, divisor, &input, values, limits),
+                Self::Norm { p, places } => pool::lp_pool(shape, p, places, &input, values, limits),
+            }?)
         })?;
         if let Some(indices) = indices.first_mut() {
             let layout = Layout::contiguous(*indices.shape());
@@ -180,7 +180,7 @@ impl Pool {
         Reduction::check(outputs, limits)?;
         let last = |shape: &Shape| shape[shape.rank() - self.windows.len()..].to_vec();
         let shape = PoolShape::sliding(&last(input.shape()), &self.windows, &last(outputs[0].shape()));
-        with_float!(input.dtype(), T => self.reduction.compute::<T>(&shape, input, outputs))
+        with_float!(input.dtype(), T => self.reduction.compute::<T>(&shape, input, outputs, limits))
     }
 }
 

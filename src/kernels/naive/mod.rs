@@ -2,6 +2,7 @@
 //!
 //! They are taught, and they are the oracle of every faster kernel. Nothing here is tuned.
 
+mod attention;
 mod conv;
 mod elementwise;
 mod interpolate;
@@ -9,13 +10,16 @@ mod matmul;
 mod norm;
 mod pad;
 mod pool;
+mod reduce;
 mod softmax;
 
-pub use conv::conv;
+pub use attention::attention;
+pub use conv::{conv, conv_transpose};
 pub use elementwise::evaluate;
 pub use interpolate::{Interpolation, Resampling, interpolate};
 pub use matmul::matmul;
 pub use norm::{local_response_norm, root_mean_square, standardize};
 pub use pad::{PadMode, pad};
 pub use pool::{Divisor, adaptive_avg_pool, adaptive_max_pool, adaptive_range, avg_pool, lp_pool, max_pool};
+pub use reduce::{arg_max, arg_min, log_sum_exp, norm, product, sum, variance};
 pub use softmax::{log_softmax, softmax};

@@ -1,0 +1,139 @@
+//! Columns of an image: what each tap of a window sees, one row for each channel and tap, one column for each position.
+//!
+//! A convolution gathers columns from its input and multiplies them; a transposed convolution multiplies its input into
+//! columns and adds them up to its output. Both walk over the same runs.
+
+use super::Float;
+use super::window::Window;
+use ndarray::{ArrayView2, ArrayViewMut2, ShapeBuilder};
+use std::ops::Range;
+
+/// A window that slides over the planes of an image of up to three axes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Columns<'a> {
+    /// Lengths of a plane's axes.
+    pub(super) lens: &'a [usize],
+    /// Number of positions along each axis.
+    pub(super) positions: &'a [usize],
+    /// The window along each axis.
+    pub(super) windows: &'a [Window],
+}
+
+/// Positions that follow each other along the last axis and at which a tap sees elements of one row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Run {
+    /// The first position, counted from the first of the range.
+    position: usize,
+    /// Its element in the plane; the others follow in steps of the last window's stride.
+    element: usize,
+    count: usize,
+}
+
+impl Columns<'_> {
+    /// Writes the columns of a range of positions, one row of `range.len()` after the other; 0 in the padding.
+    pub(super) fn gather<T: Float>(&self, image: &[T], range: Range<usize>, columns: &mut [T]) {
+        let (taps, pixels, width) = (self.taps(), self.pixels(), range.len());
+        for tap in 0..taps {
+            let runs = self.runs(tap, range.clone());
+            let padded = runs.iter().map(|run| run.count).sum::<usize>() < width;
+            let lines = columns.chunks_exact_mut(width.max(1)).skip(tap).step_by(taps);
+            for (plane, line) in image.chunks_exact(pixels.max(1)).zip(lines) {
+                if padded {
+                    line.fill(T::zero());
+                }
+                runs.iter().for_each(|run| self.read(run, plane, line));
+            }
+        }
+    }
+
+    /// Adds the columns of a range of positions to the elements that they were seen at.
+    pub(super) fn scatter<T: Float>(&self, columns: &[T], range: Range<usize>, image: &mut [T]) {
+        let (taps, pixels, width) = (self.taps(), self.pixels(), range.len());
+        for tap in 0..taps {
+            let runs = self.runs(tap, range.clone());
+            let lines = columns.chunks_exact(width.max(1)).skip(tap).step_by(taps);
+            for (plane, line) in image.chunks_exact_mut(pixels.max(1)).zip(lines) {
+                runs.iter().for_each(|run| self.add(run, line, plane));
+            }
+        }
+    }
+
+    fn read<T: Float>(&self, run: &Run, plane: &[T], line: &mut [T]) {
+        let (line, plane) = (&mut line[run.position..][..run.count], &plane[run.element..]);
+        match self.stride() {
+            1 => line.copy_from_slice(&plane[..run.count]),
+            stride => line.iter_mut().zip(plane.iter().step_by(stride)).for_each(|(to, &from)| *to = from),
+        }
+    }
+
+    fn add<T: Float>(&self, run: &Run, line: &[T], plane: &mut [T]) {
+        let (line, plane) = (&line[run.position..][..run.count], &mut plane[run.element..]);
+        match self.stride() {
+            1 => plane.iter_mut().zip(line).for_each(|(to, &from)| *to += from),
+            stride => plane.iter_mut().step_by(stride).zip(line).for_each(|(to, &from)| *to += from),
+        }
+    }
+
+    /// The runs that a tap sees in a range of positions.
+    fn runs(&self, tap: usize, range: Range<usize>) -> Vec<Run> {
+        let taps = unravel(tap, self.windows.iter().map(|window| window.kernel));
+        let outer = self.positions.len() - 1;
+        let (len, window, positions) = (self.lens[outer], self.windows[outer], self.positions[outer].max(1));
+        let inside = window.inside(taps[outer], len);
+        let rows = range.start / positions..range.end.div_ceil(positions);
+        let runs = rows.filter_map(|row| {
+            let first = range.start.max(row * positions + inside.start);
+            let end = range.end.min(row * positions + inside.end.min(positions));
+            let count = end.checked_sub(first).filter(|&count| count > 0)?;
+            let along = window.source(first - row * positions, taps[outer], len)?;
+            let element = self.row(row, &taps)? * len + along;
+            Some(Run { position: first - range.start, element, count })
+        });
+        runs.collect()
+    }
+
+    /// The row of the plane that a tap sees at a row of positions, unless it sees the padding.
+    fn row(&self, row: usize, taps: &[usize; 3]) -> Option<usize> {
+        let outer = self.positions.len() - 1;
+        let places = unravel(row, self.positions[..outer].iter().copied());
+        let axes = self.windows[..outer].iter().zip(self.lens).zip(places).zip(taps);
+        axes.into_iter().try_fold(0, |index, (((window, &len), place), &tap)| {
+            Some(index * len + window.source(place, tap, len)?)
+        })
+    }
+
+    fn stride(&self) -> usize {
+        self.windows.last().map_or(1, |window| window.stride)
+    }
+
+    fn taps(&self) -> usize {
+        self.windows.iter().map(|window| window.kernel).product()
+    }
+
+    fn pixels(&self) -> usize {
+        self.lens.iter().product()
+    }
+}
+
+/// Row-major coordinates of a flat index.
+fn unravel(mut index: usize, lens: impl DoubleEndedIterator<Item = usize> + ExactSizeIterator) -> [usize; 3] {
+    let mut coordinates = [0; 3];
+    let last = lens.len();
+    for (axis, len) in (0..last).rev().zip(lens.rev()) {
+        coordinates[axis] = index % len.max(1);
+        index /= len.max(1);
+    }
+    coordinates
+}
+
+/// The first `rows` rows of `cols` elements that begin `stride` apart.
+pub(super) fn matrix<T>(data: &[T], rows: usize, cols: usize, stride: usize) -> ArrayView2<'_, T> {
+    let view = ArrayView2::from_shape((rows, cols).strides((stride, 1)), data);
+    view.unwrap_or_else(|error| unreachable!("a matrix outside of its slice: {error}"))
+}
+
+/// As [`matrix`], for writing.
+pub(super) fn matrix_mut<T>(data: &mut [T], rows: usize, cols: usize, stride: usize) -> ArrayViewMut2<'_, T> {
+    let view = ArrayViewMut2::from_shape((rows, cols).strides((stride, 1)), data);
+    view.unwrap_or_else(|error| unreachable!("a matrix outside of its slice: {error}"))
+}

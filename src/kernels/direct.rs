@@ -1,0 +1,205 @@
+//! Direct convolution of narrow groups, such as depthwise ones, for which matrices would be too thin.
+//!
+//! The planes of a group are copied into scratch memory with their padding around them, each row sorted by the
+//! remainder of a place divided by the stride. There every tap sees consecutive elements at consecutive positions, and
+//! no edge needs care: a block of outputs is a sum of weighted blocks.
+
+use super::Float;
+use super::conv::ConvShape;
+use super::wide::widest;
+use super::window::Window;
+use crate::{LimitError, Limits};
+use std::array::from_fn;
+
+/// Outputs that are computed at once for each of up to four channels: a vector of the widest kind, of f32.
+const BLOCK: usize = 16;
+
+/// Where elements stand in the padded planes.
+#[derive(Debug)]
+struct Padded {
+    windows: [Window; 3],
+    lens: [usize; 3],
+    positions: [usize; 3],
+    /// Lengths of the two outer axes with their padding, as far as windows reach.
+    outer: [usize; 2],
+    /// Elements of a row that have the same remainder.
+    phase: usize,
+}
+
+impl Padded {
+    fn new(shape: &ConvShape, outputs: &[usize]) -> Self {
+        const ONE: Window = Window { kernel: 1, stride: 1, dilation: 1, pad_before: 0, pad_after: 0 };
+        let missing = 3 - shape.windows.len();
+        let axis = |axis: usize| axis.checked_sub(missing);
+        let windows = from_fn(|i| axis(i).map_or(ONE, |i| shape.windows[i]));
+        let positions = from_fn(|i| axis(i).map_or(1, |i| outputs[i]));
+        let reached = |i: usize| {
+            let window: &Window = &windows[i];
+            positions[i].saturating_sub(1) * window.stride + window.dilation * (window.kernel - 1) + 1
+        };
+        Self {
+            outer: [reached(0), reached(1)],
+            phase: reached(2).div_ceil(windows[2].stride),
+            lens: from_fn(|i| axis(i).map_or(1, |i| shape.lens[i])),
+            positions,
+            windows,
+        }
+    }
+
+    /// Elements between the beginnings of two rows.
+    fn pitch(&self) -> usize {
+        self.phase.saturating_mul(self.windows[2].stride)
+    }
+
+    /// Elements of a plane.
+    fn plane(&self) -> usize {
+        self.outer[0].saturating_mul(self.outer[1]).saturating_mul(self.pitch())
+    }
+
+    /// Elements of scratch memory for this number of planes. The last block may look past their end.
+    fn scratch(&self, planes: usize) -> usize {
+        planes.saturating_mul(self.plane()).saturating_add(BLOCK)
+    }
+
+    /// How far the element that a tap sees is from the one that the first tap sees.
+    fn offsets(&self, planes: usize) -> Vec<usize> {
+        let [deep, high, wide] = self.windows;
+        let mut offsets = Vec::new();
+        for plane in 0..planes {
+            for (z, y) in (0..deep.kernel).flat_map(|z| (0..high.kernel).map(move |y| (z, y))) {
+                let row = (z * deep.dilation * self.outer[1] + y * high.dilation) * self.pitch();
+                let along = (0..wide.kernel).map(|x| {
+                    let place = x * wide.dilation;
+                    place % wide.stride * self.phase + place / wide.stride
+                });
+                offsets.extend(along.map(|along| plane * self.plane() + row + along));
+            }
+        }
+        offsets
+    }
+
+    /// Copies a plane between its padding, which stays as it is.
+    fn fill<T: Float>(&self, plane: &[T], padded: &mut [T]) {
+        let [deep, high, wide] = self.windows;
+        let depth = self.lens[0].min(self.outer[0].saturating_sub(deep.pad_before));
+        let height = self.lens[1].min(self.outer[1].saturating_sub(high.pad_before));
+        for (z, y) in (0..depth).flat_map(|z| (0..height).map(move |y| (z, y))) {
+            let row = &plane[(z * self.lens[1] + y) * self.lens[2]..][..self.lens[2]];
+            let target = (z + deep.pad_before) * self.outer[1] + y + high.pad_before;
+            let target = &mut padded[target * self.pitch()..][..self.pitch()];
+            for (remainder, target) in target.chunks_exact_mut(self.phase).enumerate() {
+                let first = (remainder + wide.stride - wide.pad_before % wide.stride) % wide.stride;
+                let place = (wide.pad_before + first) / wide.stride;
+                let (Some(row), Some(target)) = (row.get(first..), target.get_mut(place..)) else { continue };
+                copy_strided(row, wide.stride, target);
+            }
+        }
+    }
+
+    /// The first element that each row of outputs sees.
+    fn rows(&self) -> impl Iterator<Item = usize> {
+        let [deep, high, _] = self.windows;
+        let step = (deep.stride * self.outer[1], high.stride);
+        (0..self.positions[0])
+            .flat_map(move |z| (0..self.positions[1]).map(move |y| z * step.0 + y * step.1))
+            .map(|row| row * self.pitch())
+    }
+}
+
+#[inline(always)]
+fn copy_strided<T: Float>(from: &[T], stride: usize, to: &mut [T]) {
+    match stride {
+        1 => to.iter_mut().zip(from).for_each(|(to, &from)| *to = from),
+        2 => to.iter_mut().zip(from.iter().step_by(2)).for_each(|(to, &from)| *to = from),
+        _ => to.iter_mut().zip(from.iter().step_by(stride)).for_each(|(to, &from)| *to = from),
+    }
+}
+
+/// Number of elements of scratch memory that [`direct`] needs.
+pub(super) fn scratch(shape: &ConvShape, outputs: &[usize]) -> usize {
+    Padded::new(shape, outputs).scratch(shape.channels / shape.groups.max(1))
+}
+
+/// Convolves one sample; as [`conv`](super::conv::conv).
+#[allow(clippy::too_many_arguments, reason = "the operands of a convolution")]
+pub(super) fn direct<T: Float>(
+    shape: &ConvShape,
+    outputs: &[usize],
+    input: &[T],
+    weight: &[T],
+    bias: Option<&[T]>,
+    output: &mut [T],
+    scratch: &mut [T],
+    limits: &Limits,
+) -> Result<(), LimitError> {
+    let (in_per_group, out_per_group) = (shape.channels / shape.groups, shape.out_channels / shape.groups);
+    let (pixels, positions) = (shape.lens.iter().product::<usize>(), outputs.iter().product::<usize>());
+    let padded = Padded::new(shape, outputs);
+    let offsets = padded.offsets(in_per_group);
+    let scratch = &mut scratch[..padded.scratch(in_per_group)];
+    scratch.fill(T::zero());
+    for group in 0..shape.groups {
+        limits.check_deadline()?;
+        let planes = input[group * in_per_group * pixels..].chunks_exact(pixels.max(1)).take(in_per_group);
+        for (plane, target) in planes.zip(scratch.chunks_exact_mut(padded.plane().max(1))) {
+            widest(|| padded.fill(plane, target));
+        }
+        let mut channel = group * out_per_group;
+        while channel < (group + 1) * out_per_group {
+            let weight = &weight[channel * offsets.len()..];
+            let bias = bias.map_or(&[][..], |bias| &bias[channel..]);
+            let output = &mut output[channel * positions..];
+            let left = (group + 1) * out_per_group - channel;
+            channel += match left {
+                4.. => widest(|| channels::<T, 4>(&padded, &offsets, scratch, weight, bias, output)),
+                2.. => widest(|| channels::<T, 2>(&padded, &offsets, scratch, weight, bias, output)),
+                _ => widest(|| channels::<T, 1>(&padded, &offsets, scratch, weight, bias, output)),
+            };
+        }
+    }
+    Ok(())
+}
+
+/// Computes `O` channels; returns `O`.
+#[inline(always)]
+fn channels<T: Float, const O: usize>(
+    padded: &Padded,
+    offsets: &[usize],
+    planes: &[T],
+    weight: &[T],
+    bias: &[T],
+    output: &mut [T],
+) -> usize {
+    let weights: [&[T]; O] = from_fn(|o| &weight[o * offsets.len()..][..offsets.len()]);
+    let start: [T; O] = from_fn(|o| bias.get(o).copied().unwrap_or(T::zero()));
+    let [deep, high, wide] = padded.positions;
+    for (row, first) in padded.rows().enumerate() {
+        for x in (0..wide).step_by(BLOCK) {
+            let sums = block(&planes[first + x..], offsets, &weights, start);
+            let count = BLOCK.min(wide - x);
+            for (o, sums) in sums.iter().enumerate() {
+                output[o * deep * high * wide + row * wide + x..][..count].copy_from_slice(&sums[..count]);
+            }
+        }
+    }
+    O
+}
+
+/// Sums of weighted elements for consecutive positions of `O` channels.
+#[inline(always)]
+fn block<T: Float, const O: usize>(
+    elements: &[T],
+    offsets: &[usize],
+    weights: &[&[T]; O],
+    start: [T; O],
+) -> [[T; BLOCK]; O] {
+    let mut sums = start.map(|start| [start; BLOCK]);
+    for (tap, &offset) in offsets.iter().enumerate() {
+        let elements = &elements[offset..][..BLOCK];
+        for (sums, weights) in sums.iter_mut().zip(weights) {
+            let weight = weights[tap];
+            sums.iter_mut().zip(elements).for_each(|(sum, &x)| *sum += weight * x);
+        }
+    }
+    sums
+}

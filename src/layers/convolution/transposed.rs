@@ -1,0 +1,210 @@
+//! Transposed convolution in one, two and three dimensions.
+
+use super::super::arguments::Argument;
+use super::super::choices::PerAxis;
+use super::super::float::{self, with_float};
+use super::common::{Parameters, Sizes, invalid, per_axis};
+use crate::graph::{Cost, CpuLayer, ForwardContext, Layer, LayerError, TensorMeta, Weight};
+use crate::kernels::Float;
+use crate::kernels::conv_transpose::{ConvTransposeShape, conv_transpose};
+use crate::kernels::window::Window;
+use crate::tensor::{DType, Dim, TensorView, TensorViewMut};
+use std::ops::RangeInclusive;
+
+crate::operator! {
+    /// `torch.nn.ConvTranspose1d`, `ConvTranspose2d`, `ConvTranspose3d` and their functional forms: the transpose of a
+    /// convolution, N×C×… (or C×…) with weights C×(O/groups)×…, as many axes as the weights have. Output:
+    /// N×O×((len − 1)·stride − 2·padding + reach + output_padding)….
+    pub struct ConvTranspose for
+        "nn.ConvTranspose2d", "nn.ConvTranspose1d", "nn.ConvTranspose3d",
+        "F.conv_transpose2d", "F.conv_transpose1d", "F.conv_transpose3d"
+    {
+        /// Number of input channels; only compared with the weights.
+        in_channels: Option<usize> = None,
+        /// Number of output channels; only compared with the weights.
+        out_channels: Option<usize> = None,
+        /// Lengths of the window; only compared with the weights.
+        kernel_size: Option<PerAxis> = None,
+        /// Distance between one position of the window on the output and the next.
+        stride: PerAxis = PerAxis::all(1),
+        /// Places cut off from both sides of each axis of the output.
+        padding: PerAxis = PerAxis::all(0),
+        /// Places added at the end of each axis of the output; less than stride or dilation.
+        output_padding: PerAxis = PerAxis::all(0),
+        /// Distance between the places that the window writes.
+        dilation: PerAxis = PerAxis::all(1),
+        /// Number of groups; each makes its own share of the channels.
+        groups: usize = 1,
+        /// C×(O/groups)×… weights.
+        weight: Weight,
+        /// One number for each output channel, added at the end.
+        bias: Option<Weight> = None,
+        /// Lengths of the output's axes after the channels, instead of those that `output_padding` gives.
+        output_size: Option<Argument<Vec<i64>>> = None,
+    }
+    validate |layer| { layer.parameters().validate() }
+}
+
+impl ConvTranspose {
+    fn parameters(&self) -> Parameters<'_> {
+        Parameters {
+            in_channels: self.in_channels,
+            out_channels: self.out_channels,
+            kernel_size: self.kernel_size.as_ref(),
+            stride: &self.stride,
+            dilation: &self.dilation,
+            groups: self.groups,
+            weight: &self.weight,
+            bias: self.bias.as_ref(),
+            transposed: true,
+        }
+    }
+
+    fn windows(&self, kernel: &[usize]) -> Result<Vec<Window>, LayerError> {
+        let pads = per_axis("padding", &self.padding, kernel)?;
+        self.parameters().windows(kernel, pads.into_iter().map(|pad| (pad, pad)))
+    }
+
+    /// How many places are added at the end of each axis of the output.
+    fn output_padding(
+        &self,
+        inputs: &[TensorMeta],
+        windows: &[Window],
+        smallest: &[Dim],
+    ) -> Result<Vec<Dim>, LayerError> {
+        let fits = |padding: &Dim, window: &Window| {
+            padding
+                .fixed()
+                .is_none_or(|p| usize::try_from(p).is_ok_and(|p| p < window.stride.max(window.dilation)))
+        };
+        let Some(size) = &self.output_size else {
+            let kernel: Vec<usize> = windows.iter().map(|window| window.kernel).collect();
+            let padding = per_axis("output_padding", &self.output_padding, &kernel)?;
+            let padding: Vec<Dim> = padding.into_iter().map(Dim::from).collect();
+            return match padding.iter().zip(windows).all(|(padding, window)| fits(padding, window)) {
+                true => Ok(padding),
+                false => {
+                    let found = self.output_padding.values();
+                    Err(invalid("output_padding", found, "it must be smaller than stride or dilation"))
+                }
+            };
+        };
+        let sizes = size.dims(inputs)?;
+        let sizes = sizes.get(sizes.len().saturating_sub(windows.len())..).unwrap_or_default();
+        let padding: Vec<Dim> =
+            sizes.iter().zip(smallest).map(|(size, least)| size.clone() - least.clone()).collect();
+        let fit = padding.iter().zip(windows).all(|(padding, window)| fits(padding, window));
+        if padding.len() == windows.len() && fit {
+            return Ok(padding);
+        }
+        let dims = |dims: &[Dim]| dims.iter().map(Dim::to_string).collect::<Vec<_>>().join("×");
+        let wanted = format!("{} or up to stride − 1 more", dims(smallest));
+        Err(LayerError::shape("output_size", wanted, dims(sizes)))
+    }
+
+    /// The lengths of the output's axes after the channels.
+    fn lens(&self, inputs: &[TensorMeta], sizes: &Sizes) -> Result<Vec<Dim>, LayerError> {
+        let (input, windows) = (&inputs[0], self.windows(&sizes.kernel)?);
+        let axes = windows.iter().zip(&input.dims()[sizes.leading..]);
+        let smallest: Vec<Dim> = axes
+            .map(|(window, len)| {
+                let reach = window.dilation * (window.kernel - 1) + 1;
+                (len.clone() - 1) * window.stride + reach - (window.pad_before + window.pad_after)
+            })
+            .collect();
+        let padding = self.output_padding(inputs, &windows, &smallest)?;
+        let lens: Vec<Dim> =
+            smallest.into_iter().zip(padding).map(|(least, padding)| least + padding).collect();
+        let empty = |dim: &Dim| dim.fixed().is_some_and(|len| len < 1);
+        if lens.iter().any(empty) || input.dims()[sizes.leading..].iter().any(empty) {
+            let wanted = "axes that are long enough for the padding to be cut off";
+            return Err(LayerError::shape("the input", wanted, input));
+        }
+        Ok(lens)
+    }
+
+    fn shape(
+        &self,
+        input: &[usize],
+        weight: &[usize],
+        output: &[usize],
+    ) -> Result<ConvTransposeShape, LayerError> {
+        let kernel = weight.get(2..).unwrap_or_default();
+        let last = |shape: &[usize]| shape[shape.len().saturating_sub(kernel.len())..].to_vec();
+        Ok(ConvTransposeShape {
+            channels: weight[0],
+            out_channels: weight[1].saturating_mul(self.groups),
+            groups: self.groups,
+            lens: last(input),
+            outputs: last(output),
+            windows: self.windows(kernel)?,
+        })
+    }
+
+    fn run<T: Float>(
+        &self,
+        inputs: &[TensorView<'_>],
+        output: &mut TensorViewMut<'_>,
+        context: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        let (weight, bias) = Parameters::read::<T>(&self.weight, self.bias.as_ref(), inputs)?;
+        let shape = self.shape(inputs[0].shape(), self.weight.view(inputs)?.shape(), output.shape())?;
+        let input = float::read::<T>(&inputs[0])?;
+        let sample = shape.channels * shape.lens.iter().product::<usize>();
+        let out_sample = shape.out_channels * shape.outputs.iter().product::<usize>();
+        if out_sample == 0 {
+            return Ok(());
+        }
+        let limits = context.limits().clone();
+        let scratch = context.scratch::<T>(shape.scratch(size_of::<T>()))?;
+        float::write::<T>(output, |output| {
+            for (index, output) in output.chunks_exact_mut(out_sample).enumerate() {
+                let input = input.get(index * sample..(index + 1) * sample).unwrap_or_default();
+                conv_transpose(&shape, input, &weight, bias.as_deref(), output, scratch, &limits)?;
+            }
+            Ok(())
+        })
+    }
+}
+
+impl Layer for ConvTranspose {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        let count =
+            self.parameters().num_inputs() + self.output_size.as_ref().map_or(0, Argument::num_inputs);
+        count..=count
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        let sizes = self.parameters().sizes(inputs)?;
+        let mut dims = inputs[0].dims()[..sizes.leading - 1].to_vec();
+        dims.push(Dim::from(sizes.out_channels));
+        dims.extend(self.lens(inputs, &sizes)?);
+        Ok(vec![inputs[0].with_dims(dims)])
+    }
+
+    fn cost(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Cost {
+        self.parameters().cost(inputs, outputs, &inputs[0])
+    }
+}
+
+impl CpuLayer for ConvTranspose {
+    fn workspace(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> usize {
+        let scratch = || -> Option<usize> {
+            let weight = self.weight.meta(inputs).ok()?.shape().ok()?;
+            let (input, output) = (inputs.first()?.shape().ok()?, outputs.first()?.shape().ok()?);
+            let shape = self.shape(&input, &weight, &output).ok()?;
+            let size = if inputs[0].dtype() == DType::F64 { 8 } else { 4 };
+            shape.scratch(size).checked_mul(size)
+        };
+        scratch().unwrap_or(0)
+    }
+
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        context: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        with_float!(inputs[0].dtype(), T => self.run::<T>(inputs, &mut outputs[0], context))
+    }
+}
