@@ -11,5 +11,6 @@ mod cli {
     mod inspect;
     mod operators;
     mod run;
+    mod run_pictures;
     mod verify;
 }

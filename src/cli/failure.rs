@@ -62,7 +62,8 @@ impl Failure {
         }
     }
 
-    fn message(&self) -> String {
+    /// The error with its causes and what to do, as it is printed.
+    pub(crate) fn message(&self) -> String {
         let mut message = full_message(&*self.error);
         if let Some(advice) = &self.advice {
             message.push_str("\n  hint: ");

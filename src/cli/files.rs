@@ -24,6 +24,38 @@ pub(crate) fn check_target(path: &Path) -> Result<(), Failure> {
     }
 }
 
+/// Finds out whether a new file can be written at this path, before there is anything to write.
+pub(crate) fn check_new_file(path: &Path) -> Result<(), Failure> {
+    check_target(path)?;
+    let folder = folder_of(path);
+    let refused = |why: String| Err(Failure::failed(format!("{}: cannot write here: {why}", path.display())));
+    match folder.metadata() {
+        Ok(found) if !found.is_dir() => refused(format!("{} is no folder", folder.display())),
+        Ok(_) => match tempfile::tempfile_in(folder) {
+            Ok(_) => Ok(()),
+            Err(error) => refused(error.kind().to_string()),
+        },
+        Err(_) => refused(format!("there is no folder {}", folder.display())),
+    }
+}
+
+/// Makes a folder where there is none, and finds out whether files can be written in it.
+pub(crate) fn make_folder(path: &Path) -> Result<(), Failure> {
+    let refused = |why: String| Failure::failed(format!("{}: {why}", path.display()));
+    std::fs::create_dir_all(path).map_err(|error| refused(format!("cannot make the folder: {error}")))?;
+    let tried = tempfile::tempfile_in(path).map(drop);
+    tried.map_err(|error| refused(format!("cannot write in this folder: {}", error.kind())))
+}
+
+/// Whether the path ends in a dot and this, in whatever case.
+pub(crate) fn has_extension(path: &Path, extension: &str) -> bool {
+    path.extension().is_some_and(|found| found.eq_ignore_ascii_case(extension))
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 fn write_to(path: &Path, text: &str) -> io::Result<()> {
     let mut file = std::fs::File::options().write(true).open(path)?;
     file.write_all(text.as_bytes())?;
@@ -31,12 +63,12 @@ fn write_to(path: &Path, text: &str) -> io::Result<()> {
 }
 
 fn replace(path: &Path, text: &str) -> io::Result<()> {
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut builder = tempfile::Builder::new();
     // Temporary files are private by default; this one is to end as an ordinary file under the user's umask.
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    let mut file = builder.tempfile_in(parent)?;
+    // The user knows the place, not the temporary file.
+    let mut file = builder.tempfile_in(folder_of(path)).map_err(|error| io::Error::from(error.kind()))?;
     file.write_all(text.as_bytes())?;
     file.persist(path).map(drop).map_err(|error| error.error)
 }
@@ -55,6 +87,18 @@ mod tests {
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
         assert!(write_text(&folder.path().join("no/such/x.svg"), "").is_err());
         assert!(write_text(folder.path(), "").is_err());
+    }
+
+    #[test]
+    fn places_are_tried_before_there_is_anything_to_write() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        assert!(check_new_file(&file).is_ok() && make_folder(&folder.path().join("a/b")).is_ok());
+        std::fs::write(&file, "").unwrap();
+        for bad in [folder.path().join("no/x"), file.join("x"), folder.path().to_owned()] {
+            assert!(check_new_file(&bad).is_err(), "{}", bad.display());
+        }
+        assert!(make_folder(&file).is_err());
     }
 
     #[test]

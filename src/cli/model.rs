@@ -48,11 +48,6 @@ impl ModelArgs {
             found => failure.advise(format!("there is {}", found.join(", "))),
         }
     }
-
-    /// A file in the model's folder.
-    pub(crate) fn beside(&self, name: &str) -> PathBuf {
-        self.param.with_file_name(name)
-    }
 }
 
 /// What may have been meant by a path that leads to no file: the texts in the folder that it names or lies in.
@@ -88,7 +83,6 @@ mod tests {
         assert!(args(linear, None).archive().is_some_and(|path| path.ends_with("linear.pnnx.bin")));
         assert_eq!(args(linear, Some("x.bin")).archive(), Some("x.bin".into()));
         assert_eq!(args("no/such.param", None).archive(), None);
-        assert_eq!(args("a/net.param", None).beside("model.toml"), Path::new("a/model.toml"));
     }
 
     #[test]

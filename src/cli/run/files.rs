@@ -25,17 +25,59 @@ pub(super) enum Kind {
     Picture,
 }
 
-impl Source {
-    /// Takes `[NAME=]FILE` apart. What stands before `=` is a name unless it looks like a part of a path.
-    pub(super) fn parse(text: &str) -> Result<Self, Failure> {
-        let named = text.split_once('=').filter(|(name, _)| !name.is_empty() && !name.contains(['/', '\\']));
-        let (name, file) = match named {
-            Some((name, file)) if !Path::new(text).is_file() => (Some(name.to_owned()), file),
-            _ => (None, text),
-        };
-        if file.is_empty() {
-            return Err(Failure::unusable(format!("--input {text}: there is no file after `=`")));
+/// All files that are meant; a folder stands for the pictures in it, in the order of their names.
+pub(super) fn sources(texts: &[String]) -> Result<Vec<Source>, Failure> {
+    let mut found = Vec::new();
+    for text in texts {
+        let (name, file) = named(text)?;
+        match Path::new(file) {
+            folder if folder.is_dir() => {
+                let pictures = pictures_in(folder)?.into_iter();
+                found.extend(pictures.map(|path| Source { name: name.clone(), path, kind: Kind::Picture }));
+            }
+            _ => found.push(Source::of(name, file)?),
         }
+    }
+    Ok(found)
+}
+
+/// Takes `[NAME=]FILE` apart. What stands before `=` is a name unless it looks like a part of a path.
+fn named(text: &str) -> Result<(Option<String>, &str), Failure> {
+    let named = text.split_once('=').filter(|(name, _)| !name.is_empty() && !name.contains(['/', '\\']));
+    let (name, file) = match named {
+        Some((name, file)) if !Path::new(text).exists() => (Some(name.to_owned()), file),
+        _ => (None, text),
+    };
+    if file.is_empty() {
+        return Err(Failure::unusable(format!("--input {text}: there is no file after `=`")));
+    }
+    Ok((name, file))
+}
+
+fn pictures_in(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let unreadable =
+        |error| Failure::unusable(format!("{}: cannot read the folder: {error}", folder.display()));
+    let mut pictures = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(unreadable)? {
+        let path = entry.map_err(unreadable)?.path();
+        if path.is_file() && matches!(kind(&path, None), Ok(Kind::Picture)) {
+            pictures.push(path);
+        }
+    }
+    if pictures.is_empty() {
+        let message = format!("{}: there is no .png or .jpg in this folder", folder.display());
+        return Err(Failure::unusable(message));
+    }
+    pictures.sort();
+    Ok(pictures)
+}
+
+impl Source {
+    pub(super) fn is_picture(&self) -> bool {
+        self.kind == Kind::Picture
+    }
+
+    fn of(name: Option<String>, file: &str) -> Result<Self, Failure> {
         let (file, entry) = match file.rsplit_once(".npz:") {
             Some((stem, entry)) => (format!("{stem}.npz"), Some(entry.to_owned())),
             None => (file.to_owned(), None),
@@ -54,7 +96,10 @@ fn kind(path: &Path, entry: Option<String>) -> Result<Kind, Failure> {
         "csv" => Ok(Kind::Csv),
         "png" | "jpg" | "jpeg" => Ok(Kind::Picture),
         _ => {
-            let message = format!("{}: inputs are .npy, .npz, .csv, .png or .jpg files", path.display());
+            let message = format!(
+                "{}: inputs are .npy, .npz, .csv, .png or .jpg files, or a folder of pictures",
+                path.display()
+            );
             Err(Failure::unusable(message))
         }
     }
@@ -65,7 +110,7 @@ mod tests {
     use super::*;
 
     fn parse(text: &str) -> (Option<String>, String, Kind) {
-        let source = Source::parse(text).unwrap();
+        let source = sources(&[text.to_owned()]).unwrap().remove(0);
         (source.name, source.path.display().to_string(), source.kind)
     }
 
@@ -86,7 +131,24 @@ mod tests {
     #[test]
     fn what_is_no_file_of_a_known_kind_is_refused() {
         for text in ["x=", "model.param", "a.txt", "npy"] {
-            assert!(Source::parse(text).is_err(), "{text}");
+            assert!(sources(&[text.to_owned()]).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_folder_stands_for_its_pictures() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = format!("x={}", folder.path().display());
+        assert!(sources(std::slice::from_ref(&text)).is_err());
+        for name in ["b.PNG", "a.jpeg", "c.txt", "d.npy"] {
+            std::fs::write(folder.path().join(name), "").unwrap();
+        }
+        std::fs::create_dir(folder.path().join("e.png")).unwrap();
+        let found = sources(&[text]).unwrap();
+        let names: Vec<_> = found.iter().filter_map(|source| source.path.file_name()).collect();
+        assert_eq!(names, ["a.jpeg", "b.PNG"]);
+        assert!(
+            found.iter().all(|source| source.name.as_deref() == Some("x") && source.kind == Kind::Picture)
+        );
     }
 }

@@ -1,13 +1,13 @@
 //! The tensors that a model runs on: read from files, or made up.
 
-use super::card::Card;
 use super::files::{Kind, Source};
-use super::picture;
+use super::picture::{Preparer, Shot};
 use crate::cli::failure::Failure;
 use ixion::Limits;
 use ixion::graph::{GraphError, RuntimeGraph};
 use ixion::pnnx::Dim;
 use ixion::tensor::{DType, Shape, Tensor, TensorError};
+use ixion::vision::ModelCard;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -25,6 +25,10 @@ impl Port {
         Self { name: name.to_owned(), operand: String::new(), dtype, shape }
     }
 
+    fn is_called(&self, name: &str) -> bool {
+        self.name == name || self.operand == name
+    }
+
     fn describe(&self) -> String {
         match (&self.shape, self.dtype) {
             (Some(shape), Some(dtype)) => {
@@ -36,20 +40,33 @@ impl Port {
     }
 }
 
-/// Reads all inputs and finds out which is which. With a seed, those that are not given are made up.
+/// Tensors with the names of the inputs that they are for, in the order of the file.
+pub(super) type Inputs = Vec<(String, Tensor)>;
+
+/// Reads all inputs and finds out which is which, and gives back the pictures among them. With a seed, those that are
+/// not given are made up.
 pub(super) fn gather(
-    texts: &[String],
+    sources: &[Source],
     graph: &RuntimeGraph,
-    card: Option<&Card>,
+    card: Option<&ModelCard>,
     seed: Option<u64>,
     limits: &Limits,
-) -> Result<Vec<(String, Tensor)>, Failure> {
-    let mut gathering = Gathering { ports: ports(graph), tensors: BTreeMap::new(), card, limits };
-    let sources: Vec<Source> = texts.iter().map(|text| Source::parse(text)).collect::<Result<_, _>>()?;
-    let (named, unnamed): (Vec<Source>, Vec<Source>) = sources.into_iter().partition(has_names);
+) -> Result<(Inputs, Vec<Shot>), Failure> {
+    let (tensors, shots) = (BTreeMap::new(), Vec::new());
+    let mut gathering = Gathering { ports: ports(graph), tensors, shots, card, limits };
+    let (named, unnamed): (Vec<&Source>, Vec<&Source>) = sources.iter().partition(|source| has_names(source));
     named.iter().try_for_each(|source| gathering.take_named(source))?;
     unnamed.iter().try_for_each(|source| gathering.take_next(source, unnamed.len()))?;
-    gathering.finish(seed)
+    let shots = std::mem::take(&mut gathering.shots);
+    Ok((gathering.finish(seed)?, shots))
+}
+
+/// The only input, where it is the one that all these pictures are for.
+pub(super) fn port_of_pictures(sources: &[Source], graph: &RuntimeGraph) -> Option<Port> {
+    let [port] = <[Port; 1]>::try_from(ports(graph)).ok()?;
+    let is_for =
+        |source: &Source| source.is_picture() && source.name.as_ref().is_none_or(|name| port.is_called(name));
+    (!sources.is_empty() && sources.iter().all(is_for)).then_some(port)
 }
 
 fn has_names(source: &Source) -> bool {
@@ -69,7 +86,9 @@ struct Gathering<'a> {
     ports: Vec<Port>,
     /// What is there so far, by the position of the input.
     tensors: BTreeMap<usize, Tensor>,
-    card: Option<&'a Card>,
+    /// The pictures among them.
+    shots: Vec<Shot>,
+    card: Option<&'a ModelCard>,
     limits: &'a Limits,
 }
 
@@ -116,7 +135,7 @@ impl Gathering<'_> {
     }
 
     fn position(&self, name: &str) -> Result<usize, Failure> {
-        let found = self.ports.iter().position(|port| port.name == name || port.operand == name);
+        let found = self.ports.iter().position(|port| port.is_called(name));
         found.ok_or_else(|| {
             let known = self.ports.iter().map(|port| port.name.clone()).collect();
             Failure::unusable(GraphError::UnknownName { what: "input", name: name.to_owned(), known })
@@ -133,7 +152,7 @@ impl Gathering<'_> {
         }
     }
 
-    fn read(&self, source: &Source, at: usize) -> Result<Tensor, Failure> {
+    fn read(&mut self, source: &Source, at: usize) -> Result<Tensor, Failure> {
         let Some(port) = self.ports.get(at) else {
             return Err(Failure::unusable("no such input"));
         };
@@ -142,13 +161,18 @@ impl Gathering<'_> {
             Kind::Npz(Some(entry)) => Tensor::load_npz_entry(&source.path, entry, self.limits),
             Kind::Npz(None) => return only_array(&source.path, load_npz(&source.path, self.limits)?),
             Kind::Csv => load_csv(&source.path, port, self.limits),
-            Kind::Picture => return picture::load(&source.path, port, self.card, self.limits),
+            Kind::Picture => {
+                let preparer = Preparer::new(&source.path, port, self.card, self.limits)?;
+                let (tensor, shot) = preparer.load(&source.path)?;
+                self.shots.push(shot);
+                return Ok(tensor);
+            }
         };
         tensor.map_err(Failure::unusable)
     }
 
     /// All inputs in the order of the file.
-    fn finish(mut self, seed: Option<u64>) -> Result<Vec<(String, Tensor)>, Failure> {
+    fn finish(mut self, seed: Option<u64>) -> Result<Inputs, Failure> {
         let missing: Vec<usize> = (0..self.ports.len()).filter(|at| !self.tensors.contains_key(at)).collect();
         match seed {
             Some(seed) => {

@@ -1,45 +1,44 @@
 //! The result for programs.
 
-use super::card::{Card, Task};
-use super::classes::Class;
-use super::{Outcome, trace};
+use super::report::Report;
+use super::trace;
 use crate::cli::failure::Failure;
 use ixion::tensor::{Complex, DType, Tensor, TensorError};
 use serde_json::{Value, json};
-use std::path::Path;
 
 /// Most values of one output; --output saves all of them.
 const MOST_VALUES: usize = 1000;
 
 /// Everything in one object; `version` is counted up when the meaning of a field changes.
-pub(super) fn json(
-    param: &Path,
-    card: Option<&Card>,
-    outcome: &Outcome,
-    top: usize,
-) -> Result<Value, Failure> {
-    let classify = card.filter(|card| card.task == Task::Classify);
-    let classes = classify.map(|card| card.classes(&outcome.outputs, top)).transpose()?;
-    let classes =
-        classes.map(|rankings| rankings.iter().map(|ranking| ranking.iter().map(class).collect()).collect());
-    let classes: Option<Vec<Vec<Value>>> = classes;
-    let outputs: Result<Vec<Value>, TensorError> = outcome.outputs.iter().map(output).collect();
-    let inputs = outcome.inputs.iter().map(|(name, tensor)| port(name, tensor));
-    Ok(json!({
+///
+/// `classes`, `detections` or `masks`, by the model's task, has an entry for each of the `pictures`; pictures that could
+/// not be read are in `failed`. The outputs are those of all pictures, or null where they cannot be joined.
+pub(super) fn json(report: &Report<'_>) -> Result<Value, Failure> {
+    let outputs = report.joined().ok();
+    let outputs = outputs.map(|outputs| outputs.iter().map(output).collect::<Result<Vec<Value>, _>>());
+    let inputs = report.rounds.first().map(|round| round.inputs.as_slice()).unwrap_or_default();
+    let inputs = inputs.iter().map(|(name, tensor)| port(name, tensor));
+    let failed = report.skipped.iter();
+    let failed = failed.map(|(path, error)| json!({ "file": path.display().to_string(), "error": error }));
+    let mut object = json!({
         "version": 1,
-        "file": param.display().to_string(),
-        "name": card.map(|card| card.name.clone()),
+        "file": report.args.model.param.display().to_string(),
+        "name": report.card.map(|card| card.name.clone()),
+        "task": report.card.map(|card| card.task.name()),
         "inputs": inputs.collect::<Vec<_>>(),
-        "outputs": outputs.map_err(Failure::failed)?,
-        "classes": classes,
-        "seconds": outcome.time.as_secs_f64(),
-        "trace": outcome.trace.as_ref().map(trace::json),
-    }))
-}
-
-fn class(class: &Class) -> Value {
-    let kind = if class.is_probability { "probability" } else { "score" };
-    json!({ "index": class.index, "label": class.label, kind: number(class.score) })
+        "outputs": outputs.transpose().map_err(Failure::failed)?,
+        "pictures": report.pictures,
+        "failed": failed.collect::<Vec<_>>(),
+        "classes": null,
+        "detections": null,
+        "masks": null,
+        "seconds": report.time.as_secs_f64(),
+        "trace": report.trace.as_ref().map(trace::json),
+    });
+    if let Some((name, found)) = &report.findings {
+        object[*name] = found.clone().into();
+    }
+    Ok(object)
 }
 
 fn port(name: &str, tensor: &Tensor) -> Value {
@@ -81,7 +80,7 @@ fn values(tensor: &Tensor) -> Result<Value, TensorError> {
 }
 
 /// A number, or as a string what JSON has no number for.
-fn number(value: f64) -> Value {
+pub(super) fn number(value: f64) -> Value {
     match value {
         value if value.is_finite() => value.into(),
         value if value.is_nan() => "nan".into(),

@@ -5,24 +5,27 @@ use crate::cli::files;
 use ixion::tensor::Tensor;
 use std::path::{Path, PathBuf};
 
+/// Finds out whether outputs can be saved there, before there are any. A folder is made.
+pub(super) fn check(path: &Path) -> Result<(), Failure> {
+    if is_file(path) { files::check_new_file(path) } else { files::make_folder(path) }
+}
+
 /// Saves all outputs; each file is complete or not there.
 ///
-/// `x.npy` takes a single output; several go to `x_0.npy`, `x_1.npy` and so on. Any other path is a folder, made where it
-/// does not exist, for `out_0.npy` and so on.
+/// `x.npy` takes a single output; several go to `x_0.npy`, `x_1.npy` and so on. Any other path is a folder for
+/// `out_0.npy` and so on.
 pub(super) fn save(path: &Path, outputs: &[(String, Tensor)]) -> Result<(), Failure> {
-    let is_file = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("npy"));
-    if !is_file {
-        std::fs::create_dir_all(path).map_err(|error| {
-            Failure::failed(format!("{}: cannot make the folder: {error}", path.display()))
-        })?;
-    }
     for (index, (name, tensor)) in outputs.iter().enumerate() {
-        let target = target(path, is_file, index, outputs.len());
+        let target = target(path, is_file(path), index, outputs.len());
         files::check_target(&target)?;
         tensor.save_npy(&target).map_err(Failure::failed)?;
         log::info!("output `{name}` is in {}", target.display());
     }
     Ok(())
+}
+
+fn is_file(path: &Path) -> bool {
+    files::has_extension(path, "npy")
 }
 
 fn target(path: &Path, is_file: bool, index: usize, count: usize) -> PathBuf {

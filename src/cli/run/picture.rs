@@ -1,47 +1,79 @@
 //! Pictures as inputs.
 
-use super::card::Card;
 use super::inputs::Port;
 use crate::cli::failure::Failure;
 use ixion::Limits;
 use ixion::pnnx::Dim;
 use ixion::tensor::{Color, DType, Picture, Preprocess, Tensor, TensorError};
-use std::path::Path;
+use ixion::vision::{Frame, ModelCard};
+use std::path::{Path, PathBuf};
 
-/// Reads a picture and prepares it as the model's card says; where it says nothing, as the shape in the file suggests.
-pub(super) fn load(
-    path: &Path,
-    port: &Port,
-    card: Option<&Card>,
-    limits: &Limits,
-) -> Result<Tensor, Failure> {
-    let suggested = suggestion(port);
-    let rule = match (card.and_then(|card| card.input.clone()), &suggested) {
-        (Some(rule), suggested) => {
-            let size = rule.size.or(suggested.as_ref().and_then(|rule| rule.size));
-            let mut rule = rule;
-            rule.size = size;
-            rule
-        }
-        (None, Some(rule)) => {
-            note(path, rule);
-            rule.clone()
-        }
-        (None, None) => {
-            let message = format!("{}: input `{}` has not the shape of a picture", path.display(), port.name);
-            let advice =
-                "pictures need N×1×H×W or N×3×H×W, or a model.toml beside the model with a table [input]";
-            return Err(Failure::unusable(message).advise(advice));
-        }
-    };
-    let prepare = || -> Result<Tensor, TensorError> {
-        let picture = Picture::load(path, limits)?;
-        let (tensor, _) = rule.prepare(&picture, limits)?;
-        let tensor = tensor.cast(port.dtype.unwrap_or(DType::F32))?;
-        // A model of single pictures has no axis for them.
-        if port.shape.as_ref().is_some_and(|dims| dims.len() == 3) { tensor.select(0, 0) } else { Ok(tensor) }
-    };
-    prepare().map_err(Failure::unusable)
+/// A picture that went into the model.
+#[derive(Debug)]
+pub(super) struct Shot {
+    pub(super) path: PathBuf,
+    pub(super) frame: Frame,
+    /// The picture, to draw on.
+    pub(super) picture: Picture,
+}
+
+/// What turns pictures into one input of a model.
+pub(super) struct Preparer<'a> {
+    rule: Preprocess,
+    dtype: DType,
+    /// A model of single pictures has no axis for them.
+    is_single: bool,
+    limits: &'a Limits,
+}
+
+impl<'a> Preparer<'a> {
+    /// As the model's card says; where it says nothing, as the shape in the file suggests. `first` is for messages.
+    pub(super) fn new(
+        first: &Path,
+        port: &Port,
+        card: Option<&ModelCard>,
+        limits: &'a Limits,
+    ) -> Result<Self, Failure> {
+        let suggested = suggestion(port);
+        let rule = match (card.and_then(|card| card.input.clone()), suggested) {
+            (Some(rule), suggested) => {
+                let size = rule.size.or(suggested.and_then(|rule| rule.size));
+                let mut rule = rule;
+                rule.size = size;
+                rule
+            }
+            (None, Some(rule)) => {
+                note(first, &rule);
+                rule
+            }
+            (None, None) => {
+                let message =
+                    format!("{}: input `{}` has not the shape of a picture", first.display(), port.name);
+                let advice =
+                    "pictures need N×1×H×W or N×3×H×W, or a model.toml beside the model with a table [input]";
+                return Err(Failure::unusable(message).advise(advice));
+            }
+        };
+        let is_single = port.shape.as_ref().is_some_and(|dims| dims.len() == 3);
+        Ok(Self { rule, dtype: port.dtype.unwrap_or(DType::F32), is_single, limits })
+    }
+
+    /// True where the model takes one picture at a time and has no axis for several.
+    pub(super) fn is_single(&self) -> bool {
+        self.is_single
+    }
+
+    /// Reads a picture and makes it an input.
+    pub(super) fn load(&self, path: &Path) -> Result<(Tensor, Shot), Failure> {
+        let prepare = || -> Result<(Tensor, Shot), TensorError> {
+            let picture = Picture::load(path, self.limits)?;
+            let (tensor, frame) = Frame::prepare(&self.rule, &picture, self.limits)?;
+            let tensor = tensor.cast(self.dtype)?;
+            let tensor = if self.is_single { tensor.select(0, 0)? } else { tensor };
+            Ok((tensor, Shot { path: path.to_owned(), frame, picture }))
+        };
+        prepare().map_err(Failure::unusable)
+    }
 }
 
 /// The rule that the shape of an input suggests: stretched to its size, scaled to 0..1.

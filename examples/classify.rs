@@ -1,0 +1,33 @@
+//! The classes of a picture.
+//!
+//! ```sh
+//! cargo run --release --example classify -- model_file/digits/digits.pnnx.param model_file/digits/samples/7.png
+//! ```
+
+use ixion::Limits;
+use ixion::graph::RuntimeGraph;
+use ixion::tensor::Picture;
+use ixion::vision::ModelCard;
+use std::error::Error;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let [param, pictures @ ..] = args.as_slice() else {
+        return Err("usage: classify MODEL.param PICTURE…".into());
+    };
+    let limits = Limits::default();
+    let card = ModelCard::beside(param)?.ok_or("there is no model.toml beside the model")?;
+    let mut graph = RuntimeGraph::new(param);
+    graph.build()?;
+
+    for path in pictures {
+        let picture = Picture::load(path, &limits)?;
+        let (input, _) = card.prepare(&picture, &limits)?;
+        let outputs = graph.run_with(vec![input])?;
+        // One list for each picture of the batch, which has one.
+        for class in card.classify(&outputs, 3)?.iter().flatten() {
+            println!("{path}: {} {:.1} %", class.label, class.score * 100.0);
+        }
+    }
+    Ok(())
+}

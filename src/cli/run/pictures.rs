@@ -1,0 +1,143 @@
+//! Any number of pictures for a model's only input, in batches.
+
+use super::files::Source;
+use super::inputs::Port;
+use super::picture::{Preparer, Shot};
+use super::report::Report;
+use super::round::execute;
+use crate::cli::failure::Failure;
+use crate::cli::progress::{Bar, Spinner};
+use crate::cli::screen::Screen;
+use ixion::Limits;
+use ixion::graph::RuntimeGraph;
+use ixion::pnnx::Dim;
+use ixion::tensor::Tensor;
+use std::io::Write;
+
+/// How many pictures run at a time where the file leaves it open.
+const BATCH: usize = 8;
+
+/// Runs the model on all pictures. One of several that cannot be read is reported, and the others are done.
+pub(super) fn run(
+    port: &Port,
+    sources: &[Source],
+    graph: &mut RuntimeGraph,
+    limits: &Limits,
+    report: &mut Report<'_>,
+    screen: &mut Screen,
+) -> Result<(), Failure> {
+    let Some(first) = sources.first() else { return Ok(()) };
+    let preparer = Preparer::new(&first.path, port, report.card, limits)?;
+    report.check_places(sources)?;
+    let size = if preparer.is_single() { BatchSize::of(1) } else { BatchSize::new(port, report.args.batch) };
+    let bar = Bar::start(sources.len());
+    let mut batch = Batch { port, graph, waiting: Vec::new() };
+    for source in sources {
+        match preparer.load(&source.path) {
+            Ok((tensor, shot)) => {
+                if batch.waiting.len() >= size.most || !batch.takes(&tensor) {
+                    batch.run(&size, sources.len(), report, &bar, screen)?;
+                }
+                batch.waiting.push((tensor, shot));
+            }
+            // A single picture is all that there was to do.
+            Err(failure) if sources.len() == 1 => return Err(failure),
+            Err(failure) => {
+                bar.aside(|| report.skip(&source.path, &failure));
+                bar.step();
+            }
+        }
+    }
+    batch.run(&size, sources.len(), report, &bar, screen)
+}
+
+/// How many pictures run together.
+struct BatchSize {
+    most: usize,
+    /// Smaller batches are filled up, because the file knows no other size.
+    is_fixed: bool,
+}
+
+impl BatchSize {
+    fn of(most: usize) -> Self {
+        Self { most, is_fixed: false }
+    }
+
+    /// What was asked for, or what the file says, or else [`BATCH`].
+    fn new(port: &Port, asked: Option<usize>) -> Self {
+        let fixed = match port.shape.as_deref().and_then(<[Dim]>::first) {
+            Some(Dim::Fixed(size)) => usize::try_from(*size).ok().filter(|size| *size > 0),
+            _ => None,
+        };
+        match (asked, fixed) {
+            (Some(asked), _) => Self::of(asked),
+            (None, Some(fixed)) => Self { most: fixed, is_fixed: true },
+            (None, None) => Self::of(BATCH),
+        }
+    }
+
+    /// How many pictures must be added to `count`.
+    fn missing(&self, count: usize) -> usize {
+        if self.is_fixed { self.most.saturating_sub(count) } else { 0 }
+    }
+}
+
+/// Pictures that wait for others.
+struct Batch<'a> {
+    port: &'a Port,
+    graph: &'a mut RuntimeGraph,
+    waiting: Vec<(Tensor, Shot)>,
+}
+
+impl Batch<'_> {
+    /// True when the tensor has the shape of those that wait.
+    fn takes(&self, tensor: &Tensor) -> bool {
+        self.waiting.first().is_none_or(|(first, _)| first.shape() == tensor.shape())
+    }
+
+    /// Runs those that wait, if there are any, and reports what came out.
+    fn run(
+        &mut self,
+        size: &BatchSize,
+        all: usize,
+        report: &mut Report<'_>,
+        bar: &Bar,
+        screen: &mut Screen,
+    ) -> Result<(), Failure> {
+        let (tensors, shots): (Vec<Tensor>, Vec<Shot>) = self.waiting.drain(..).unzip();
+        let Some(last) = tensors.last() else { return Ok(()) };
+        let missing = size.missing(tensors.len());
+        let filled: Vec<Tensor> = tensors.iter().chain(std::iter::repeat_n(last, missing)).cloned().collect();
+        let input = match filled.as_slice() {
+            [only] => only.clone(),
+            several => Tensor::concat(several, 0).map_err(Failure::failed)?,
+        };
+        let spinner = (all == 1).then(|| Spinner::start("running"));
+        let inputs = vec![(self.port.name.clone(), input)];
+        let round = execute(self.graph, inputs, report.args.trace)?.without(missing)?;
+        drop(spinner);
+        bar.aside(|| -> Result<(), Failure> {
+            report.add(round, &shots, screen)?;
+            Ok(screen.flush()?)
+        })?;
+        shots.iter().for_each(|_| bar.step());
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_or_the_user_says_how_many_run_together() {
+        let port = |first| Port::new("x", None, Some(vec![first, Dim::Fixed(3)]));
+        let size = |first, asked| BatchSize::new(&port(first), asked);
+        let open = size(Dim::Unknown, None);
+        assert_eq!((open.most, open.missing(3)), (BATCH, 0));
+        let fixed = size(Dim::Fixed(4), None);
+        assert_eq!((fixed.most, fixed.missing(3)), (4, 1));
+        let asked = size(Dim::Fixed(4), Some(2));
+        assert_eq!((asked.most, asked.missing(1)), (2, 0));
+    }
+}

@@ -1,0 +1,197 @@
+//! What a run tells: on the screen, as JSON and in files.
+
+use super::arguments::RunArgs;
+use super::drawings::Drawings;
+use super::files::Source;
+use super::findings::{self, Findings};
+use super::picture::Shot;
+use super::round::Round;
+use super::{json, output, places, trace};
+use crate::cli::failure::{Exit, Failure};
+use crate::cli::numbers;
+use crate::cli::screen::{Screen, Style};
+use ixion::graph::Trace;
+use ixion::tensor::Tensor;
+use ixion::vision::ModelCard;
+use serde_json::{Value, json};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Collects and writes what came out of one or several runs of the model.
+pub(super) struct Report<'a> {
+    pub(super) args: &'a RunArgs,
+    pub(super) card: Option<&'a ModelCard>,
+    /// How many files were given.
+    given: usize,
+    drawings: Drawings,
+    /// How many pictures were done.
+    done: usize,
+    pub(super) skipped: Vec<(PathBuf, String)>,
+    /// The inputs and outputs of each run, where they are still needed.
+    pub(super) rounds: Vec<Kept>,
+    /// The name of the list of findings, and what was found in each picture.
+    pub(super) findings: Option<(&'static str, Vec<Value>)>,
+    pub(super) pictures: Vec<Value>,
+    pub(super) time: Duration,
+    pub(super) trace: Option<Trace>,
+}
+
+/// What of a run is still needed after its results have been shown.
+pub(super) struct Kept {
+    pub(super) inputs: Vec<(String, Tensor)>,
+    pub(super) outputs: Vec<(String, Tensor)>,
+}
+
+impl<'a> Report<'a> {
+    pub(super) fn new(args: &'a RunArgs, card: Option<&'a ModelCard>, sources: &[Source]) -> Self {
+        Self {
+            args,
+            card,
+            given: sources.len(),
+            drawings: Drawings::default(),
+            done: 0,
+            skipped: Vec::new(),
+            rounds: Vec::new(),
+            findings: None,
+            pictures: Vec::new(),
+            time: Duration::ZERO,
+            trace: None,
+        }
+    }
+
+    /// Finds out whether everything can be written where it shall go, before anything runs.
+    pub(super) fn check_places(&mut self, pictures: &[Source]) -> Result<(), Failure> {
+        self.drawings = places(self.args, pictures)?;
+        Ok(())
+    }
+
+    /// Takes note of a picture that could not be read, and says so.
+    pub(super) fn skip(&mut self, path: &Path, failure: &Failure) {
+        failure.report();
+        self.skipped.push((path.to_owned(), failure.message()));
+    }
+
+    /// Reads, saves and shows what one run gave for these pictures, or for arrays.
+    pub(super) fn add(&mut self, round: Round, shots: &[Shot], screen: &mut Screen) -> Result<(), Failure> {
+        let found = findings::read(self.card, &round.inputs, &round.outputs, shots, self.args.top)?;
+        if let Some(card) = self.card.filter(|_| !self.drawings.is_empty()) {
+            let mut drawn = shots.iter().enumerate();
+            drawn.try_for_each(|(at, shot)| self.drawings.save(at, shot, &found, card))?;
+        }
+        if self.args.json {
+            self.note(&found, shots);
+        } else {
+            self.show(&found, &round, shots, screen)?;
+        }
+        self.done += shots.len().max(found.len());
+        self.time += round.time;
+        self.trace = round.trace;
+        if self.args.json || self.args.output.is_some() {
+            self.rounds.push(Kept { inputs: round.inputs, outputs: round.outputs });
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, found: &Findings, shots: &[Shot]) {
+        let labels = self.card.map(|card| card.output.labels.as_slice()).unwrap_or_default();
+        if let Some((name, values)) = found.json(labels) {
+            self.findings.get_or_insert((name, Vec::new())).1.extend(values);
+        }
+        let picture = |shot: &Shot| {
+            let [height, width] = shot.frame.picture;
+            json!({ "file": shot.path.display().to_string(), "height": height, "width": width })
+        };
+        self.pictures.extend(shots.iter().map(picture));
+    }
+
+    fn show(&self, found: &Findings, round: &Round, shots: &[Shot], screen: &mut Screen) -> io::Result<()> {
+        let count = shots.len().max(found.len());
+        match self.card.filter(|_| found.len() > 0) {
+            Some(card) => {
+                for at in 0..found.len() {
+                    self.heading(at, count, shots, screen)?;
+                    found.write(at, card, screen)?;
+                }
+                Ok(())
+            }
+            None if self.given > 1 && !shots.is_empty() && are_by_picture(round, shots.len()) => {
+                for at in 0..shots.len() {
+                    self.heading(at, count, shots, screen)?;
+                    write_outputs(screen, &part(&round.outputs, at)?)?;
+                }
+                Ok(())
+            }
+            None => write_outputs(screen, &round.outputs),
+        }
+    }
+
+    /// The name of a picture, where there are several.
+    fn heading(&self, at: usize, count: usize, shots: &[Shot], screen: &mut Screen) -> io::Result<()> {
+        let heading = match shots.get(at) {
+            Some(shot) if self.given > 1 => shot.path.display().to_string(),
+            None if count > 1 => format!("picture {} of {count}", at + 1),
+            _ => return Ok(()),
+        };
+        writeln!(screen, "{}", screen.paint(Style::Faint, heading))
+    }
+
+    /// Writes what is left to be written, and tells how it went.
+    pub(super) fn finish(self, screen: &mut Screen) -> Result<Exit, Failure> {
+        if let (Some(path), true) = (&self.args.output, !self.rounds.is_empty()) {
+            output::save(path, &self.joined()?)?;
+        }
+        if self.args.json {
+            screen.json(&json::json(&self)?)?;
+        } else if let Some(trace) = &self.trace {
+            writeln!(screen)?;
+            trace::write(screen, trace)?;
+        }
+        if self.skipped.is_empty() {
+            return Ok(Exit::Fine);
+        }
+        screen.flush()?;
+        let (bad, all) = (self.skipped.len(), numbers::plural(self.skipped.len() + self.done, "picture"));
+        eprintln!("{bad} of {all} could not be read");
+        Ok(if self.done > 0 { Exit::FellShort } else { Exit::Unusable })
+    }
+
+    /// The outputs of all runs as one.
+    pub(super) fn joined(&self) -> Result<Vec<(String, Tensor)>, Failure> {
+        if let [only] = self.rounds.as_slice() {
+            return Ok(only.outputs.clone());
+        }
+        let first = self.rounds.first().map(|round| round.outputs.as_slice()).unwrap_or_default();
+        let joined = first.iter().enumerate().map(|(at, (name, _))| {
+            let parts: Vec<Tensor> =
+                self.rounds.iter().filter_map(|round| Some(round.outputs.get(at)?.1.clone())).collect();
+            let joined = Tensor::concat(&parts, 0).map_err(|error| {
+                let message = format!("output `{name}` cannot be joined over all batches: {error}");
+                Failure::failed(message).advise("run the pictures one by one")
+            });
+            Ok((name.clone(), joined?))
+        });
+        joined.collect()
+    }
+}
+
+/// Whether each output has a part for each picture.
+fn are_by_picture(round: &Round, pictures: usize) -> bool {
+    round.outputs.iter().all(|(_, tensor)| tensor.shape().first() == Some(&pictures))
+}
+
+/// The outputs of one picture of a batch.
+fn part(outputs: &[(String, Tensor)], at: usize) -> io::Result<Vec<(String, Tensor)>> {
+    let part = |(name, tensor): &(String, Tensor)| Ok((name.clone(), tensor.narrow(0, at, 1)?));
+    let parts: Result<_, ixion::tensor::TensorError> = outputs.iter().map(part).collect();
+    parts.map_err(io::Error::other)
+}
+
+fn write_outputs(screen: &mut Screen, outputs: &[(String, Tensor)]) -> io::Result<()> {
+    let widest = outputs.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    for (name, tensor) in outputs {
+        let name = screen.paint(Style::Strong, format!("{name:widest$}"));
+        writeln!(screen, "{name}  {}", tensor.summary())?;
+    }
+    Ok(())
+}
