@@ -80,7 +80,10 @@ impl<T: FromParameter> FieldValue for Argument<T> {
 }
 
 /// The position of the input of this name. It may not be the first: that is the tensor that the operator works on.
-fn later_input(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<usize>, LayerError> {
+pub(super) fn later_input(
+    reader: &mut OperatorReader<'_>,
+    key: &'static str,
+) -> Result<Option<usize>, LayerError> {
     match reader.input(key) {
         Some(0) => Err(LayerError::InvalidParameter {
             key,

@@ -15,12 +15,13 @@ mod values;
 pub use formula::Compiled;
 pub use promotion::{Standing, promote, result_type};
 
+use super::broadcast::broadcast;
 use crate::Limits;
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
 use crate::tensor::{DType, Dim, Tensor, TensorView, TensorViewMut};
 use formula::{Form, Formula};
 use std::ops::RangeInclusive;
-use typing::{Type, broadcast};
+use typing::Type;
 
 crate::operator! {
     /// `pnnx.Expression`: the value of an expression such as `add(mul(@0,2),@1)`, where `@0` is the first input.

@@ -57,25 +57,40 @@
 
 pub mod activation;
 pub mod adaptive_pooling;
+pub mod advanced_indexing;
 pub mod arguments;
+pub mod attention;
 pub mod axes;
+pub mod broadcast;
 pub mod choices;
+pub mod comparison;
 pub mod concatenation;
 pub mod constant;
+pub mod conversion;
 pub mod convolution;
+pub mod creation;
+pub mod distance;
+pub mod einsum;
 pub mod expression;
+pub mod extremes;
 pub mod float;
 pub mod gating;
 pub mod identity;
+pub mod indexing;
 pub mod interpolation;
 pub mod layer_normalization;
 pub mod linear;
+pub mod multihead;
 pub mod normalization;
 pub mod padding;
 pub mod parts;
 pub mod pooling;
 pub mod product;
+pub mod reduction;
+pub mod repetition;
 pub mod reshaping;
+pub mod scan;
+pub mod selection;
 pub mod shuffling;
 pub mod slicing;
 pub mod softmax;
@@ -93,22 +108,36 @@ pub fn registry() -> Registry<dyn CpuLayer> {
     let families = [
         activation::register,
         adaptive_pooling::register,
+        advanced_indexing::register,
+        attention::register,
         axes::register,
+        comparison::register,
         concatenation::register,
         constant::register,
+        conversion::register,
         convolution::register,
+        creation::register,
+        distance::register,
+        einsum::register,
         expression::register,
+        extremes::register,
         gating::register,
         identity::register,
+        indexing::register,
         interpolation::register,
         layer_normalization::register,
         linear::register,
+        multihead::register,
         normalization::register,
         padding::register,
         parts::register,
         pooling::register,
         product::register,
+        reduction::register,
+        repetition::register,
         reshaping::register,
+        scan::register,
+        selection::register,
         shuffling::register,
         slicing::register,
         softmax::register,

@@ -1,6 +1,7 @@
 //! Products of vectors, matrices and batches of matrices.
 
 use super::arguments::Operand;
+use super::broadcast::broadcasts;
 use super::float::{self, with_float};
 use crate::graph::{Cost, CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
 use crate::kernels::Float;
@@ -176,14 +177,6 @@ fn product_dims(left: &TensorMeta, right: &TensorMeta, broadcast: bool) -> Resul
 /// What stands before the last `count` axes, and those, or as many as there are.
 fn split_at_last(dims: &[Dim], count: usize) -> (&[Dim], &[Dim]) {
     dims.split_at(dims.len().saturating_sub(count))
-}
-
-fn broadcasts(from: &[Dim], to: &[Dim]) -> bool {
-    let fits = |(from, to): (&Dim, &Dim)| match (from.fixed(), to.fixed()) {
-        (Some(from), Some(to)) => from == 1 || from == to,
-        _ => true,
-    };
-    from.len() <= to.len() && from.iter().rev().zip(to.iter().rev()).all(fits)
 }
 
 /// The elements as an array, in place where they are `T`; `copy` keeps them otherwise.

@@ -1,6 +1,7 @@
 //! Slices of several axes at once, and writing into them.
 
 use super::arguments::{Argument, Operand};
+use super::broadcast::broadcasts;
 use super::parts::clamped_index;
 use super::views::axis_of;
 use crate::graph::{
@@ -297,12 +298,7 @@ impl Layer for SliceCopy {
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
         let part = cut_dims(&inputs[0], &self.region().cuts(inputs)?);
         let source = &inputs[self.src.0];
-        let pairs = source.dims().iter().rev().zip(part.iter().rev());
-        let fits = |(source, part): (&Dim, &Dim)| match (source.fixed(), part.fixed()) {
-            (Some(source), Some(part)) => source == 1 || source == part,
-            _ => true,
-        };
-        if source.rank() > part.len() || !pairs.into_iter().all(fits) {
+        if !broadcasts(source.dims(), &part) {
             let part = inputs[0].with_dims(part);
             return Err(LayerError::shape(
                 "the source",

@@ -1,5 +1,6 @@
 //! Element types and shapes of the nodes of a formula, and the program that computes them.
 
+use super::super::broadcast::broadcast;
 use super::formula::{Formula, Node};
 use super::promotion::{Kind, Standing, default_precision, kind, real, result_type};
 use crate::graph::{LayerError, TensorMeta};
@@ -203,38 +204,6 @@ fn check_kinds(function: Function, [a, b, common]: [DType; 3]) -> Result<(), Lay
         Some(found) => {
             Err(LayerError::DType { what: format!("`{}`", function.name()), wanted: names.to_owned(), found })
         }
-    }
-}
-
-/// The shape that results from broadcasting. An unknown length against a number other than 1 must be that number or 1.
-pub(super) fn broadcast(a: &[Dim], b: &[Dim]) -> Result<Vec<Dim>, LayerError> {
-    let (long, short) = if a.len() >= b.len() { (a, b) } else { (b, a) };
-    let missing = long.len() - short.len();
-    let mut dims = long.to_vec();
-    for (to, other) in dims.iter_mut().skip(missing).zip(short) {
-        let joined = join(to, other);
-        *to = joined.ok_or_else(|| {
-            let list = |dims: &[Dim]| format!("{:?}", dims.iter().map(Dim::to_string).collect::<Vec<_>>());
-            LayerError::shape(
-                "shapes that are broadcast",
-                "equal lengths or 1",
-                format!("{} and {}", list(a), list(b)),
-            )
-        })?;
-    }
-    Ok(dims)
-}
-
-fn join(a: &Dim, b: &Dim) -> Option<Dim> {
-    match (a.fixed(), b.fixed()) {
-        _ if a == b => Some(a.clone()),
-        (_, Some(1)) => Some(a.clone()),
-        (Some(1), _) => Some(b.clone()),
-        (Some(_), Some(_)) => None,
-        (Some(_), None) => Some(a.clone()),
-        (None, Some(_)) => Some(b.clone()),
-        // Equal, or one of them is 1.
-        (None, None) => Some(a.clone().max(b.clone())),
     }
 }
 

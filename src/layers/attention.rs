@@ -1,0 +1,315 @@
+//! Scaled dot-product attention.
+
+use super::arguments::Operand;
+use super::broadcast::{Converted, broadcast, broadcasts};
+use super::float::{self, with_float};
+use crate::graph::{
+    Cost, CpuLayer, FieldValue, ForwardContext, Layer, LayerError, OperatorReader, Registry, RegistryError, TensorMeta,
+};
+use crate::kernels::Float;
+use crate::kernels::attention::{Head, attend, scratch_len};
+use crate::tensor::{DType, Dim, Shape, Tensor, TensorView, TensorViewMut};
+use ndarray::{ArrayView2, ArrayViewD, ArrayViewMut2, Axis, Ix2, IxDyn};
+use std::ops::RangeInclusive;
+
+crate::operator! {
+    /// `torch.nn.functional.scaled_dot_product_attention` (Vaswani et al. 2017): softmax(scale · query·keyᵀ + mask) ·
+    /// value, …×L×E with …×S×E and …×S×V gives …×L×V. The axes before are broadcast. A row that sees no column is 0.
+    ///
+    /// Scores are computed for a block of rows at a time, so that memory grows with S and not with L·S.
+    pub struct ScaledDotProductAttention for "F.scaled_dot_product_attention" {
+        /// The keys.
+        key: Operand,
+        /// The values.
+        value: Operand,
+        /// What each row may see, …×L×S: a bool tensor is true where it may, numbers are added to the scores.
+        attn_mask: OptionalInput = OptionalInput(None),
+        /// Accepted for compatibility: nothing is dropped when a model is evaluated.
+        dropout_p: f64 = 0.0,
+        /// Whether row i sees columns 0 to i only.
+        is_causal: bool = false,
+        /// Factor of the products; 1/√E where absent.
+        scale: Option<f64> = None,
+        /// Whether there may be fewer heads (axis −3) of keys and values, each for several neighbouring heads of queries.
+        enable_gqa: bool = false,
+    }
+}
+
+/// An input that may be absent, or `None`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OptionalInput(pub Option<usize>);
+
+impl FieldValue for OptionalInput {
+    const KIND: &'static str = "an input or None";
+
+    fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>, LayerError> {
+        match reader.param(key) {
+            Some(parameter) if parameter.is_none() => Ok(Some(Self(None))),
+            Some(parameter) => Err(LayerError::WrongParameter {
+                key: key.to_owned(),
+                wanted: Self::KIND.to_owned(),
+                found: parameter.raw().to_owned(),
+            }),
+            None => Ok(Some(Self(super::arguments::later_input(reader, key)?))),
+        }
+    }
+}
+
+/// A mask as numbers that are added to scores: 0 where `visible` says so of a truth value, else −∞.
+pub(super) fn added<T: Float>(mask: &TensorView<'_>, visible: bool) -> Result<Tensor, LayerError> {
+    if mask.dtype() != DType::Bool {
+        return Ok(mask.to_tensor()?.cast(T::DTYPE)?);
+    }
+    let numbers = |&x: &bool| if x == visible { T::zero() } else { T::neg_infinity() };
+    let values: Vec<T> = mask.array::<bool>()?.iter().map(numbers).collect();
+    Ok(Tensor::from_vec(values, mask.shape())?)
+}
+
+/// The axes before the last two, and those.
+fn split(meta: &TensorMeta) -> Result<(&[Dim], &Dim, &Dim), LayerError> {
+    match meta.dims() {
+        [batch @ .., rows, columns] => Ok((batch, rows, columns)),
+        _ => Err(LayerError::shape("query, key and value", "at least two axes", meta)),
+    }
+}
+
+fn differ(a: &Dim, b: &Dim) -> bool {
+    a.fixed().zip(b.fixed()).is_some_and(|(a, b)| a != b)
+}
+
+impl ScaledDotProductAttention {
+    /// How many heads of queries share one head of keys, or of values.
+    fn shared_heads(&self, query: &[Dim], other: &[Dim]) -> Result<i64, LayerError> {
+        let (Some(heads), Some(others)) = (query.last().and_then(Dim::fixed), other.last().and_then(Dim::fixed))
+        else {
+            return Ok(1);
+        };
+        if !self.enable_gqa || heads == others {
+            return Ok(1);
+        }
+        if others > 0 && heads % others == 0 {
+            return Ok(heads / others);
+        }
+        Err(LayerError::shape("keys and values", format!("a number of heads that divides {heads}"), others))
+    }
+
+    /// The axes before L and E of the output.
+    fn batch(&self, inputs: &[TensorMeta]) -> Result<Vec<Dim>, LayerError> {
+        let (mut batch, ..) = split(&inputs[0])?;
+        let mut dims = batch.to_vec();
+        for position in [self.key.0, self.value.0] {
+            (batch, ..) = split(&inputs[position])?;
+            let mut other = batch.to_vec();
+            let shared = self.shared_heads(&dims, batch)?;
+            if let Some(heads) = other.last_mut() {
+                *heads = heads.clone() * shared;
+            }
+            dims = broadcast(&dims, &other)?;
+        }
+        Ok(dims)
+    }
+
+    fn run<T: Float>(
+        &self,
+        inputs: &[TensorView<'_>],
+        output: &mut TensorViewMut<'_>,
+        context: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        let shape = *output.shape();
+        let rank = shape.rank();
+        let batch = &shape[..rank - 2];
+        let limits = context.limits().clone();
+        let dims = |view: &TensorView<'_>| -> Vec<Dim> {
+            view.shape().iter().take(view.shape().rank() - 2).map(|&len| Dim::from(len)).collect()
+        };
+        let positions = [0, self.key.0, self.value.0];
+        let mut shared = [1; 3];
+        for (shared, position) in shared.iter_mut().zip(positions) {
+            let heads = self.shared_heads(&dims(&inputs[0]), &dims(&inputs[position]))?;
+            *shared = usize::try_from(heads).unwrap_or(1).max(1);
+        }
+        let convert = |i: usize| Converted::of(&inputs[positions[i]], T::DTYPE);
+        let (query, key, value) = (convert(0)?, convert(1)?, convert(2)?);
+        let query = expanded(&query, batch, shared[0])?;
+        let (key, value) = (expanded(&key, batch, shared[1])?, expanded(&value, batch, shared[2])?);
+        let (query, key, value) = (query.array::<T>()?, key.array::<T>()?, value.array::<T>()?);
+        let (columns, width) = (key.shape()[rank - 2], query.shape()[rank - 1]);
+        let mask = self.attn_mask.0.map(|position| added::<T>(&inputs[position], true)).transpose()?;
+        let mask = match &mask {
+            Some(mask) => {
+                let full = Shape::new(&[batch, &[shape[rank - 2], columns]].concat())?;
+                Some(mask.view().with_layout(mask.layout().expand(&full)?)?)
+            }
+            None => None,
+        };
+        let mask = mask.as_ref().map(TensorView::array::<T>).transpose()?;
+        let scale = self.scale.unwrap_or(1.0 / (width as f64).sqrt());
+        let scratch = context.scratch::<T>(scratch_len(columns))?;
+        float::write::<T>(output, |output| {
+            let size = shape[rank - 2] * shape[rank - 1];
+            let heads = ndarray::indices(IxDyn(batch)).into_iter().zip(output.chunks_exact_mut(size.max(1)));
+            for (at, output) in heads {
+                limits.check_deadline()?;
+                let at = ndarray::Dimension::slice(&at).to_vec();
+                let head = Head {
+                    query: matrix(&query, &at, 1)?,
+                    key: matrix(&key, &at, shared[1])?,
+                    value: matrix(&value, &at, shared[2])?,
+                    mask: mask.as_ref().map(|mask| matrix(mask, &at, 1)).transpose()?,
+                    scale,
+                    causal: self.is_causal,
+                    blind_is_zero: true,
+                };
+                let output = ArrayViewMut2::from_shape((shape[rank - 2], shape[rank - 1]), output)?;
+                attend(&head, scratch, output, |_, _| {});
+            }
+            Ok(())
+        })
+    }
+}
+
+/// A tensor with the axes before the last two broadcast to `batch`, where `shared` indices of the last of them are one.
+fn expanded<'a>(tensor: &'a Converted<'_>, batch: &[usize], shared: usize) -> Result<TensorView<'a>, LayerError> {
+    let mut shape = batch.to_vec();
+    if let Some(heads) = shape.last_mut() {
+        *heads /= shared;
+    }
+    let own = tensor.view();
+    shape.extend(own.shape().iter().skip(own.shape().rank() - 2));
+    tensor.expanded(&Shape::new(&shape)?)
+}
+
+/// One matrix of a batch.
+fn matrix<'a, T>(array: &ArrayViewD<'a, T>, at: &[usize], shared: usize) -> Result<ArrayView2<'a, T>, LayerError> {
+    let mut matrix = array.clone();
+    for (axis, &index) in at.iter().enumerate() {
+        let index = if axis + 1 == at.len() { index / shared } else { index };
+        matrix.index_axis_inplace(Axis(0), index);
+    }
+    Ok(matrix.into_dimensionality::<Ix2>()?)
+}
+
+impl Layer for ScaledDotProductAttention {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        let count = 3 + usize::from(self.attn_mask.0.is_some());
+        count..=count
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        let [query, key, value] = [0, self.key.0, self.value.0].map(|position| &inputs[position]);
+        float::check("the query", query)?;
+        for (what, other) in [("the key", key), ("the value", value)] {
+            if other.dtype() != query.dtype() {
+                let wanted = query.dtype().to_string();
+                return Err(LayerError::DType { what: what.to_owned(), wanted, found: other.dtype() });
+            }
+        }
+        let ((_, rows, width), (_, columns, key_width), (_, value_rows, out)) =
+            (split(query)?, split(key)?, split(value)?);
+        if differ(width, key_width) {
+            return Err(LayerError::shape("the key", format!("…×{width}, as the query is {query},"), key));
+        }
+        if differ(columns, value_rows) {
+            return Err(LayerError::shape("the value", format!("…×{columns}×V, as the key is {key},"), value));
+        }
+        let mut dims = self.batch(inputs)?;
+        if let Some(mask) = self.attn_mask.0.map(|position| &inputs[position]) {
+            let scores: Vec<Dim> = dims.iter().chain([rows, columns]).cloned().collect();
+            if mask.dtype() != DType::Bool && !mask.dtype().is_float() {
+                let wanted = "bool and floats".to_owned();
+                return Err(LayerError::DType { what: "the mask".to_owned(), wanted, found: mask.dtype() });
+            }
+            if !broadcasts(mask.dims(), &scores) {
+                let scores = query.with_dims(scores);
+                return Err(LayerError::shape("the mask", format!("a shape that broadcasts to {scores}"), mask));
+            }
+        }
+        dims.extend([rows.clone(), out.clone()]);
+        Ok(vec![query.with_dims(dims)])
+    }
+
+    fn cost(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Cost {
+        let macs = || {
+            let width = inputs[0].dims().last()?.clone();
+            let columns = inputs.get(self.key.0)?.dims().iter().rev().nth(1)?.clone();
+            let [.., rows, out] = outputs.first()?.dims() else { return None };
+            let batch = outputs[0].num_elements().floor_div(rows.clone() * out.clone());
+            u64::try_from((batch * rows.clone() * columns * (width + out.clone())).fixed()?).ok()
+        };
+        Cost::of_moving(inputs, outputs).with_macs(macs().unwrap_or(0))
+    }
+}
+
+/// Bytes of scratch memory for attention over so many columns.
+pub(super) fn scratch_bytes(columns: Option<i64>, dtype: DType) -> usize {
+    let columns = columns.and_then(|columns| usize::try_from(columns).ok()).unwrap_or(0);
+    let size = if dtype == DType::F64 { 8 } else { 4 };
+    scratch_len(columns).saturating_mul(size)
+}
+
+impl CpuLayer for ScaledDotProductAttention {
+    fn workspace(&self, inputs: &[TensorMeta], _: &[TensorMeta]) -> usize {
+        let columns = inputs.get(self.key.0).and_then(|key| key.dims().iter().rev().nth(1)).and_then(Dim::fixed);
+        scratch_bytes(columns, inputs[0].dtype())
+    }
+
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        context: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        with_float!(inputs[0].dtype(), T => self.run::<T>(inputs, &mut outputs[0], context))
+    }
+}
+
+/// Registers the layers of this family.
+pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
+    registry.register::<ScaledDotProductAttention>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{assert_close, operator, tensor, waves};
+    use super::*;
+
+    const NAMES: [&str; 4] = ["query", "key", "value", "attn_mask"];
+
+    fn attention(params: &[(&str, &str)], inputs: &[&Tensor]) -> Result<Tensor, LayerError> {
+        operator("F.scaled_dot_product_attention", params).with_names(&NAMES).run_one(inputs)
+    }
+
+    #[test]
+    fn it_is_that_of_pytorch() {
+        let (q, k, v) = (waves(&[1, 2, 3, 2]), waves(&[1, 2, 4, 2]), waves(&[1, 2, 4, 3]));
+        let shape = [1, 2, 3, 3];
+        assert_close(&attention(&[("attn_mask", "None"), ("dropout_p", "0.5")], &[&q, &k, &v]).unwrap(), &shape, PLAIN);
+        assert_close(&attention(&[("is_causal", "True"), ("scale", "0.5")], &[&q, &k, &v]).unwrap(), &shape, CAUSAL);
+        let mask = [1, 1, 0, 1, 0, 0, 0, 0, 0, 1, 1, 1].map(|x| x == 1);
+        assert_close(&attention(&[], &[&q, &k, &v, &tensor(&[3, 4], &mask)]).unwrap(), &shape, MASKED);
+        assert_close(&attention(&[], &[&q, &k, &v, &waves(&[3, 4])]).unwrap(), &shape, ADDED);
+        let many = waves(&[1, 4, 3, 2]);
+        assert_close(&attention(&[("enable_gqa", "True")], &[&many, &k, &v]).unwrap(), &[1, 4, 3, 3], GROUPED);
+    }
+
+    #[test]
+    fn shapes_and_types_that_do_not_fit() {
+        let q = waves(&[1, 2, 3, 2]);
+        assert!(attention(&[], &[&q, &waves(&[1, 2, 4, 3]), &q]).is_err());
+        assert!(attention(&[], &[&q, &q, &waves(&[1, 2, 4, 2])]).is_err());
+        assert!(attention(&[], &[&q, &q, &q, &waves(&[2, 3])]).is_err());
+        assert!(attention(&[("enable_gqa", "True")], &[&waves(&[3, 1, 2]), &waves(&[2, 1, 2]), &waves(&[2, 1, 2])]).is_err());
+        let half = q.cast(DType::F16).unwrap();
+        assert_eq!(attention(&[], &[&half, &half, &half]).unwrap().dtype(), DType::F16);
+        assert!(attention(&[], &[&half, &q, &q]).is_err());
+        operator("F.scaled_dot_product_attention", &[]).survives(3);
+        operator("F.scaled_dot_product_attention", &[("enable_gqa", "True")]).survives(3);
+        operator("F.scaled_dot_product_attention", &[("is_causal", "True")]).survives(4);
+    }
+
+    const PLAIN: &[f64] = &[-2.681958450330277, -0.21821517824129838, -0.0044719061523199, -1.1891739543995954, 0.12319678218759593, -0.8144324812252126, -1.1805196280305998, 0.2801558909668247, -0.5091685900357508, -0.3897793829534508, -2.017326954139124, -0.14487452532479694, -0.36531063814550757, -1.9959133066660533, -0.12651597518659924, 0.4607568659466167, -2.329027656276516, -1.6188121784996496];
+    const CAUSAL: &[f64] = &[-2.75, -0.25, 0.0, -2.111035398523767, -0.4629882004920777, -1.0649410024603883, -1.1654503302231412, 0.3164620682715452, -0.4516255332337682, -0.5, -2.0, 0.0, -0.4891585503090233, -2.03252434907293, -0.07589014783683677, 0.5006354917539508, -2.2161322700445285, -1.4329000318430078];
+    const MASKED: &[f64] = &[-2.7443513603764993, -0.25130993557162146, -0.00826851076674368, 0.0, 0.0, 0.0, -0.6391622424153128, 0.46302138723436187, -0.6847949831159631, -0.39440708214325143, -2.01919485860105, -0.1439826350588484, 0.0, 0.0, 0.0, 0.471715038436303, -2.332780470270516, -1.6372759789773346];
+    const ADDED: &[f64] = &[-1.9438965430056288, 0.13764785468110302, -0.030807747632165424, 0.8698148979106697, 1.55926063832681, -0.0012936212570498137, -1.1608344671988655, 0.15125305984382936, -0.7866594131134758, -0.2331569229150533, -2.1925843418064153, -0.6520117606977769, 0.5891755581622523, -1.904291568942594, -0.8977586960474397, 0.12698679754637254, -2.499435187177435, -1.6258571719012422];
+    const GROUPED: &[f64] = &[-2.681958450330277, -0.21821517824129838, -0.0044719061523199, -1.1891739543995954, 0.12319678218759593, -0.8144324812252126, -1.1805196280305998, 0.2801558909668247, -0.5091685900357508, 1.9943887391743036, 1.4983846164541876, -1.247619506265928, 1.8957943482710427, 1.4649478074935425, -1.2158987332839584, -0.8853847564272702, 0.21825299465645903, -0.9281092542598116, 2.331285643404413, -1.083871330661416, -0.9990283047272461, 1.3867336565104846, -1.7497092413033544, -1.3861521391171931, 2.7218689522245585, -0.8085103124426212, -0.838889577109801, -0.0802728174538092, -2.653033223745504, -1.7257936300371992, -0.4518082698710208, -1.9963818959477793, -0.04095552202453695, 2.6928757650102297, -0.8052089773303406, -0.803293719670912];
+}

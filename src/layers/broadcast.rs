@@ -1,0 +1,190 @@
+//! What operators of several tensors share: one shape and one element type for all of them.
+
+use super::expression::{Standing, result_type};
+use crate::graph::{FieldValue, LayerError, OperatorReader, TensorMeta};
+use crate::pnnx;
+use crate::tensor::{DType, Dim, Scalar, Shape, Tensor, TensorView};
+
+/// An operand that is another input (`$other=…`) or a number of the file (`other=0.5`).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Factor {
+    /// The position of the input.
+    Input(usize),
+    /// A Python number: it decides only what kind of number the result is, not how precise.
+    Number(Scalar),
+}
+
+impl Factor {
+    /// How many inputs of the operator this operand takes: 0 or 1.
+    pub fn num_inputs(&self) -> usize {
+        usize::from(matches!(self, Factor::Input(_)))
+    }
+
+    /// Element type and standing, as [`result_type`] takes them.
+    pub(super) fn kind(&self, inputs: &[TensorMeta]) -> (DType, Standing) {
+        match self {
+            Factor::Input(position) => kind(&inputs[*position]),
+            Factor::Number(Scalar::Bool(_)) => (DType::Bool, Standing::Number),
+            Factor::Number(Scalar::Int(_)) => (DType::I64, Standing::Number),
+            Factor::Number(Scalar::Float(_)) => (DType::F64, Standing::Number),
+            Factor::Number(_) => (DType::C128, Standing::Number),
+        }
+    }
+
+    /// The dimensions; a number has none.
+    pub(super) fn dims<'a>(&self, inputs: &'a [TensorMeta]) -> &'a [Dim] {
+        match self {
+            Factor::Input(position) => inputs[*position].dims(),
+            Factor::Number(_) => &[],
+        }
+    }
+
+    /// The elements, converted to an element type.
+    pub(super) fn converted<'a>(
+        &self,
+        inputs: &[TensorView<'a>],
+        dtype: DType,
+    ) -> Result<Converted<'a>, LayerError> {
+        match self {
+            Factor::Input(position) => Converted::of(&inputs[*position], dtype),
+            Factor::Number(number) => Ok(Converted::Copy(scalar(*number).cast(dtype)?)),
+        }
+    }
+}
+
+/// A tensor without axes.
+pub(super) fn scalar(number: Scalar) -> Tensor {
+    match number {
+        Scalar::Bool(value) => Tensor::scalar(value),
+        Scalar::Int(value) => Tensor::scalar(value),
+        Scalar::Float(value) => Tensor::scalar(value),
+        Scalar::Complex(value) => Tensor::scalar(value),
+    }
+}
+
+/// Element type and standing of a tensor, as [`result_type`] takes them.
+pub(super) fn kind(meta: &TensorMeta) -> (DType, Standing) {
+    (meta.dtype(), if meta.rank() == 0 { Standing::Scalar } else { Standing::Tensor })
+}
+
+/// The element type that two operands are computed in.
+pub(super) fn common(inputs: &[TensorMeta], factors: &[Factor]) -> DType {
+    result_type(factors.iter().map(|factor| factor.kind(inputs)))
+}
+
+impl crate::graph::FromParameter for Scalar {
+    const KIND: &'static str = "a number";
+
+    fn from_parameter(parameter: &crate::graph::RuntimeParameter) -> Option<Self> {
+        match parameter.value() {
+            pnnx::Value::Bool(value) => Some(Scalar::Bool(*value)),
+            pnnx::Value::Int(value) => Some(Scalar::Int(*value)),
+            pnnx::Value::Float(value) => Some(Scalar::Float(*value)),
+            pnnx::Value::Complex(value) => Some(Scalar::Complex(*value)),
+            // `inf` and `nan` are words in the file.
+            _ => parameter.as_f64().ok().map(Scalar::Float),
+        }
+    }
+}
+
+impl FieldValue for Factor {
+    const KIND: &'static str = "a number or an input";
+
+    fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>, LayerError> {
+        if let Some(number) = <Scalar as FieldValue>::read(reader, key)? {
+            return Ok(Some(Factor::Number(number)));
+        }
+        Ok(super::arguments::later_input(reader, key)?.map(Factor::Input))
+    }
+}
+
+/// An operand that may be absent, or `None`.
+impl FieldValue for Option<Factor> {
+    const KIND: &'static str = "a number, an input or None";
+
+    fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>, LayerError> {
+        match reader.param(key) {
+            Some(parameter) if parameter.is_none() => Ok(Some(None)),
+            Some(_) => Ok(Factor::read(reader, key)?.map(Some)),
+            None => {
+                Ok(super::arguments::later_input(reader, key)?.map(|position| Some(Factor::Input(position))))
+            }
+        }
+    }
+}
+
+/// An input in the element type that is computed in: as it lies, or a copy.
+pub(super) enum Converted<'a> {
+    /// It is of that type already.
+    View(TensorView<'a>),
+    /// Converted.
+    Copy(Tensor),
+}
+
+impl<'a> Converted<'a> {
+    /// An input converted to an element type.
+    pub(super) fn of(input: &TensorView<'a>, dtype: DType) -> Result<Self, LayerError> {
+        if input.dtype() == dtype {
+            return Ok(Self::View(*input));
+        }
+        Ok(Self::Copy(input.to_tensor()?.cast(dtype)?))
+    }
+
+    /// The elements.
+    pub(super) fn view(&self) -> TensorView<'_> {
+        match self {
+            Self::View(view) => *view,
+            Self::Copy(tensor) => tensor.view(),
+        }
+    }
+
+    /// The elements, broadcast to a shape.
+    pub(super) fn expanded(&self, shape: &Shape) -> Result<TensorView<'_>, LayerError> {
+        let view = self.view();
+        Ok(view.with_layout(view.layout().expand(shape)?)?)
+    }
+}
+
+/// The shape that results from broadcasting. An unknown length against a number other than 1 must be that number or 1.
+///
+/// # Errors
+/// [`LayerError::Shape`] where two lengths differ and neither is 1.
+pub(super) fn broadcast(a: &[Dim], b: &[Dim]) -> Result<Vec<Dim>, LayerError> {
+    let (long, short) = if a.len() >= b.len() { (a, b) } else { (b, a) };
+    let missing = long.len() - short.len();
+    let mut dims = long.to_vec();
+    for (to, other) in dims.iter_mut().skip(missing).zip(short) {
+        let joined = join(to, other);
+        *to = joined.ok_or_else(|| {
+            let list = |dims: &[Dim]| format!("{:?}", dims.iter().map(Dim::to_string).collect::<Vec<_>>());
+            LayerError::shape(
+                "shapes that are broadcast",
+                "equal lengths or 1",
+                format!("{} and {}", list(a), list(b)),
+            )
+        })?;
+    }
+    Ok(dims)
+}
+
+fn join(a: &Dim, b: &Dim) -> Option<Dim> {
+    match (a.fixed(), b.fixed()) {
+        _ if a == b => Some(a.clone()),
+        (_, Some(1)) => Some(a.clone()),
+        (Some(1), _) => Some(b.clone()),
+        (Some(_), Some(_)) => None,
+        (Some(_), None) => Some(a.clone()),
+        (None, Some(_)) => Some(b.clone()),
+        // Equal, or one of them is 1.
+        (None, None) => Some(a.clone().max(b.clone())),
+    }
+}
+
+/// Whether a tensor of these dimensions can be broadcast to those; true where it cannot be known.
+pub(super) fn broadcasts(from: &[Dim], to: &[Dim]) -> bool {
+    let fits = |(from, to): (&Dim, &Dim)| match (from.fixed(), to.fixed()) {
+        (Some(from), Some(to)) => from == 1 || from == to,
+        _ => true,
+    };
+    from.len() <= to.len() && from.iter().rev().zip(to.iter().rev()).all(fits)
+}

@@ -1,0 +1,452 @@
+//! Tensors of given and counted values.
+
+use super::arguments::Argument;
+use super::broadcast::{Factor, scalar};
+use crate::graph::{
+    CpuLayer, FieldValue, ForwardContext, Layer, LayerError, OperatorReader, Registry, RegistryError,
+    TensorMeta,
+};
+use crate::tensor::{DType, Dim, Scalar, Tensor, TensorView, TensorViewMut};
+use std::ops::RangeInclusive;
+
+/// A shape that is a parameter or an input; unlike other arguments, it may be the first input.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Size(Argument<Vec<i64>>);
+
+impl FieldValue for Size {
+    const KIND: &'static str = "a list of integers";
+
+    fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>, LayerError> {
+        Ok(match <Vec<i64> as FieldValue>::read(reader, key)? {
+            Some(value) => Some(Self(Argument::Value(value))),
+            None => reader.input(key).map(|position| Self(Argument::Input(position))),
+        })
+    }
+}
+
+/// A number that is a parameter or an input, which may be the first one; or nothing.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Number(Option<Factor>);
+
+impl FieldValue for Number {
+    const KIND: &'static str = "a number or an input";
+
+    fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>, LayerError> {
+        Ok(match <Scalar as FieldValue>::read(reader, key)? {
+            Some(number) => Some(Self(Some(Factor::Number(number)))),
+            None => reader.input(key).map(|position| Self(Some(Factor::Input(position)))),
+        })
+    }
+}
+
+impl Number {
+    fn num_inputs(self) -> usize {
+        self.0.as_ref().map_or(0, Factor::num_inputs)
+    }
+
+    /// The number as PyTorch's `item()` gives it.
+    fn value(self, inputs: &[TensorView<'_>]) -> Result<Option<Scalar>, LayerError> {
+        match self.0 {
+            None => Ok(None),
+            Some(Factor::Number(number)) => Ok(Some(number)),
+            Some(Factor::Input(position)) if inputs[position].num_elements() == 1 => {
+                let tensor = inputs[position].to_tensor()?;
+                Ok(Some(tensor.reshape(&[])?.get_scalar(&[])?))
+            }
+            Some(Factor::Input(position)) => {
+                let what = format!("input {position}");
+                Err(LayerError::shape(what, "one number", inputs[position].shape()))
+            }
+        }
+    }
+}
+
+/// The element type that PyTorch gives a tensor of a Python number.
+fn default_dtype(number: Scalar) -> DType {
+    match number {
+        Scalar::Bool(_) => DType::Bool,
+        Scalar::Int(_) => DType::I64,
+        Scalar::Float(_) => DType::F32,
+        _ => DType::C64,
+    }
+}
+
+/// Fills a tensor with one number.
+fn fill(output: &mut TensorViewMut<'_>, number: Scalar) -> Result<(), LayerError> {
+    let value = scalar(number).cast(output.dtype())?;
+    Ok(output.copy_from(&value.expand(output.shape())?.view())?)
+}
+
+/// Operators whose output is one number everywhere: of a size, of a size and another tensor's type, or like a tensor.
+macro_rules! filled {
+    ($(
+        $(#[doc = $doc:literal])*
+        $name:ident for $op_type:literal { $($fields:tt)* }
+        |$layer:ident, $inputs:ident| takes $count:expr, $dtype:expr, $dims:expr, |$views:ident| $value:expr;
+    )*) => {$(
+        crate::operator! {
+            $(#[doc = $doc])*
+            pub struct $name for $op_type {
+                $($fields)*
+                /// The element type; where absent, that which PyTorch chooses.
+                dtype: Option<DType> = None,
+            }
+        }
+
+        impl Layer for $name {
+            fn num_inputs(&self) -> RangeInclusive<usize> {
+                let $layer = self;
+                let _ = $layer;
+                let count: usize = $count;
+                count..=count
+            }
+
+            fn infer(&self, $inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+                let $layer = self;
+                let dims: Vec<Dim> = $dims;
+                if dims.iter().any(|dim| dim.fixed().is_some_and(|dim| dim < 0)) {
+                    let (found, reason) = (format!("{dims:?}"), "lengths must not be negative".to_owned());
+                    return Err(LayerError::InvalidParameter { key: "size", found, reason });
+                }
+                Ok(vec![TensorMeta::new($layer.dtype.unwrap_or_else(|| $dtype), dims)])
+            }
+        }
+
+        impl CpuLayer for $name {
+            fn forward(
+                &mut self,
+                $views: &[TensorView<'_>],
+                outputs: &mut [TensorViewMut<'_>],
+                _: &mut ForwardContext<'_>,
+            ) -> Result<(), LayerError> {
+                let $layer = &*self;
+                let _ = ($layer, $views);
+                fill(&mut outputs[0], $value)
+            }
+        }
+    )*};
+}
+
+filled! {
+    /// `torch.zeros`: a tensor of zeros.
+    Zeros for "torch.zeros" {
+        /// The shape.
+        size: Size,
+    }
+    |layer, inputs| takes layer.size.0.num_inputs(), DType::F32, layer.size.0.dims(inputs)?, |_views| Scalar::Int(0);
+
+    /// `torch.ones`: a tensor of ones.
+    Ones for "torch.ones" {
+        /// The shape.
+        size: Size,
+    }
+    |layer, inputs| takes layer.size.0.num_inputs(), DType::F32, layer.size.0.dims(inputs)?, |_views| Scalar::Int(1);
+
+    /// `torch.empty`: a tensor of any values; zeros here, so that every run gives the same.
+    Empty for "torch.empty" {
+        /// The shape.
+        size: Size,
+    }
+    |layer, inputs| takes layer.size.0.num_inputs(), DType::F32, layer.size.0.dims(inputs)?, |_views| Scalar::Int(0);
+
+    /// `torch.full`: a tensor of one number.
+    Full for "torch.full" {
+        /// The shape.
+        size: Size,
+        /// The number.
+        fill_value: Number,
+    }
+    |layer, inputs| takes layer.size.0.num_inputs() + layer.fill_value.num_inputs(),
+        number_dtype(layer.fill_value, inputs), layer.size.0.dims(inputs)?,
+        |views| layer.fill_value.value(views)?.unwrap_or(Scalar::Int(0));
+
+    /// `torch.zeros_like`: zeros in the shape of a tensor.
+    ZerosLike for "torch.zeros_like" {
+        /// Accepted for compatibility; how elements lie in memory cannot be seen from outside.
+        memory_format: Option<String> = None,
+    }
+    |layer, inputs| takes 1, inputs[0].dtype(), inputs[0].dims().to_vec(), |_views| Scalar::Int(0);
+
+    /// `torch.ones_like`: ones in the shape of a tensor.
+    OnesLike for "torch.ones_like" {
+        /// Accepted for compatibility; how elements lie in memory cannot be seen from outside.
+        memory_format: Option<String> = None,
+    }
+    |layer, inputs| takes 1, inputs[0].dtype(), inputs[0].dims().to_vec(), |_views| Scalar::Int(1);
+
+    /// `torch.empty_like`: any values in the shape of a tensor; zeros here, so that every run gives the same.
+    EmptyLike for "torch.empty_like" {
+        /// Accepted for compatibility; how elements lie in memory cannot be seen from outside.
+        memory_format: Option<String> = None,
+    }
+    |layer, inputs| takes 1, inputs[0].dtype(), inputs[0].dims().to_vec(), |_views| Scalar::Int(0);
+
+    /// `torch.full_like`: one number in the shape of a tensor.
+    FullLike for "torch.full_like" {
+        /// The number.
+        fill_value: Number,
+        /// Accepted for compatibility; how elements lie in memory cannot be seen from outside.
+        memory_format: Option<String> = None,
+    }
+    |layer, inputs| takes 1 + layer.fill_value.num_inputs(), inputs[0].dtype(), inputs[0].dims().to_vec(),
+        |views| layer.fill_value.value(views)?.unwrap_or(Scalar::Int(0));
+
+    /// `torch.Tensor.new_zeros`: zeros of another tensor's element type.
+    NewZeros for "Tensor.new_zeros" {
+        /// The shape.
+        size: Size,
+    }
+    |layer, inputs| takes 1 + layer.size.0.num_inputs(), inputs[0].dtype(), layer.size.0.dims(inputs)?, |_views| Scalar::Int(0);
+
+    /// `torch.Tensor.new_ones`: ones of another tensor's element type.
+    NewOnes for "Tensor.new_ones" {
+        /// The shape.
+        size: Size,
+    }
+    |layer, inputs| takes 1 + layer.size.0.num_inputs(), inputs[0].dtype(), layer.size.0.dims(inputs)?, |_views| Scalar::Int(1);
+
+    /// `torch.Tensor.new_empty`: any values of another tensor's element type; zeros here.
+    NewEmpty for "Tensor.new_empty" {
+        /// The shape.
+        size: Size,
+    }
+    |layer, inputs| takes 1 + layer.size.0.num_inputs(), inputs[0].dtype(), layer.size.0.dims(inputs)?, |_views| Scalar::Int(0);
+
+    /// `torch.Tensor.new_full`: one number, of another tensor's element type.
+    NewFull for "Tensor.new_full" {
+        /// The shape.
+        size: Size,
+        /// The number.
+        fill_value: Number,
+    }
+    |layer, inputs| takes 1 + layer.size.0.num_inputs() + layer.fill_value.num_inputs(),
+        inputs[0].dtype(), layer.size.0.dims(inputs)?,
+        |views| layer.fill_value.value(views)?.unwrap_or(Scalar::Int(0));
+
+    /// `torch.Tensor.fill_`: one number in the shape and element type of a tensor.
+    Fill for "Tensor.fill" {
+        /// The number.
+        value: Number,
+    }
+    |layer, inputs| takes 1 + layer.value.num_inputs(), inputs[0].dtype(), inputs[0].dims().to_vec(),
+        |views| layer.value.value(views)?.unwrap_or(Scalar::Int(0));
+}
+
+fn number_dtype(number: Number, inputs: &[TensorMeta]) -> DType {
+    match number.0 {
+        Some(Factor::Number(number)) => default_dtype(number),
+        Some(Factor::Input(position)) => inputs[position].dtype(),
+        None => DType::F32,
+    }
+}
+
+crate::operator! {
+    /// `torch.arange`: the numbers `start`, `start + step`, … before `end`.
+    pub struct Arange for "torch.arange" {
+        /// The first number; 0 where absent.
+        start: Number = Number(None),
+        /// Where the numbers end; not included.
+        end: Number,
+        /// From one number to the next; 1 where absent.
+        step: Number = Number(None),
+        /// The element type; where absent, i64 if all three are integers, else f32.
+        dtype: Option<DType> = None,
+    }
+}
+
+impl Arange {
+    fn numbers(&self) -> [Number; 3] {
+        [self.start, self.end, self.step]
+    }
+
+    fn dtype(&self, inputs: &[TensorMeta]) -> DType {
+        let is_float = |number: &Number| {
+            number.0.is_some() && !matches!(number_dtype(*number, inputs), DType::Bool) && {
+                let dtype = number_dtype(*number, inputs);
+                !dtype.is_integer()
+            }
+        };
+        let usual = if self.numbers().iter().any(is_float) { DType::F32 } else { DType::I64 };
+        self.dtype.unwrap_or(usual)
+    }
+
+    /// How many numbers there are, where it is known before the run.
+    fn len(&self, inputs: &[TensorMeta]) -> Option<Dim> {
+        let known = |number: Number, absent: i64| match number.0 {
+            None => Some(Dim::Fixed(absent)),
+            Some(Factor::Number(Scalar::Int(value))) => Some(Dim::Fixed(value)),
+            Some(Factor::Input(position)) => {
+                inputs[position].values().and_then(|values| values.first().cloned())
+            }
+            Some(_) => None,
+        };
+        let step = known(self.step, 1)?.fixed().filter(|&step| step > 0)?;
+        Some((known(self.end, 0)? - known(self.start, 0)?).max(0).ceil_div(step))
+    }
+
+    fn values(&self, inputs: &[TensorView<'_>], limits: &crate::Limits) -> Result<Tensor, LayerError> {
+        let metas: Vec<TensorMeta> = inputs.iter().map(TensorMeta::of).collect();
+        let dtype = self.dtype(&metas);
+        let [start, end, step] = self.numbers();
+        let number = |number: Number, absent| {
+            Ok::<_, LayerError>(match number.value(inputs)? {
+                None => absent,
+                Some(Scalar::Bool(value)) => f64::from(u8::from(value)),
+                Some(Scalar::Int(value)) => value as f64,
+                Some(Scalar::Float(value)) => value,
+                Some(_) => f64::NAN,
+            })
+        };
+        let (start, end, step) = (number(start, 0.0)?, number(end, 0.0)?, number(step, 1.0)?);
+        let count = ((end - start) / step).ceil().max(0.0);
+        limits.check_tensor("the numbers of arange", (count as u64).saturating_mul(8))?;
+        Ok(Tensor::arange(dtype, start, end, step)?)
+    }
+}
+
+impl Layer for Arange {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        let count = self.numbers().into_iter().map(Number::num_inputs).sum();
+        count..=count
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        let dtype = self.dtype(inputs);
+        let len = self.len(inputs).unwrap_or_else(|| Dim::symbol("counted"));
+        Ok(vec![TensorMeta::new(dtype, [len])])
+    }
+
+    fn constant(&self) -> Result<Option<Tensor>, LayerError> {
+        if *self.num_inputs().end() > 0 {
+            return Ok(None);
+        }
+        self.values(&[], &crate::Limits::default()).map(Some)
+    }
+
+    fn is_data_dependent(&self) -> bool {
+        true
+    }
+}
+
+impl CpuLayer for Arange {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        context: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        Ok(outputs[0].copy_from(&self.values(inputs, context.limits())?.view())?)
+    }
+
+    fn forward_dynamic(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        context: &mut ForwardContext<'_>,
+    ) -> Result<Vec<Tensor>, LayerError> {
+        Ok(vec![self.values(inputs, context.limits())?])
+    }
+}
+
+/// Registers the layers of this family.
+pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
+    registry.register::<Zeros>()?;
+    registry.register::<Ones>()?;
+    registry.register::<Empty>()?;
+    registry.register::<Full>()?;
+    registry.register::<ZerosLike>()?;
+    registry.register::<OnesLike>()?;
+    registry.register::<EmptyLike>()?;
+    registry.register::<FullLike>()?;
+    registry.register::<NewZeros>()?;
+    registry.register::<NewOnes>()?;
+    registry.register::<NewEmpty>()?;
+    registry.register::<NewFull>()?;
+    registry.register::<Fill>()?;
+    registry.register::<Arange>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{operator, tensor};
+    use super::*;
+    use crate::tensor::Workspace;
+
+    fn created(op_type: &str, params: &[(&str, &str)], names: &[&str], inputs: &[&Tensor]) -> Tensor {
+        operator(op_type, params).with_names(names).run_one(inputs).unwrap()
+    }
+
+    #[test]
+    fn one_number_everywhere() {
+        let zeros = created("torch.zeros", &[("size", "(2,3)"), ("dtype", "None")], &[], &[]);
+        assert_eq!((zeros.dtype(), zeros.to_vec::<f32>().unwrap()), (DType::F32, vec![0.0; 6]));
+        let full =
+            created("torch.full", &[("size", "(2)"), ("fill_value", "7"), ("dtype", "None")], &[], &[]);
+        assert_eq!(full.to_vec::<i64>().unwrap(), [7, 7]);
+        let sizes = tensor(&[1], &[3i64]);
+        assert_eq!(
+            created("torch.ones", &[("dtype", "torch.bool")], &["size"], &[&sizes]).to_vec::<bool>().unwrap(),
+            [true; 3]
+        );
+        let x = tensor(&[1, 2], &[1i32, 2]);
+        assert_eq!(
+            created("torch.full_like", &[("fill_value", "2.7")], &["input"], &[&x]).to_vec::<i32>().unwrap(),
+            [2, 2]
+        );
+        assert_eq!(created("torch.zeros_like", &[("dtype", "torch.half")], &[], &[&x]).dtype(), DType::F16);
+        assert_eq!(
+            created("Tensor.new_ones", &[("size", "(2)")], &["input"], &[&x]).to_vec::<i32>().unwrap(),
+            [1, 1]
+        );
+        let value = tensor(&[], &[5f64]);
+        assert_eq!(
+            created("Tensor.fill", &[], &["input", "value"], &[&x, &value]).to_vec::<i32>().unwrap(),
+            [5, 5]
+        );
+        assert_eq!(
+            created("Tensor.fill", &[("value", "inf")], &[], &[&value]).to_vec::<f64>().unwrap(),
+            [f64::INFINITY]
+        );
+        assert!(operator("torch.zeros", &[("size", "(-1)")]).infer(&[]).is_err());
+    }
+
+    fn arange(params: &[(&str, &str)], names: &[&str], inputs: &[&Tensor]) -> Result<Tensor, LayerError> {
+        let mut layer = operator("torch.arange", params).with_names(names).create(inputs.len())?;
+        let views: Vec<TensorView<'_>> = inputs.iter().map(|input| input.view()).collect();
+        let (mut workspace, limits) = (Workspace::new()?, crate::Limits::default());
+        let output =
+            layer.forward_dynamic(&views, &mut ForwardContext::new(&mut workspace, &limits))?.remove(0);
+        let metas: Vec<TensorMeta> = views.iter().map(TensorMeta::of).collect();
+        let inferred = layer.infer(&metas)?.remove(0);
+        assert_eq!(inferred.dtype(), output.dtype());
+        assert!(inferred.dims()[0].fixed().is_none_or(|len| len == output.num_elements() as i64));
+        Ok(output)
+    }
+
+    #[test]
+    fn numbers_are_counted() {
+        assert_eq!(arange(&[("end", "3")], &[], &[]).unwrap().to_vec::<i64>().unwrap(), [0, 1, 2]);
+        assert_eq!(
+            arange(&[("start", "1"), ("end", "2.0"), ("step", "0.5")], &[], &[])
+                .unwrap()
+                .to_vec::<f32>()
+                .unwrap(),
+            [1.0, 1.5]
+        );
+        let (five, half) = (Tensor::scalar(5i64), Tensor::scalar(0.5f32));
+        assert_eq!(arange(&[], &["end"], &[&five]).unwrap().to_vec::<i64>().unwrap(), [0, 1, 2, 3, 4]);
+        assert_eq!(arange(&[("end", "1")], &["start"], &[&half]).unwrap().to_vec::<f32>().unwrap(), [0.5]);
+        assert_eq!(
+            arange(&[("start", "3"), ("end", "0"), ("step", "-2")], &[], &[])
+                .unwrap()
+                .to_vec::<i64>()
+                .unwrap(),
+            [3, 1]
+        );
+        assert!(arange(&[("end", "1e300")], &[], &[]).is_err());
+        assert!(arange(&[("end", "1"), ("step", "0")], &[], &[]).is_err());
+        assert!(arange(&[("start", "2"), ("end", "1")], &[], &[]).is_err());
+        let n = TensorMeta::new(DType::I64, [0; 0]).with_values(vec![Dim::symbol("n")]);
+        let output = operator("torch.arange", &[]).with_names(&["end"]).infer(&[n]).unwrap();
+        assert_eq!(output[0].to_string(), "max(n, 0) i64");
+    }
+}

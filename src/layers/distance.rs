@@ -1,0 +1,210 @@
+//! Lengths of vectors and distances between them.
+
+use super::arguments::Operand;
+use super::broadcast::broadcast;
+use super::broadcast::Converted;
+use super::float::{self, with_float};
+use super::reduction::Axes;
+use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
+use crate::kernels::{Float, reduce};
+use crate::tensor::{Shape, TensorView, TensorViewMut};
+use std::ops::RangeInclusive;
+
+crate::operator! {
+    /// `torch.nn.functional.normalize`: the input over its p-norm along an axis, but at least over `eps`.
+    pub struct Normalize for "F.normalize" {
+        /// The power of the norm.
+        p: f64 = 2.0,
+        /// The axes; they may count from the end.
+        dim: Vec<i64> = vec![1],
+        /// The least that is divided by.
+        eps: f64 = 1e-12,
+    }
+}
+
+crate::operator! {
+    /// `torch.nn.functional.pairwise_distance`: the p-norm of x1 − x2 + `eps` along the last axis.
+    pub struct PairwiseDistance for "F.pairwise_distance" {
+        /// The other vectors, which are broadcast.
+        x2: Operand,
+        /// The power of the norm.
+        p: f64 = 2.0,
+        /// Added to each difference.
+        eps: f64 = 1e-6,
+        /// Whether the last axis stays, with length 1.
+        keepdim: bool = false,
+    }
+}
+
+crate::operator! {
+    /// `torch.nn.functional.cosine_similarity`: the cosine of the angle between vectors along an axis.
+    pub struct CosineSimilarity for "F.cosine_similarity" {
+        /// The other vectors, which are broadcast.
+        x2: Operand,
+        /// The axis; may count from the end.
+        dim: i64 = 1,
+        /// The least that each length counts as.
+        eps: f64 = 1e-8,
+    }
+}
+
+impl Normalize {
+    fn run<T: Float>(&self, input: &TensorView<'_>, output: &mut TensorViewMut<'_>) -> Result<(), LayerError> {
+        let axes = Axes::new(Some(&self.dim), true, input.shape().rank())?;
+        let (rows, len) = (axes.rows(input)?, axes.len(input.shape()).max(1));
+        let rows = float::read::<T>(&rows)?;
+        let mut output = output.reborrow();
+        let layout = axes.rows(&output.as_view())?.layout().to_owned();
+        float::write::<T>(&mut output.reborrow().with_layout(layout)?, |output| {
+            for (row, output) in rows.chunks_exact(len).zip(output.chunks_exact_mut(len)) {
+                let norm = reduce::norm(row, self.p);
+                // As `clamp_min`, which keeps a NaN.
+                let divisor = T::of(if norm < self.eps { self.eps } else { norm });
+                output.iter_mut().zip(row).for_each(|(y, &x)| *y = x / divisor);
+            }
+            Ok(())
+        })
+    }
+}
+
+impl Layer for Normalize {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        Axes::new(Some(&self.dim), true, inputs[0].rank())?;
+        float::same_as_input(inputs)
+    }
+}
+
+impl CpuLayer for Normalize {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        _: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        with_float!(inputs[0].dtype(), T => self.run::<T>(&inputs[0], &mut outputs[0]))
+    }
+}
+
+/// The shape rule of both: one number for each pair of vectors along `dim`.
+fn infer(inputs: &[TensorMeta], x2: Operand, dim: i64, keepdim: bool) -> Result<Vec<TensorMeta>, LayerError> {
+    let (x1, x2) = (&inputs[0], &inputs[x2.0]);
+    float::check("the input", x1)?;
+    if x2.dtype() != x1.dtype() {
+        let wanted = x1.dtype().to_string();
+        return Err(LayerError::DType { what: "the other input".to_owned(), wanted, found: x2.dtype() });
+    }
+    let both = x1.with_dims(broadcast(x1.dims(), x2.dims())?);
+    if both.rank() == 0 {
+        return Err(LayerError::shape("the inputs", "at least one axis", both));
+    }
+    let axes = Axes::new(Some(&[dim]), keepdim, both.rank())?;
+    Ok(vec![both.with_dims(axes.dims(&both))])
+}
+
+/// Calls `join` on each pair of vectors along `dim`.
+fn pairs<T: Float>(
+    inputs: [&TensorView<'_>; 2],
+    dim: i64,
+    output: &mut TensorViewMut<'_>,
+    join: impl Fn(&[T], &[T]) -> f64,
+) -> Result<(), LayerError> {
+    let shape: Shape = crate::tensor::broadcast_shapes(inputs[0].shape(), inputs[1].shape())?;
+    let axes = Axes::new(Some(&[dim]), false, shape.rank())?;
+    let len = axes.len(&shape);
+    let [first, second] = inputs.map(|input| Converted::View(*input));
+    let (first, second) = (axes.rows(&first.expanded(&shape)?)?, axes.rows(&second.expanded(&shape)?)?);
+    let (first, second) = (float::read::<T>(&first)?, float::read::<T>(&second)?);
+    let row = |values: &[T], index: usize| -> Vec<T> { values.get(index * len..(index + 1) * len).unwrap_or_default().to_vec() };
+    float::write::<T>(output, |output| {
+        let each = |(index, y): (usize, &mut T)| *y = T::of(join(&row(&first, index), &row(&second, index)));
+        output.iter_mut().enumerate().for_each(each);
+        Ok(())
+    })
+}
+
+impl Layer for PairwiseDistance {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        2..=2
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        infer(inputs, self.x2, -1, self.keepdim)
+    }
+}
+
+impl CpuLayer for PairwiseDistance {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        _: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        let both = [&inputs[0], &inputs[self.x2.0]];
+        with_float!(inputs[0].dtype(), T => pairs::<T>(both, -1, &mut outputs[0], |a, b| {
+            let differences: Vec<T> = a.iter().zip(b).map(|(&a, &b)| a - b + T::of(self.eps)).collect();
+            reduce::norm(&differences, self.p)
+        }))
+    }
+}
+
+impl Layer for CosineSimilarity {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        2..=2
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        infer(inputs, self.x2, self.dim, false)
+    }
+}
+
+impl CpuLayer for CosineSimilarity {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        _: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        let both = [&inputs[0], &inputs[self.x2.0]];
+        with_float!(inputs[0].dtype(), T => pairs::<T>(both, self.dim, &mut outputs[0], |a, b| {
+            let products: Vec<T> = a.iter().zip(b).map(|(&a, &b)| a * b).collect();
+            let lengths = [a, b].map(|vector| reduce::norm(vector, 2.0).max(self.eps));
+            reduce::sum(&products) / (lengths[0] * lengths[1])
+        }))
+    }
+}
+
+/// Registers the layers of this family.
+pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
+    registry.register::<Normalize>()?;
+    registry.register::<PairwiseDistance>()?;
+    registry.register::<CosineSimilarity>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{assert_close, operator, waves};
+    use crate::tensor::Tensor;
+
+    #[test]
+    fn they_are_those_of_pytorch() {
+        let x = waves(&[2, 3, 2]);
+        let y: Tensor = waves(&[3, 2]).map(|y: f64| y + 0.5).unwrap();
+        let unit = operator("F.normalize", &[("dim", "1"), ("p", "2")]).run_one(&[&x]).unwrap();
+        assert_close(&unit, &[2, 3, 2], N1);
+        let params = [("dim", "(-1)"), ("p", "1.0"), ("eps", "3.0")];
+        assert_close(&operator("F.normalize", &params).run_one(&[&x]).unwrap(), &[2, 3, 2], N2);
+        let params = [("p", "1.0"), ("eps", "0.001"), ("keepdim", "True")];
+        let distance = operator("F.pairwise_distance", &params).with_names(&["x1", "x2"]).run_one(&[&x, &y]).unwrap();
+        assert_close(&distance, &[2, 3, 1], PD);
+        let cosine = operator("F.cosine_similarity", &[("dim", "1")]).run_one(&[&x, &y]).unwrap();
+        assert_close(&cosine, &[2, 2], CS);
+        operator("F.normalize", &[]).survives(1);
+        operator("F.pairwise_distance", &[]).survives(2);
+        operator("F.cosine_similarity", &[("dim", "-1")]).survives(2);
+    }
+
+    const N1: &[f64] = &[-0.9838699100999074, -0.10540925533894598, 0.0, -0.8432740427115678, -0.17888543819998318, -0.5270462766947299, 0.7022468831767834, 0.6467616667635546, 0.11704114719613057, 0.6467616667635546, 0.7022468831767834, -0.40422604172722165];
+    const N2: &[f64] = &[-0.9166666666666666, -0.08333333333333333, 0.0, -0.6666666666666666, -0.16666666666666666, -0.4166666666666667, 0.42857142857142855, 0.5714285714285714, 0.08333333333333333, 0.6666666666666666, 0.5, -0.4166666666666667];
+    const PD: &[f64] = &[0.998, 0.998, 0.998, 5.502, 3.75, 2.0];
+    const CS: &[f64] = &[0.9604410751438787, 0.9635883018483242, -0.6601345307668106, -0.2979993916050631];
+}

@@ -1,0 +1,372 @@
+//! Sums of products in Einstein's notation, through matrix products.
+
+use super::float::{self, with_float};
+use crate::Limits;
+use crate::graph::{Cost, CpuLayer, ForwardContext, FromParameter, Layer, LayerError, Registry, RegistryError, RuntimeParameter, TensorMeta};
+use crate::kernels::Float;
+use crate::kernels::gemm::gemm;
+use crate::tensor::{Dim, TensorView, TensorViewMut};
+use ndarray::{ArrayD, ArrayView3, ArrayViewMut3, Axis, IxDyn};
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+
+crate::operator! {
+    /// `torch.einsum`: each axis of the inputs has a letter; axes of the same letter run together, and letters that the
+    /// output lacks are summed over. Inputs are multiplied from left to right.
+    pub struct Einsum for "torch.einsum" {
+        /// Letters of the inputs and, after `->`, of the output, such as `ij,jk->ik`; `...` stands for further axes in
+        /// front, which are broadcast. Without `->` the output has all letters that appear once, in alphabetical order.
+        equation: Equation,
+    }
+}
+
+/// The letter of an axis; axes of `...` count from the last one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Label {
+    Further(usize),
+    Letter(char),
+}
+
+/// A term of an equation: letters before and after `...`, if it is there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Term {
+    before: Vec<char>,
+    after: Option<Vec<char>>,
+}
+
+impl Term {
+    fn parse(text: &str) -> Option<Self> {
+        let letters = |text: &str| -> Option<Vec<char>> {
+            text.chars().all(|letter| letter.is_ascii_alphabetic()).then(|| text.chars().collect())
+        };
+        Some(match text.split_once("...") {
+            Some((before, after)) => Self { before: letters(before)?, after: Some(letters(after)?) },
+            None => Self { before: letters(text)?, after: None },
+        })
+    }
+
+    fn letters(&self) -> impl Iterator<Item = char> + '_ {
+        self.before.iter().chain(self.after.iter().flatten()).copied()
+    }
+
+    /// The labels of all axes, of which `further` belong to `...`.
+    fn labels(&self, further: usize) -> Vec<Label> {
+        let further = if self.after.is_some() { further } else { 0 };
+        let letters = |letters: &[char]| letters.iter().map(|&letter| Label::Letter(letter)).collect::<Vec<_>>();
+        let middle: Vec<Label> = (0..further).rev().map(Label::Further).collect();
+        [letters(&self.before), middle, letters(self.after.as_deref().unwrap_or_default())].concat()
+    }
+}
+
+/// What is summed over what.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Equation {
+    inputs: Vec<Term>,
+    output: Term,
+}
+
+impl FromParameter for Equation {
+    const KIND: &'static str = "an equation such as ij,jk->ik";
+
+    fn from_parameter(parameter: &RuntimeParameter) -> Option<Self> {
+        let text: String = parameter.raw().chars().filter(|letter| !letter.is_whitespace()).collect();
+        let (left, right) = match text.split_once("->") {
+            Some((left, right)) => (left, Some(right)),
+            None => (text.as_str(), None),
+        };
+        let inputs: Vec<Term> = left.split(',').map(Term::parse).collect::<Option<_>>()?;
+        let output = match right {
+            Some(right) => Term::parse(right)?,
+            None => implied(&inputs),
+        };
+        let known = |letter: char| inputs.iter().any(|term| term.letters().any(|other| other == letter));
+        let letters: Vec<char> = output.letters().collect();
+        let once = letters.iter().enumerate().all(|(i, letter)| !letters[..i].contains(letter));
+        (once && letters.iter().all(|&letter| known(letter))).then_some(Self { inputs, output })
+    }
+}
+
+/// The output where the equation names none.
+fn implied(inputs: &[Term]) -> Term {
+    let mut counts: BTreeMap<char, usize> = BTreeMap::new();
+    inputs.iter().flat_map(Term::letters).for_each(|letter| *counts.entry(letter).or_default() += 1);
+    let once: Vec<char> = counts.into_iter().filter(|&(_, count)| count == 1).map(|(letter, _)| letter).collect();
+    match inputs.iter().any(|term| term.after.is_some()) {
+        true => Term { before: Vec::new(), after: Some(once) },
+        false => Term { before: once, after: None },
+    }
+}
+
+/// The labels of each input and of the output, and the length of each label.
+struct Plan {
+    inputs: Vec<Vec<Label>>,
+    output: Vec<Label>,
+    lengths: BTreeMap<Label, Dim>,
+}
+
+impl Equation {
+    fn plan(&self, inputs: &[TensorMeta]) -> Result<Plan, LayerError> {
+        let mut plan = Plan { inputs: Vec::new(), output: Vec::new(), lengths: BTreeMap::new() };
+        let mut most = 0;
+        for (position, (term, input)) in self.inputs.iter().zip(inputs).enumerate() {
+            let letters = term.letters().count();
+            let further = input.rank().checked_sub(letters).filter(|&further| term.after.is_some() || further == 0);
+            let Some(further) = further else {
+                return Err(LayerError::shape(format!("input {position}"), format!("{letters} axes"), input));
+            };
+            most = most.max(further);
+            let labels = term.labels(further);
+            for (label, dim) in labels.iter().zip(input.dims()) {
+                let known = plan.lengths.entry(*label).or_insert(Dim::Fixed(1));
+                match (known.fixed(), dim.fixed()) {
+                    (Some(1), _) => *known = dim.clone(),
+                    (_, Some(1)) => {}
+                    (Some(a), Some(b)) if a != b => {
+                        let what = format!("an axis of input {position}");
+                        return Err(LayerError::shape(what, format!("length {known} or 1"), dim));
+                    }
+                    (None, Some(_)) => *known = dim.clone(),
+                    _ => {}
+                }
+            }
+            plan.inputs.push(labels);
+        }
+        plan.output = self.output.labels(most);
+        Ok(plan)
+    }
+}
+
+/// A factor of the product: elements, and the label of each axis.
+struct Factor<T> {
+    array: ArrayD<T>,
+    labels: Vec<Label>,
+}
+
+impl<T: Float> Factor<T> {
+    /// An input with repeated labels reduced to their diagonal, and axes of length 1 repeated where others are longer.
+    fn new(input: &TensorView<'_>, labels: &[Label], lengths: &BTreeMap<Label, Dim>) -> Result<Self, LayerError> {
+        let shape = input.shape().to_vec();
+        let mut array = ArrayD::from_shape_vec(IxDyn(&shape), float::read::<T>(input)?.into_owned())?;
+        let mut labels = labels.to_vec();
+        while let Some((first, second)) = repeated(&labels) {
+            let len = array.len_of(Axis(first)).max(array.len_of(Axis(second)));
+            let parts: Vec<ArrayD<T>> = (0..len)
+                .map(|index| {
+                    let at = |axis: usize| if array.len_of(Axis(axis)) == 1 { 0 } else { index };
+                    array.index_axis(Axis(second), at(second)).index_axis(Axis(first), at(first)).to_owned()
+                })
+                .collect();
+            let views: Vec<_> = parts.iter().map(|part| part.view()).collect();
+            let mut shape = array.shape().to_vec();
+            shape.remove(second);
+            shape.remove(first);
+            shape.insert(0, len);
+            array = match views.is_empty() {
+                true => ArrayD::zeros(IxDyn(&shape)),
+                false => ndarray::stack(Axis(0), &views)?,
+            };
+            let label = labels.remove(second);
+            labels.remove(first);
+            labels.insert(0, label);
+        }
+        let length = |label: &Label| lengths.get(label).and_then(Dim::fixed).and_then(|len| usize::try_from(len).ok());
+        let shape: Vec<usize> =
+            labels.iter().zip(array.shape()).map(|(label, &len)| length(label).unwrap_or(len)).collect();
+        let found = format!("{:?}", array.shape());
+        let whole = array.broadcast(IxDyn(&shape)).ok_or_else(|| LayerError::shape("an input", format!("{shape:?}"), found))?;
+        Ok(Self { array: whole.to_owned(), labels })
+    }
+
+    /// The sum over all labels that are not needed.
+    fn summed(mut self, needed: impl Fn(&Label) -> bool) -> Self {
+        for axis in (0..self.labels.len()).rev() {
+            if !needed(&self.labels[axis]) {
+                self.array = self.array.sum_axis(Axis(axis));
+                self.labels.remove(axis);
+            }
+        }
+        self
+    }
+
+    /// The elements with the axes in the order of these labels, as so many groups of axes.
+    fn grouped(&self, groups: [&[Label]; 3]) -> Result<ndarray::Array3<T>, LayerError> {
+        let place = |label: &Label| self.labels.iter().position(|other| other == label);
+        let order: Vec<usize> = groups.iter().flat_map(|group| group.iter()).filter_map(place).collect();
+        let array = self.array.view().permuted_axes(IxDyn(&order));
+        let len = |group: &[Label]| -> usize {
+            group.iter().filter_map(place).map(|axis| self.array.len_of(Axis(axis))).product()
+        };
+        let shape = (len(groups[0]), len(groups[1]), len(groups[2]));
+        Ok(ndarray::Array3::from_shape_vec(shape, array.iter().copied().collect())?)
+    }
+
+    /// The product with another factor, summed over the labels that both have and nobody needs.
+    fn times(self, other: Self, needed: impl Fn(&Label) -> bool, limits: &Limits) -> Result<Self, LayerError> {
+        let own = self.labels.clone();
+        let left = self.summed(|label| needed(label) || other.labels.contains(label));
+        let right = other.summed(|label| needed(label) || own.contains(label));
+        let (mut batch, mut inner, mut rows) = (Vec::new(), Vec::new(), Vec::new());
+        for &label in &left.labels {
+            match (right.labels.contains(&label), needed(&label)) {
+                (true, true) => batch.push(label),
+                (true, false) => inner.push(label),
+                (false, _) => rows.push(label),
+            }
+        }
+        let columns: Vec<Label> =
+            right.labels.iter().filter(|label| !left.labels.contains(label)).copied().collect();
+        let a = left.grouped([&batch, &rows, &inner])?;
+        let b = right.grouped([&batch, &inner, &columns])?;
+        let (count, m, n) = (a.dim().0, a.dim().1, b.dim().2);
+        let bytes = [m, n, size_of::<T>()].iter().fold(count as u64, |bytes, &len| bytes.saturating_mul(len as u64));
+        limits.check_tensor("a product of einsum", bytes)?;
+        let mut product = ndarray::Array3::from_elem((count, m, n), T::zero());
+        multiply(a.view(), b.view(), product.view_mut());
+        let len_of = |label: &Label| {
+            let of = |factor: &Self| factor.labels.iter().position(|other| other == label).map(|axis| factor.array.len_of(Axis(axis)));
+            of(&left).or_else(|| of(&right)).unwrap_or(1)
+        };
+        let labels = [batch, rows, columns].concat();
+        let shape: Vec<usize> = labels.iter().map(len_of).collect();
+        Ok(Self { array: ArrayD::from_shape_vec(IxDyn(&shape), product.into_raw_vec_and_offset().0)?, labels })
+    }
+}
+
+fn multiply<T: Float>(a: ArrayView3<'_, T>, b: ArrayView3<'_, T>, mut product: ArrayViewMut3<'_, T>) {
+    for ((a, b), product) in a.outer_iter().zip(b.outer_iter()).zip(product.outer_iter_mut()) {
+        gemm(a, b, product, false);
+    }
+}
+
+/// The first two axes of the same label.
+fn repeated(labels: &[Label]) -> Option<(usize, usize)> {
+    let second = (1..labels.len()).find(|&axis| labels[..axis].contains(&labels[axis]))?;
+    labels.iter().position(|label| *label == labels[second]).map(|first| (first, second))
+}
+
+impl Einsum {
+    fn run<T: Float>(
+        &self,
+        inputs: &[TensorView<'_>],
+        output: &mut TensorViewMut<'_>,
+        limits: &Limits,
+    ) -> Result<(), LayerError> {
+        let metas: Vec<TensorMeta> = inputs.iter().map(TensorMeta::of).collect();
+        let plan = self.equation.plan(&metas)?;
+        let mut result: Option<Factor<T>> = None;
+        for (position, input) in inputs.iter().enumerate() {
+            let later = plan.inputs.get(position + 1..).unwrap_or_default();
+            let needed = |label: &Label| plan.output.contains(label) || later.iter().flatten().any(|other| other == label);
+            let factor = Factor::new(input, &plan.inputs[position], &plan.lengths)?;
+            result = Some(match result {
+                None => factor.summed(needed),
+                Some(product) => product.times(factor, needed, limits)?,
+            });
+        }
+        let Some(result) = result else { return Ok(()) };
+        let result = result.summed(|label| plan.output.contains(label));
+        let order = plan.output.iter().filter_map(|label| result.labels.iter().position(|other| other == label));
+        let array = result.array.view().permuted_axes(IxDyn(&order.collect::<Vec<_>>()));
+        float::write::<T>(output, |output| {
+            output.iter_mut().zip(array.iter()).for_each(|(to, &from)| *to = from);
+            Ok(())
+        })
+    }
+}
+
+impl Layer for Einsum {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        let count = self.equation.inputs.len();
+        count..=count
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        for input in inputs {
+            float::check("an input", input)?;
+            if input.dtype() != inputs[0].dtype() {
+                let wanted = inputs[0].dtype().to_string();
+                return Err(LayerError::DType { what: "an input".to_owned(), wanted, found: input.dtype() });
+            }
+        }
+        let plan = self.equation.plan(inputs)?;
+        let dims = plan.output.iter().map(|label| plan.lengths.get(label).cloned().unwrap_or(Dim::Fixed(1)));
+        Ok(vec![inputs[0].with_dims(dims)])
+    }
+
+    fn cost(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Cost {
+        let macs = self.equation.plan(inputs).ok().filter(|_| inputs.len() > 1).and_then(|plan| {
+            let all = plan.lengths.values().fold(Dim::Fixed(1), |product, len| product * len.clone());
+            u64::try_from(all.fixed()?).ok()
+        });
+        Cost::of_moving(inputs, outputs).with_macs(macs.unwrap_or(0))
+    }
+}
+
+impl CpuLayer for Einsum {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        context: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        with_float!(inputs[0].dtype(), T => self.run::<T>(inputs, &mut outputs[0], context.limits()))
+    }
+}
+
+/// Registers the layers of this family.
+pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
+    registry.register::<Einsum>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{assert_close, operator, waves};
+    use super::*;
+    use crate::tensor::Tensor;
+
+    fn einsum(equation: &str, inputs: &[&Tensor]) -> Result<Tensor, LayerError> {
+        operator("torch.einsum", &[("equation", equation)]).run_one(inputs)
+    }
+
+    #[test]
+    fn it_is_that_of_pytorch() {
+        for (equation, shapes, shape, want) in CASES {
+            let inputs: Vec<Tensor> = shapes.iter().map(|shape| waves(shape)).collect();
+            let got = einsum(equation, &inputs.iter().collect::<Vec<_>>()).unwrap();
+            assert_close(&got, shape, want);
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit() {
+        let x = waves(&[2, 3]);
+        assert!(einsum("ijk->i", &[&x]).is_err() && einsum("ij,ij->i", &[&x]).is_err());
+        assert!(einsum("ij->ii", &[&x]).is_err() && einsum("ij->k", &[&x]).is_err() && einsum("i1", &[&x]).is_err());
+        assert!(einsum("ij,jk->ik", &[&x, &x]).is_err());
+        let n = TensorMeta::new(crate::tensor::DType::F32, [Dim::symbol("n"), Dim::Fixed(3)]);
+        let output = operator("torch.einsum", &[("equation", "ij,ij->i")]).infer(&[n.clone(), n]).unwrap();
+        assert_eq!(output[0].to_string(), "n f32");
+        for (equation, count) in [("ij->ji", 1), ("ii->i", 1), ("ij,jk->ik", 2), ("...i,...i->...", 2), (",->", 2)] {
+            operator("torch.einsum", &[("equation", equation)]).survives(count);
+        }
+    }
+
+    type Case = (&'static str, &'static [&'static [usize]], &'static [usize], &'static [f64]);
+
+    const CASES: [Case; 14] = [
+        ("ijk", &[&[2, 3, 2]], &[2, 3, 2], &[-2.75, -0.25, 0.0, -2.0, -0.5, -1.25, 1.5, 2.0, 0.25, 2.0, 1.5, -1.25]),
+        ("kji", &[&[2, 3, 2]], &[2, 3, 2], &[-2.75, 1.5, 0.0, 0.25, -0.5, 1.5, -0.25, 2.0, -2.0, 2.0, -1.25, -1.25]),
+        ("ii", &[&[3, 3]], &[], &[-3.0]),
+        ("ii->i", &[&[3, 3]], &[3], &[-2.75, -0.5, 0.25]),
+        ("ij->", &[&[2, 3]], &[], &[-6.75]),
+        ("i,j->ij", &[&[2], &[3]], &[2, 3], &[7.5625, 0.6875, -0.0, 0.6875, 0.0625, -0.0]),
+        ("ij,jk->ik", &[&[2, 3], &[3, 2]], &[2, 2], &[7.5625, 1.1875, 6.125, 3.0625]),
+        ("bij,bjk", &[&[2, 1, 3], &[2, 3, 2]], &[1, 2], &[2.5625, -2.25]),
+        ("...ij,...kj->...ik", &[&[2, 1, 2, 3], &[2, 2, 3]], &[2, 2, 2, 2], &[7.625, 5.625, 5.625, 5.8125, -4.625, -5.875, -4.3125, -3.1875, -4.625, -4.3125, -5.875, -3.1875, 6.3125, 5.6875, 5.6875, 7.8125]),
+        ("b h i d , b h j d -> b h i j", &[&[1, 2, 2, 2], &[1, 2, 3, 2]], &[1, 2, 2, 3], &[7.625, 0.5, 1.6875, 0.5, 4.0, 2.5, -3.25, -2.625, 0.8125, 6.25, 4.375, -0.25]),
+        ("i,ij,jk->k", &[&[2], &[2, 3], &[3, 2]], &[2], &[-22.328125, -4.03125]),
+        ("ij,ik->j", &[&[2, 3], &[2, 2]], &[3], &[12.25, 1.75, 2.5]),
+        ("iij,j->ij", &[&[2, 2, 3], &[3]], &[2, 3], &[7.5625, 0.0625, 0.0, -5.5, -0.375, -0.0]),
+        ("ab,ab->ba", &[&[2, 3], &[1, 3]], &[3, 2], &[7.5625, 5.5, 0.0625, 0.125, 0.0, -0.0]),
+    ];
+}

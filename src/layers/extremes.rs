@@ -1,0 +1,334 @@
+//! Largest and smallest elements with their places: max, min, argmax, argmin, topk.
+
+use super::arguments::OutputCount;
+use super::reduction::Axes;
+use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
+use crate::kernels::reduce::position_of;
+use crate::tensor::{DType, Dim, Tensor, TensorView, TensorViewMut, resolve_axis, with_bits};
+use std::cmp::Ordering;
+
+/// Which elements come first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Largest,
+    Smallest,
+}
+
+impl Kind {
+    fn wins<T: PartialOrd>(self, x: &T, best: &T) -> bool {
+        match self {
+            Self::Largest => x > best,
+            Self::Smallest => x < best,
+        }
+    }
+
+    /// The order of sorting; NaN counts as the largest, as in PyTorch.
+    fn order<T: PartialOrd>(self, a: &T, b: &T) -> Ordering {
+        let is_nan = |x: &T| x.partial_cmp(x).is_none();
+        let ascending = a.partial_cmp(b).unwrap_or_else(|| is_nan(a).cmp(&is_nan(b)));
+        if self == Self::Largest { ascending.reverse() } else { ascending }
+    }
+}
+
+/// Runs an expression with `$T` bound to the type that elements are compared in.
+macro_rules! with_order {
+    ($dtype:expr, $T:ident => $body:expr) => {
+        match $dtype {
+            DType::F32 | DType::F16 | DType::Bf16 => { type $T = f32; $body }
+            DType::F64 => { type $T = f64; $body }
+            DType::C32 | DType::C64 | DType::C128 => Err(no_order($dtype)),
+            _ => { type $T = i64; $body }
+        }
+    };
+}
+
+fn no_order(found: DType) -> LayerError {
+    let wanted = "real numbers, for complex ones have no order".to_owned();
+    LayerError::DType { what: "the input".to_owned(), wanted, found }
+}
+
+fn check_order(input: &TensorMeta) -> Result<(), LayerError> {
+    if input.dtype().is_complex() { Err(no_order(input.dtype())) } else { Ok(()) }
+}
+
+/// For each row of `len` elements the places that `pick` names, one after the other.
+fn places<T: crate::tensor::Element>(
+    rows: &TensorView<'_>,
+    len: usize,
+    pick: impl Fn(&[T]) -> Vec<usize>,
+) -> Result<Vec<i64>, LayerError> {
+    let values = rows.to_tensor()?.cast(T::DTYPE)?;
+    let values = values.slice::<T>()?;
+    Ok(values.chunks_exact(len.max(1)).flat_map(pick).map(|place| place as i64).collect())
+}
+
+/// The place of the extreme of each row.
+fn extremes(kind: Kind, rows: &TensorView<'_>, len: usize) -> Result<Vec<i64>, LayerError> {
+    with_order!(rows.dtype(), T => places::<T>(rows, len, |row| {
+        position_of(row, |x, best| kind.wins(&x, &best)).into_iter().collect()
+    }))
+}
+
+/// Writes integers to an output of i64.
+fn write_places(places: Vec<i64>, output: &mut TensorViewMut<'_>) -> Result<(), LayerError> {
+    let shape = *output.shape();
+    Ok(output.copy_from(&Tensor::from_vec(places, &shape)?.view())?)
+}
+
+/// Writes the elements at some places of each row.
+fn write_values(
+    rows: &TensorView<'_>,
+    len: usize,
+    places: &[i64],
+    output: &mut TensorViewMut<'_>,
+) -> Result<(), LayerError> {
+    let per_row = places.len() / (rows.num_elements() / len.max(1)).max(1);
+    let rows = rows.to_tensor()?;
+    with_bits!(rows.dtype(), B => {
+        let view = rows.view();
+        let values: Vec<B> = view.bits::<B>()?.iter().copied().collect();
+        let taken = places.iter().enumerate().map(|(index, &place)| {
+            let row = index / per_row.max(1);
+            values.get(row * len + usize::try_from(place).unwrap_or(0)).copied().unwrap_or_default()
+        });
+        output.bits::<B>()?.iter_mut().zip(taken).for_each(|(to, from)| *to = from);
+    });
+    Ok(())
+}
+
+macro_rules! extremes {
+    ($($(#[doc = $doc:literal])* $name:ident is $kind:ident for $op_type:literal;)*) => {$(
+        crate::operator! {
+            $(#[doc = $doc])*
+            ///
+            /// NaN wins over all numbers. With `dim` there is a second output: the place of the first such element.
+            pub struct $name for $op_type {
+                /// The axis; all axes where absent. May count from the end.
+                dim: Option<i64> = None,
+                /// Whether the axis stays, with length 1.
+                keepdim: bool = false,
+                /// How many outputs the file lists: with `dim`, the places may be left out.
+                outputs: OutputCount,
+            }
+        }
+
+        impl $name {
+            fn axes(&self, rank: usize) -> Result<Axes, LayerError> {
+                Axes::new(self.dim.as_ref().map(std::slice::from_ref), self.keepdim, rank)
+            }
+        }
+
+        impl Layer for $name {
+            fn num_outputs(&self) -> usize {
+                if self.dim.is_some() { self.outputs.0.clamp(1, 2) } else { 1 }
+            }
+
+            fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+                check_order(&inputs[0])?;
+                let axes = self.axes(inputs[0].rank())?;
+                axes.check_not_empty(&inputs[0])?;
+                let values = inputs[0].with_dims(axes.dims(&inputs[0]));
+                let places = values.with_dtype(DType::I64);
+                Ok([values, places].into_iter().take(self.num_outputs()).collect())
+            }
+        }
+
+        impl CpuLayer for $name {
+            fn forward(
+                &mut self,
+                inputs: &[TensorView<'_>],
+                outputs: &mut [TensorViewMut<'_>],
+                _: &mut ForwardContext<'_>,
+            ) -> Result<(), LayerError> {
+                let axes = self.axes(inputs[0].shape().rank())?;
+                let (rows, len) = (axes.rows(&inputs[0])?, axes.len(inputs[0].shape()));
+                let places = extremes(Kind::$kind, &rows, len)?;
+                write_values(&rows, len, &places, &mut outputs[0])?;
+                outputs.get_mut(1).map_or(Ok(()), |output| write_places(places, output))
+            }
+        }
+    )*};
+}
+
+extremes! {
+    /// `torch.max`: the largest element.
+    Max is Largest for "torch.max";
+
+    /// `torch.min`: the smallest element.
+    Min is Smallest for "torch.min";
+}
+
+macro_rules! places_of_extremes {
+    ($($(#[doc = $doc:literal])* $name:ident is $kind:ident for $op_type:literal;)*) => {$(
+        crate::operator! {
+            $(#[doc = $doc])*
+            /// NaN wins over all numbers.
+            pub struct $name for $op_type {
+                /// The axis; where absent, the input is one row. May count from the end.
+                dim: Option<i64> = None,
+                /// Whether reduced axes stay, with length 1.
+                keepdim: bool = false,
+            }
+        }
+
+        impl Layer for $name {
+            fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+                check_order(&inputs[0])?;
+                let axes =
+                    Axes::new(self.dim.as_ref().map(std::slice::from_ref), self.keepdim, inputs[0].rank())?;
+                axes.check_not_empty(&inputs[0])?;
+                Ok(vec![TensorMeta::new(DType::I64, axes.dims(&inputs[0]))])
+            }
+        }
+
+        impl CpuLayer for $name {
+            fn forward(
+                &mut self,
+                inputs: &[TensorView<'_>],
+                outputs: &mut [TensorViewMut<'_>],
+                _: &mut ForwardContext<'_>,
+            ) -> Result<(), LayerError> {
+                let rank = inputs[0].shape().rank();
+                let axes = Axes::new(self.dim.as_ref().map(std::slice::from_ref), self.keepdim, rank)?;
+                let places = extremes(Kind::$kind, &axes.rows(&inputs[0])?, axes.len(inputs[0].shape()))?;
+                write_places(places, &mut outputs[0])
+            }
+        }
+    )*};
+}
+
+places_of_extremes! {
+    /// `torch.argmax`: the place of the first largest element.
+    Argmax is Largest for "torch.argmax";
+
+    /// `torch.argmin`: the place of the first smallest element.
+    Argmin is Smallest for "torch.argmin";
+}
+
+crate::operator! {
+    /// `torch.topk`: the k largest or smallest elements along an axis, and their places. Sorted in any case; of equal
+    /// elements the first comes first.
+    pub struct Topk for "torch.topk" {
+        /// How many.
+        k: usize,
+        /// The axis; may count from the end.
+        dim: i64 = -1,
+        /// Whether the largest are taken.
+        largest: bool = true,
+        /// Accepted for compatibility: the result is always sorted.
+        sorted: bool = true,
+    }
+}
+
+impl Layer for Topk {
+    fn num_outputs(&self) -> usize {
+        2
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        check_order(&inputs[0])?;
+        let mut dims = inputs[0].dims().to_vec();
+        let axis = resolve_axis(self.dim, dims.len())?;
+        let len = dims.get(axis).cloned().unwrap_or(Dim::Fixed(1));
+        if len.fixed().is_some_and(|len| usize::try_from(len).unwrap_or(0) < self.k) {
+            let wanted = format!("at least {} elements along axis {axis}", self.k);
+            return Err(LayerError::shape("the input", wanted, &inputs[0]));
+        }
+        if let Some(dim) = dims.get_mut(axis) {
+            *dim = Dim::from(self.k);
+        } else if self.k != 1 {
+            return Err(LayerError::shape("the input", "an axis", &inputs[0]));
+        }
+        let values = inputs[0].with_dims(dims);
+        Ok(vec![values.clone(), values.with_dtype(DType::I64)])
+    }
+}
+
+impl CpuLayer for Topk {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        _: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        let (rank, shape) = (inputs[0].shape().rank(), inputs[0].shape());
+        if outputs[0].num_elements() == 0 {
+            return Ok(());
+        }
+        let axis = resolve_axis(self.dim, rank)?;
+        let len = shape.get(axis).copied().unwrap_or(1);
+        let order: Vec<usize> = (0..rank).filter(|&other| other != axis).chain((axis < rank).then_some(axis)).collect();
+        let rows = inputs[0].with_layout(inputs[0].layout().permute(&order)?)?;
+        let kind = if self.largest { Kind::Largest } else { Kind::Smallest };
+        let places = with_order!(rows.dtype(), T => places::<T>(&rows, len, |row| {
+            let mut places: Vec<usize> = (0..row.len()).collect();
+            places.sort_by(|&a, &b| kind.order(&row[a], &row[b]));
+            places.truncate(self.k);
+            places
+        }))?;
+        let layout = outputs[0].layout().permute(&order)?;
+        write_values(&rows, len, &places, &mut outputs[0].reborrow().with_layout(layout)?)?;
+        let layout = outputs[1].layout().permute(&order)?;
+        write_places(places, &mut outputs[1].reborrow().with_layout(layout)?)
+    }
+}
+
+/// Registers the layers of this family.
+pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
+    registry.register::<Max>()?;
+    registry.register::<Min>()?;
+    registry.register::<Argmax>()?;
+    registry.register::<Argmin>()?;
+    registry.register::<Topk>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{operator, tensor};
+    use super::*;
+
+    #[test]
+    fn values_and_places() {
+        let x = tensor(&[2, 3], &[1f32, 5.0, 5.0, f32::NAN, 2.0, -1.0]);
+        let both = operator("torch.max", &[("dim", "-1"), ("keepdim", "True")]).with_outputs(2).run(&[&x]).unwrap();
+        assert_eq!((both[0].shape().dims(), both[1].to_vec::<i64>().unwrap()), (&[2, 1][..], vec![1, 0]));
+        assert_eq!(both[0].to_vec::<f32>().unwrap()[0], 5.0);
+        assert!(both[0].to_vec::<f32>().unwrap()[1].is_nan());
+        let alone = operator("torch.min", &[("dim", "0")]).run_one(&[&x]).unwrap().to_vec::<f32>().unwrap();
+        assert!(alone[0].is_nan() && alone[1..] == [2.0, -1.0]);
+        let all = operator("torch.min", &[]).run_one(&[&tensor(&[3], &[3u8, 1, 2])]).unwrap();
+        assert_eq!((all.rank(), all.item::<u8>().unwrap()), (0, 1));
+        let place = |op_type, params: &[(&str, &str)]| operator(op_type, params).run_one(&[&x]).unwrap().to_vec::<i64>().unwrap();
+        assert_eq!(place("torch.argmax", &[("dim", "1")]), [1, 0]);
+        assert_eq!(place("torch.argmin", &[("dim", "None")]), [3]);
+        assert_eq!(place("torch.argmin", &[("dim", "0")]), [1, 1, 1]);
+    }
+
+    #[test]
+    fn the_first_k() {
+        let x = tensor(&[2, 3], &[1i64, 5, 5, 7, 2, -1]);
+        let topk = |params: &[(&str, &str)]| {
+            let outputs = operator("torch.topk", params).with_outputs(2).run(&[&x])?;
+            Ok::<_, LayerError>((outputs[0].to_vec::<i64>()?, outputs[1].to_vec::<i64>()?))
+        };
+        assert_eq!(topk(&[("k", "2"), ("dim", "-1")]).unwrap(), (vec![5, 5, 7, 2], vec![1, 2, 0, 1]));
+        assert_eq!(topk(&[("k", "1"), ("dim", "0"), ("largest", "False")]).unwrap(), (vec![1, 2, -1], vec![0, 1, 1]));
+        assert!(topk(&[("k", "4")]).is_err());
+        let nan = tensor(&[3], &[1f64, f64::NAN, 2.0]);
+        let largest = operator("torch.topk", &[("k", "2")]).with_outputs(2).run(&[&nan]).unwrap();
+        assert_eq!(largest[1].to_vec::<i64>().unwrap(), [1, 2]);
+    }
+
+    #[test]
+    fn symbols_and_odd_inputs() {
+        let x = TensorMeta::new(DType::F16, [Dim::symbol("n"), Dim::Fixed(3)]);
+        let both = operator("torch.max", &[("dim", "1")]).with_outputs(2).infer(&[x]).unwrap();
+        assert_eq!((both[0].to_string(), both[1].to_string()), ("n f16".to_owned(), "n i64".to_owned()));
+        for op_type in ["torch.max", "torch.min", "torch.argmax"] {
+            operator(op_type, &[("dim", "-1")]).survives(1);
+            operator(op_type, &[]).survives(1);
+        }
+        operator("torch.max", &[("dim", "0")]).with_outputs(2).survives(1);
+        operator("torch.topk", &[("k", "1"), ("dim", "0")]).with_outputs(2).survives(1);
+    }
+}

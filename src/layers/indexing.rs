@@ -1,0 +1,336 @@
+//! Elements by their indices: index_select, gather, scatter_add, embedding.
+
+use super::arguments::Operand;
+use super::views::axis_of;
+use crate::graph::{
+    CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta, Weight,
+};
+use crate::tensor::{DType, Dim, Tensor, TensorError, TensorView, TensorViewMut, with_bits};
+use ndarray::{ArrayD, ArrayViewD, Axis, Dimension, Zip};
+use std::ops::RangeInclusive;
+
+crate::operator! {
+    /// `torch.index_select`: the given indices of one axis.
+    pub struct IndexSelect for "torch.index_select" {
+        /// The axis; may count from the end.
+        dim: i64,
+        /// The indices, a vector.
+        index: Operand,
+    }
+}
+
+crate::operator! {
+    /// `torch.gather`: for each element of `index`, the input's element at that index of one axis and at the element's
+    /// own indices of the others.
+    pub struct Gather for "torch.gather" {
+        /// The axis; may count from the end.
+        dim: i64,
+        /// The indices; as many axes as the input, none longer but `dim`.
+        index: Operand,
+        /// Accepted for compatibility; the result is the same.
+        sparse_grad: bool = false,
+    }
+}
+
+crate::operator! {
+    /// `torch.scatter_add`: the input plus, for each element of `index`, the element of `src` there, added at that index of
+    /// one axis. Sums are made in order.
+    pub struct ScatterAdd for "torch.scatter_add" {
+        /// The axis; may count from the end.
+        dim: i64,
+        /// The indices.
+        index: Operand,
+        /// What is added; at least as long as `index` along every axis.
+        src: Operand,
+    }
+}
+
+crate::operator! {
+    /// `torch.nn.Embedding`: for each index a row of a matrix, … gives …×`embedding_dim`.
+    pub struct Embedding for "nn.Embedding", "F.embedding" {
+        /// The rows.
+        weight: Weight,
+        /// Number of rows; only compared with them.
+        num_embeddings: Option<usize> = None,
+        /// Length of a row; only compared with them.
+        embedding_dim: Option<usize> = None,
+        /// Accepted for compatibility; it matters in training only.
+        padding_idx: Option<i64> = None,
+        /// Accepted for compatibility; it matters in training only.
+        scale_grad_by_freq: bool = false,
+        /// Accepted for compatibility; it matters in training only.
+        sparse: bool = false,
+    }
+}
+
+fn check_indices(what: &str, index: &TensorMeta) -> Result<(), LayerError> {
+    if matches!(index.dtype(), DType::I64 | DType::I32) {
+        return Ok(());
+    }
+    Err(LayerError::DType { what: what.to_owned(), wanted: "i64 and i32".to_owned(), found: index.dtype() })
+}
+
+/// The indices, in row-major order; each must be below `len`.
+fn read_indices(view: &TensorView<'_>, len: usize) -> Result<Vec<usize>, LayerError> {
+    let indices = view.to_tensor()?.cast(DType::I64)?.to_vec::<i64>()?;
+    let check = |index: i64| match usize::try_from(index) {
+        Ok(position) if position < len => Ok(position),
+        _ => Err(TensorError::OutOfRange { what: "index", index, len }.into()),
+    };
+    indices.into_iter().map(check).collect()
+}
+
+impl Layer for IndexSelect {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        2..=2
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        let index = &inputs[self.index.0];
+        check_indices("the index", index)?;
+        let axis = axis_of(self.dim, &inputs[0])?;
+        if index.rank() > 1 {
+            return Err(LayerError::shape("the index", "a vector", index));
+        }
+        let mut dims = inputs[0].dims().to_vec();
+        dims[axis] = index.num_elements();
+        Ok(vec![inputs[0].with_dims(dims)])
+    }
+}
+
+impl CpuLayer for IndexSelect {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        _: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        let axis = inputs[0].shape().axis(self.dim)?;
+        let indices = read_indices(&inputs[self.index.0], inputs[0].shape()[axis])?;
+        with_bits!(inputs[0].dtype(), B => {
+            let (input, mut output) = (inputs[0].bits::<B>()?, outputs[0].bits::<B>()?);
+            for (to, from) in indices.into_iter().enumerate() {
+                output.index_axis_mut(Axis(axis), to).assign(&input.index_axis(Axis(axis), from));
+            }
+        });
+        Ok(())
+    }
+}
+
+/// Checks that an index has as many axes as the input and is not longer than a limit along them.
+fn check_within(index: &TensorMeta, limit: &TensorMeta, except: Option<usize>) -> Result<(), LayerError> {
+    let too_long = |(axis, (len, most)): (usize, (&Dim, &Dim))| {
+        Some(axis) != except && len.fixed().zip(most.fixed()).is_some_and(|(len, most)| len > most)
+    };
+    let pairs = index.dims().iter().zip(limit.dims());
+    if index.rank() != limit.rank() || pairs.enumerate().any(too_long) {
+        return Err(LayerError::shape("the index", format!("a shape within {limit}"), index));
+    }
+    Ok(())
+}
+
+impl Layer for Gather {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        2..=2
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        let index = &inputs[self.index.0];
+        check_indices("the index", index)?;
+        check_within(index, &inputs[0], Some(axis_of(self.dim, &inputs[0])?))?;
+        Ok(vec![inputs[0].with_dims(index.dims().to_vec())])
+    }
+}
+
+impl CpuLayer for Gather {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        _: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        let axis = inputs[0].shape().axis(self.dim)?;
+        let index = &inputs[self.index.0];
+        let indices = read_indices(index, inputs[0].shape()[axis])?;
+        with_bits!(inputs[0].dtype(), B => {
+            let (input, mut output) = (inputs[0].bits::<B>()?, outputs[0].bits::<B>()?);
+            let places = output.indexed_iter_mut().zip(indices);
+            places.for_each(|((mut at, to), from)| {
+                at.slice_mut()[axis] = from;
+                *to = input[at];
+            });
+        });
+        Ok(())
+    }
+}
+
+impl Layer for ScatterAdd {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        3..=3
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        let (index, src) = (&inputs[self.index.0], &inputs[self.src.0]);
+        check_indices("the index", index)?;
+        check_within(index, &inputs[0], Some(axis_of(self.dim, &inputs[0])?))?;
+        check_within(index, src, None)?;
+        if src.dtype() != inputs[0].dtype() || src.dtype().is_complex() {
+            let (what, wanted) = ("the source".to_owned(), format!("{} (real)", inputs[0].dtype()));
+            return Err(LayerError::DType { what, wanted, found: src.dtype() });
+        }
+        Ok(vec![inputs[0].with_dims(inputs[0].dims().to_vec())])
+    }
+}
+
+impl CpuLayer for ScatterAdd {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        _: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        let axis = inputs[0].shape().axis(self.dim)?;
+        let index = &inputs[self.index.0];
+        let indices = read_indices(index, inputs[0].shape()[axis])?;
+        let places = ndarray::indices(index.shape().dims()).into_iter().zip(indices);
+        let (input, src) = (&inputs[0], &inputs[self.src.0]);
+        let sum = match input.dtype() {
+            DType::F32 | DType::F64 | DType::F16 | DType::Bf16 => add_at::<f64>(input, src, axis, places, |a, b| a + b)?,
+            _ => add_at::<i64>(input, src, axis, places, i64::wrapping_add)?,
+        };
+        Ok(outputs[0].copy_from(&sum.cast(input.dtype())?.view())?)
+    }
+}
+
+/// The input with elements of `src` added at places that have another index of one axis.
+fn add_at<T: crate::tensor::Element>(
+    input: &TensorView<'_>,
+    src: &TensorView<'_>,
+    axis: usize,
+    places: impl Iterator<Item = (ndarray::IxDyn, usize)>,
+    add: impl Fn(T, T) -> T,
+) -> Result<Tensor, LayerError> {
+    let mut sum: ArrayD<T> = input.to_tensor()?.cast(T::DTYPE)?.array::<T>()?.to_owned();
+    let src = src.to_tensor()?.cast(T::DTYPE)?;
+    let src: ArrayViewD<'_, T> = src.array::<T>()?;
+    for (mut at, to) in places {
+        let value = src[&at];
+        at.slice_mut()[axis] = to;
+        sum[&at] = add(sum[&at], value);
+    }
+    Ok(Tensor::from_array(sum)?)
+}
+
+impl Layer for Embedding {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        let count = 1 + self.weight.num_inputs();
+        count..=count
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        check_indices("the input", &inputs[0])?;
+        let weight = self.weight.meta(inputs)?;
+        let [rows, len] = weight.dims() else {
+            return Err(LayerError::shape("the weight", "two axes", weight));
+        };
+        let differs = |dim: &Dim, said: Option<usize>| {
+            said.is_some_and(|said| dim.fixed().is_some() && *dim != said)
+        };
+        if differs(rows, self.num_embeddings) || differs(len, self.embedding_dim) {
+            let wanted = format!("{:?}×{:?}", self.num_embeddings, self.embedding_dim);
+            return Err(LayerError::shape("the weight", wanted, weight));
+        }
+        let dims = inputs[0].dims().iter().chain([len]).cloned();
+        Ok(vec![TensorMeta::new(weight.dtype(), dims)])
+    }
+}
+
+impl CpuLayer for Embedding {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        _: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        let weight = self.weight.view(inputs)?;
+        let indices = read_indices(&inputs[0], weight.shape()[0])?;
+        with_bits!(weight.dtype(), B => {
+            let (rows, mut output) = (weight.bits::<B>()?, outputs[0].bits::<B>()?);
+            let last = Axis(output.ndim() - 1);
+            for (to, from) in output.lanes_mut(last).into_iter().zip(indices) {
+                let row = rows.index_axis(Axis(0), from);
+                Zip::from(to.into_dyn()).and(row).for_each(|to, &from| *to = from);
+            }
+        });
+        Ok(())
+    }
+}
+
+/// Registers the layers of this family.
+pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
+    registry.register::<IndexSelect>()?;
+    registry.register::<Gather>()?;
+    registry.register::<ScatterAdd>()?;
+    registry.register::<Embedding>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{assert_close, counting, operator, tensor};
+    use super::*;
+
+    #[test]
+    fn rows_and_columns() {
+        let x = counting(DType::I16, &[2, 3]);
+        let select = |dim, index: &[i64]| {
+            let index = tensor(&[index.len()], index);
+            let layer = operator("torch.index_select", &[("dim", dim)]).with_names(&["input", "index"]);
+            layer.run_one(&[&x, &index]).map(|output| output.to_vec::<i16>().unwrap())
+        };
+        assert_eq!(select("1", &[2, 0]).unwrap(), [2, 0, 5, 3]);
+        assert_eq!(select("-2", &[1, 1]).unwrap(), [3, 4, 5, 3, 4, 5]);
+        assert_eq!(
+            select("0", &[2]).unwrap_err().to_string(),
+            "index 2 is out of range: there are 2"
+        );
+        assert!(select("0", &[-1]).is_err());
+        let gather = operator("torch.gather", &[("dim", "1")]).with_names(&["input", "index"]);
+        let index = tensor(&[2, 2], &[2i64, 2, 0, 1]);
+        assert_eq!(gather.run_one(&[&x, &index]).unwrap().to_vec::<i16>().unwrap(), [2, 2, 3, 4]);
+        assert!(gather.run(&[&x, &tensor(&[3, 1], &[0i64; 3])]).is_err());
+        assert!(gather.run(&[&x, &tensor(&[1, 1], &[0f32])]).is_err());
+    }
+
+    #[test]
+    fn sums_at_indices() {
+        let layer = operator("torch.scatter_add", &[("dim", "0")]).with_names(&["input", "index", "src"]);
+        let (x, src) = (tensor(&[3], &[10f32, 20.0, 30.0]), tensor(&[4], &[1f32, 2.0, 3.0, 4.0]));
+        let got = layer.run_one(&[&x, &tensor(&[3], &[0i64, 2, 0]), &src]).unwrap();
+        assert_close(&got, &[3], &[14.0, 20.0, 32.0]);
+        assert!(layer.run(&[&x, &tensor(&[3], &[0i64, 3, 0]), &src]).is_err());
+        assert!(layer.run(&[&x, &tensor(&[5], &[0i64; 5]), &src]).is_err());
+    }
+
+    #[test]
+    fn rows_of_a_table() {
+        let table = counting(DType::F32, &[3, 2]);
+        let indices = tensor(&[1, 2], &[2i32, 0]);
+        let params = [("num_embeddings", "3"), ("embedding_dim", "2"), ("sparse", "False")];
+        let layer = operator("nn.Embedding", &params).with_attr("weight", table.clone());
+        assert_close(&layer.run_one(&[&indices]).unwrap(), &[1, 2, 2], &[4.0, 5.0, 0.0, 1.0]);
+        let function = operator("F.embedding", &[]).with_names(&["input", "weight"]);
+        assert_eq!(function.run_one(&[&indices, &table]).unwrap(), layer.run_one(&[&indices]).unwrap());
+        assert!(layer.run(&[&tensor(&[1], &[3i64])]).is_err());
+        let n = TensorMeta::new(DType::I64, [Dim::symbol("n")]);
+        assert_eq!(layer.infer(&[n]).unwrap()[0].to_string(), "n×2 f32");
+    }
+
+    #[test]
+    fn odd_inputs() {
+        for op_type in ["torch.index_select", "torch.gather"] {
+            operator(op_type, &[("dim", "-1")]).survives(2);
+        }
+        operator("torch.scatter_add", &[("dim", "0")]).survives(3);
+        operator("F.embedding", &[]).survives(2);
+    }
+}

@@ -1,0 +1,466 @@
+//! Elements in another order or more than once: flip, roll, repeat, tile, repeat_interleave.
+
+use super::arguments::Argument;
+use super::views::axis_of;
+use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
+use crate::tensor::{DType, Dim, TensorView, TensorViewMut, resolve_axis, with_bits};
+use ndarray::{Axis, Slice};
+use std::ops::RangeInclusive;
+
+crate::operator! {
+    /// `torch.flip`: some axes in reverse order.
+    pub struct Flip for "torch.flip" {
+        /// The axes; they may count from the end.
+        dims: Vec<i64>,
+    }
+}
+
+crate::operator! {
+    /// `torch.roll`: elements moved along axes; what leaves at one end comes back at the other.
+    pub struct Roll for "torch.roll" {
+        /// By how many places each of `dims` is moved towards its end.
+        shifts: Vec<i64>,
+        /// The axes; where absent, the elements are moved as if all were one axis.
+        dims: Option<Vec<i64>> = None,
+    }
+}
+
+crate::operator! {
+    /// `torch.Tensor.repeat`: the input so many times along each axis.
+    pub struct Repeat for "Tensor.repeat" {
+        /// How many times along each axis; at least as many numbers as the input has axes, new axes come in front.
+        sizes: Argument<Vec<i64>>,
+    }
+}
+
+crate::operator! {
+    /// `torch.tile`: the input so many times along each axis.
+    pub struct Tile for "torch.tile" {
+        /// How many times along each of the last axes, or along new ones in front.
+        dims: Argument<Vec<i64>>,
+    }
+}
+
+crate::operator! {
+    /// `torch.repeat_interleave`: each element of an axis so many times.
+    pub struct RepeatInterleave for "torch.repeat_interleave" {
+        /// How many times: one number for all, or an input with one for each element.
+        repeats: Repeats,
+        /// The axis; where absent, the input is flattened first.
+        dim: Option<i64> = None,
+        /// The length of the output's axis, where the file says it.
+        output_size: Option<usize> = None,
+    }
+}
+
+/// How often elements are repeated: the same for all, or by an input.
+type Repeats = Argument<i64>;
+
+impl Layer for Flip {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        for (i, &dim) in self.dims.iter().enumerate() {
+            let axis = resolve_axis(dim, inputs[0].rank())?;
+            let twice = |&other: &i64| resolve_axis(other, inputs[0].rank()).is_ok_and(|other| other == axis);
+            if self.dims[..i].iter().any(twice) {
+                let reason = "it names an axis twice".to_owned();
+                return Err(LayerError::InvalidParameter {
+                    key: "dims",
+                    found: format!("{:?}", self.dims),
+                    reason,
+                });
+            }
+        }
+        Ok(vec![inputs[0].with_dims(inputs[0].dims().to_vec())])
+    }
+}
+
+impl CpuLayer for Flip {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        _: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        with_bits!(inputs[0].dtype(), B => {
+            let mut flipped = inputs[0].bits::<B>()?;
+            for &dim in &self.dims {
+                let axis = resolve_axis(dim, flipped.ndim())?;
+                if axis < flipped.ndim() {
+                    flipped.invert_axis(Axis(axis));
+                }
+            }
+            outputs[0].bits::<B>()?.assign(&flipped);
+        });
+        Ok(())
+    }
+}
+
+impl Roll {
+    /// Axis and shift of each step, for a tensor of these axes.
+    fn steps(&self, rank: usize) -> Result<Vec<(usize, i64)>, LayerError> {
+        let Some(dims) = self.dims.as_ref().filter(|dims| !dims.is_empty()) else {
+            return match self.shifts.as_slice() {
+                [shift] => Ok(vec![(0, *shift)]),
+                shifts => {
+                    let reason = "without `dims` there is one shift".to_owned();
+                    Err(LayerError::InvalidParameter { key: "shifts", found: format!("{shifts:?}"), reason })
+                }
+            };
+        };
+        if dims.len() != self.shifts.len() {
+            let reason = format!("`dims` names {} axes", dims.len());
+            return Err(LayerError::InvalidParameter {
+                key: "shifts",
+                found: format!("{:?}", self.shifts),
+                reason,
+            });
+        }
+        let axes: Result<Vec<usize>, _> = dims.iter().map(|&dim| resolve_axis(dim, rank)).collect();
+        Ok(axes?.into_iter().zip(self.shifts.iter().copied()).collect())
+    }
+
+    fn is_flat(&self) -> bool {
+        self.dims.as_ref().is_none_or(Vec::is_empty)
+    }
+}
+
+impl Layer for Roll {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        self.steps(inputs[0].rank())?;
+        Ok(vec![inputs[0].with_dims(inputs[0].dims().to_vec())])
+    }
+}
+
+impl CpuLayer for Roll {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        _: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        if outputs[0].num_elements() == 0 {
+            return Ok(());
+        }
+        with_bits!(inputs[0].dtype(), B => {
+            let input = inputs[0].bits::<B>()?;
+            if self.is_flat() {
+                let values: Vec<B> = input.iter().copied().collect();
+                let start = places(-self.shifts[0].max(-i64::MAX), values.len());
+                let rolled = values.iter().cycle().skip(start);
+                outputs[0].bits::<B>()?.iter_mut().zip(rolled).for_each(|(to, &from)| *to = from);
+                return Ok(());
+            }
+            let mut shifts = vec![0; input.ndim()];
+            for (axis, shift) in self.steps(input.ndim())? {
+                if let Some(total) = shifts.get_mut(axis) {
+                    *total = (*total + places(shift, input.shape()[axis])) % input.shape()[axis];
+                }
+            }
+            let mut output = outputs[0].bits::<B>()?;
+            // Each axis is in two parts that change places: 2ⁿ blocks for n axes that move.
+            let moving: Vec<usize> = (0..shifts.len()).filter(|&axis| shifts[axis] > 0).collect();
+            for parts in 0..1usize << moving.len() {
+                let (mut from, mut to) = (input.view(), output.view_mut());
+                for (bit, &axis) in moving.iter().enumerate() {
+                    let (shift, len) = (shifts[axis], input.shape()[axis]);
+                    let wraps = parts >> bit & 1 == 1;
+                    let (source, target) = if wraps {
+                        (Slice::from(len - shift..len), Slice::from(0..shift))
+                    } else {
+                        (Slice::from(0..len - shift), Slice::from(shift..len))
+                    };
+                    from.slice_axis_inplace(Axis(axis), source);
+                    to.slice_axis_inplace(Axis(axis), target);
+                }
+                to.assign(&from);
+            }
+        });
+        Ok(())
+    }
+}
+
+/// A shift as a number of places between 0 and the length.
+fn places(shift: i64, len: usize) -> usize {
+    let len = i64::try_from(len).unwrap_or(i64::MAX).max(1);
+    usize::try_from(shift.rem_euclid(len)).unwrap_or(0)
+}
+
+/// Dimensions after repeating: new axes of length 1 in front where there are more counts than axes.
+fn repeated(input: &TensorMeta, counts: &[Dim]) -> Result<Vec<Dim>, LayerError> {
+    if counts.iter().any(|count| count.fixed().is_some_and(|count| count < 0)) {
+        let reason = "it must not be negative".to_owned();
+        return Err(LayerError::InvalidParameter { key: "sizes", found: format!("{counts:?}"), reason });
+    }
+    let rank = counts.len().max(input.rank());
+    let padded = |dims: &[Dim]| -> Vec<Dim> {
+        let missing = rank - dims.len();
+        std::iter::repeat_n(Dim::Fixed(1), missing).chain(dims.iter().cloned()).collect()
+    };
+    Ok(padded(input.dims()).into_iter().zip(padded(counts)).map(|(dim, count)| dim * count).collect())
+}
+
+/// Writes the input as many times as it fits the output along each axis.
+fn repeat(input: &TensorView<'_>, output: &mut TensorViewMut<'_>) -> Result<(), LayerError> {
+    if output.num_elements() == 0 {
+        return Ok(());
+    }
+    with_bits!(input.dtype(), B => {
+        let mut input = input.bits::<B>()?;
+        let mut output = output.bits::<B>()?;
+        while input.ndim() < output.ndim() {
+            input.insert_axis_inplace(Axis(0));
+        }
+        for mut chunk in output.exact_chunks_mut(input.raw_dim()) {
+            chunk.assign(&input);
+        }
+    });
+    Ok(())
+}
+
+macro_rules! repeating_layers {
+    ($($name:ident by $field:ident, at least $least:expr;)*) => {$(
+        impl Layer for $name {
+            fn num_inputs(&self) -> RangeInclusive<usize> {
+                let count = 1 + self.$field.num_inputs();
+                count..=count
+            }
+
+            fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+                let counts = self.$field.dims(inputs)?;
+                let least: fn(usize) -> usize = $least;
+                if counts.len() < least(inputs[0].rank()) {
+                    return Err(LayerError::shape("the input", format!("at most {} axes", counts.len()), &inputs[0]));
+                }
+                Ok(vec![inputs[0].with_dims(repeated(&inputs[0], &counts)?)])
+            }
+        }
+
+        impl CpuLayer for $name {
+            fn forward(
+                &mut self,
+                inputs: &[TensorView<'_>],
+                outputs: &mut [TensorViewMut<'_>],
+                _: &mut ForwardContext<'_>,
+            ) -> Result<(), LayerError> {
+                repeat(&inputs[0], &mut outputs[0])
+            }
+        }
+    )*};
+}
+
+repeating_layers! {
+    Repeat by sizes, at least |rank| rank;
+    Tile by dims, at least |_| 0;
+}
+
+impl RepeatInterleave {
+    /// How often each element of the axis is taken; `None` where one number counts for all.
+    fn counts(&self, inputs: &[TensorView<'_>], len: usize) -> Result<Vec<usize>, LayerError> {
+        let number = |value: i64| {
+            usize::try_from(value).map_err(|_| LayerError::InvalidParameter {
+                key: "repeats",
+                found: value.to_string(),
+                reason: "it must not be negative".to_owned(),
+            })
+        };
+        match self.repeats {
+            Argument::Value(value) => Ok(vec![number(value)?; len]),
+            Argument::Input(position) => {
+                let counts = inputs[position].to_tensor()?.cast(DType::I64)?.to_vec::<i64>()?;
+                let counts: Vec<usize> = counts.into_iter().map(number).collect::<Result<_, _>>()?;
+                match counts.as_slice() {
+                    [count] => Ok(vec![*count; len]),
+                    _ if counts.len() == len => Ok(counts),
+                    _ => Err(LayerError::shape(
+                        "the input `repeats`",
+                        format!("1 or {len} elements"),
+                        counts.len(),
+                    )),
+                }
+            }
+        }
+    }
+
+    fn axis(&self, input: &TensorMeta) -> Result<Option<usize>, LayerError> {
+        self.dim.map(|dim| axis_of(dim, input)).transpose()
+    }
+
+    fn fill(
+        &self,
+        input: &TensorView<'_>,
+        counts: &[usize],
+        output: &mut TensorViewMut<'_>,
+    ) -> Result<(), LayerError> {
+        let axis = self.dim.map(|dim| input.shape().axis(dim)).transpose()?;
+        with_bits!(input.dtype(), B => {
+            let input = input.bits::<B>()?;
+            let mut output = output.bits::<B>()?;
+            let places = counts.iter().enumerate().flat_map(|(index, &count)| std::iter::repeat_n(index, count));
+            match axis {
+                Some(axis) => {
+                    for (to, from) in places.enumerate() {
+                        let from = input.index_axis(Axis(axis), from);
+                        output.index_axis_mut(Axis(axis), to).assign(&from);
+                    }
+                }
+                None => {
+                    let values: Vec<B> = input.iter().copied().collect();
+                    output.iter_mut().zip(places).for_each(|(to, from)| *to = values[from]);
+                }
+            }
+        });
+        Ok(())
+    }
+}
+
+impl Layer for RepeatInterleave {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        let count = 1 + self.repeats.num_inputs();
+        count..=count
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        let axis = self.axis(&inputs[0])?;
+        let len = axis.map_or_else(|| inputs[0].num_elements(), |axis| inputs[0].dims()[axis].clone());
+        let len = match &self.repeats {
+            Argument::Value(..0) => {
+                let (found, reason) = (format!("{:?}", self.repeats), "it must not be negative".to_owned());
+                return Err(LayerError::InvalidParameter { key: "repeats", found, reason });
+            }
+            Argument::Value(count) => len * *count,
+            Argument::Input(_) => self.output_size.map_or_else(|| Dim::symbol("repeated"), Dim::from),
+        };
+        let mut dims = if axis.is_some() { inputs[0].dims().to_vec() } else { vec![Dim::Fixed(0)] };
+        dims[axis.unwrap_or(0)] = len;
+        Ok(vec![inputs[0].with_dims(dims)])
+    }
+
+    fn is_data_dependent(&self) -> bool {
+        self.repeats.num_inputs() > 0
+    }
+}
+
+impl CpuLayer for RepeatInterleave {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        _: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        let axis = self.axis(&TensorMeta::of(&inputs[0]))?;
+        let len = axis.map_or(inputs[0].num_elements(), |axis| inputs[0].shape()[axis]);
+        let counts = self.counts(inputs, len)?;
+        self.fill(&inputs[0], &counts, &mut outputs[0])
+    }
+
+    fn forward_dynamic(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        context: &mut ForwardContext<'_>,
+    ) -> Result<Vec<crate::tensor::Tensor>, LayerError> {
+        let input = &inputs[0];
+        let axis = self.axis(&TensorMeta::of(input))?;
+        let len = axis.map_or(input.num_elements(), |axis| input.shape()[axis]);
+        let counts = self.counts(inputs, len)?;
+        let total = counts.iter().fold(0, |total: usize, &count| total.saturating_add(count));
+        let mut shape = if axis.is_some() { input.shape().to_vec() } else { vec![0] };
+        shape[axis.unwrap_or(0)] = total;
+        let bytes =
+            shape.iter().fold(input.dtype().size() as u64, |bytes, &dim| bytes.saturating_mul(dim as u64));
+        context.limits().check_tensor("the repeated elements", bytes)?;
+        let mut output = crate::tensor::Tensor::zeros(input.dtype(), &shape)?;
+        self.fill(input, &counts, &mut output.view_mut()?)?;
+        Ok(vec![output])
+    }
+}
+
+/// Registers the layers of this family.
+pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
+    registry.register::<Flip>()?;
+    registry.register::<Roll>()?;
+    registry.register::<Repeat>()?;
+    registry.register::<Tile>()?;
+    registry.register::<RepeatInterleave>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{counting, operator, tensor};
+    use super::*;
+    use crate::tensor::Tensor;
+
+    fn run(op_type: &str, params: &[(&str, &str)], x: &Tensor) -> Result<(Vec<usize>, Vec<i32>), LayerError> {
+        let output = operator(op_type, params).run_one(&[x])?;
+        Ok((output.shape().to_vec(), output.to_vec().unwrap()))
+    }
+
+    #[test]
+    fn axes_are_turned_and_rolled() {
+        let x = counting(DType::I32, &[2, 3]);
+        let values = |op_type, params: &[(&str, &str)]| run(op_type, params, &x).unwrap().1;
+        assert_eq!(values("torch.flip", &[("dims", "(-1)")]), [2, 1, 0, 5, 4, 3]);
+        assert_eq!(values("torch.flip", &[("dims", "(0,1)")]), [5, 4, 3, 2, 1, 0]);
+        assert!(run("torch.flip", &[("dims", "(1,-1)")], &x).is_err());
+        assert_eq!(values("torch.roll", &[("shifts", "(2)"), ("dims", "None")]), [4, 5, 0, 1, 2, 3]);
+        assert_eq!(values("torch.roll", &[("shifts", "-7"), ("dims", "()")]), [1, 2, 3, 4, 5, 0]);
+        assert_eq!(values("torch.roll", &[("shifts", "(-1)"), ("dims", "(-1)")]), [1, 2, 0, 4, 5, 3]);
+        assert_eq!(values("torch.roll", &[("shifts", "(1,4)"), ("dims", "(0,1)")]), [5, 3, 4, 2, 0, 1]);
+        assert_eq!(values("torch.roll", &[("shifts", "(1,1)"), ("dims", "(1,1)")]), [1, 2, 0, 4, 5, 3]);
+        for wrong in [[("shifts", "(1,1)"), ("dims", "None")], [("shifts", "(1,1)"), ("dims", "(0)")]] {
+            assert!(run("torch.roll", &wrong, &x).is_err());
+        }
+    }
+
+    #[test]
+    fn tensors_are_repeated() {
+        let x = counting(DType::I32, &[2, 1]);
+        assert_eq!(
+            run("Tensor.repeat", &[("sizes", "(1,3)")], &x).unwrap(),
+            (vec![2, 3], vec![0, 0, 0, 1, 1, 1])
+        );
+        assert_eq!(
+            run("Tensor.repeat", &[("sizes", "(2,2,1)")], &x).unwrap(),
+            (vec![2, 4, 1], vec![0, 1, 0, 1, 0, 1, 0, 1])
+        );
+        assert_eq!(run("Tensor.repeat", &[("sizes", "(0,1)")], &x).unwrap(), (vec![0, 1], vec![]));
+        assert!(run("Tensor.repeat", &[("sizes", "(2)")], &x).is_err());
+        assert!(run("Tensor.repeat", &[("sizes", "(2,-1)")], &x).is_err());
+        assert_eq!(run("torch.tile", &[("dims", "(2)")], &x).unwrap(), (vec![2, 2], vec![0, 0, 1, 1]));
+        let n = TensorMeta::new(DType::F32, [Dim::symbol("n"), Dim::Fixed(4)]);
+        let output = operator("Tensor.repeat", &[("sizes", "(3,2)")]).infer(&[n]).unwrap();
+        assert_eq!(output[0].to_string(), "n * 3×8 f32");
+    }
+
+    #[test]
+    fn elements_are_repeated() {
+        let x = counting(DType::I32, &[2, 2]);
+        let values = |params: &[(&str, &str)]| run("torch.repeat_interleave", params, &x).unwrap();
+        assert_eq!(values(&[("repeats", "2"), ("dim", "None")]), (vec![8], vec![0, 0, 1, 1, 2, 2, 3, 3]));
+        assert_eq!(values(&[("repeats", "2"), ("dim", "0")]), (vec![4, 2], vec![0, 1, 0, 1, 2, 3, 2, 3]));
+        assert!(run("torch.repeat_interleave", &[("repeats", "-1"), ("dim", "0")], &x).is_err());
+        let mut layer = operator("torch.repeat_interleave", &[("dim", "1")])
+            .with_names(&["input", "repeats"])
+            .create(2)
+            .unwrap();
+        let (mut workspace, limits) = (crate::tensor::Workspace::new().unwrap(), crate::Limits::default());
+        let mut context = ForwardContext::new(&mut workspace, &limits);
+        let counts = tensor(&[2], &[0i64, 3]);
+        let output = layer.forward_dynamic(&[x.view(), counts.view()], &mut context).unwrap().remove(0);
+        assert_eq!(
+            (output.shape().dims(), output.to_vec::<i32>().unwrap()),
+            (&[2, 3][..], vec![1, 1, 1, 3, 3, 3])
+        );
+        let wrong = tensor(&[3], &[0i64, 3, 1]);
+        assert!(layer.forward_dynamic(&[x.view(), wrong.view()], &mut context).is_err());
+    }
+
+    #[test]
+    fn odd_inputs() {
+        operator("torch.flip", &[("dims", "(0)")]).survives(1);
+        operator("torch.roll", &[("shifts", "9223372036854775807"), ("dims", "-1")]).survives(1);
+        operator("torch.roll", &[("shifts", "-9223372036854775808")]).survives(1);
+        operator("Tensor.repeat", &[("sizes", "(2,1,2,1)")]).survives(1);
+        operator("torch.tile", &[("dims", "(2,0)")]).survives(1);
+        operator("torch.repeat_interleave", &[("repeats", "2"), ("dim", "-1")]).survives(1);
+    }
+}

@@ -1,0 +1,292 @@
+//! Choosing between elements: where, masked_fill, clamp, masked_select.
+
+use super::arguments::Operand;
+use super::broadcast::{Converted, Factor, broadcast, common};
+use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
+use crate::tensor::{DType, Dim, Tensor, TensorView, TensorViewMut, with_bits};
+use ndarray::Zip;
+use std::ops::RangeInclusive;
+
+crate::operator! {
+    /// `torch.where`: the element of `input` where the condition is true, else that of `other`. All three are broadcast.
+    pub struct Where for "torch.where", "Tensor.where" {
+        /// What is taken where the condition is true.
+        input: Factor,
+        /// What is taken elsewhere.
+        other: Factor,
+    }
+}
+
+crate::operator! {
+    /// `torch.Tensor.masked_fill`: a value where the mask is true, elsewhere the input.
+    pub struct MaskedFill for "Tensor.masked_fill", "torch.masked_fill" {
+        /// True where the value is to stand; broadcast to the input's shape.
+        mask: Operand,
+        /// A number, or a tensor without axes.
+        value: Factor,
+    }
+}
+
+crate::operator! {
+    /// `torch.masked_select`: the elements where the mask is true, in row-major order, as a vector.
+    pub struct MaskedSelect for "torch.masked_select" {
+        /// True for the elements to take; broadcast with the input.
+        mask: Operand,
+    }
+}
+
+crate::operator! {
+    /// `torch.clamp`: the input, but at least `min` and at most `max`; where `min` is above `max`, it is `max`. NaN stays.
+    pub struct Clamp for "torch.clamp", "torch.clip", "Tensor.clamp" {
+        /// The lower bound, if there is one: a number, or a tensor that is broadcast.
+        min: Option<Factor> = None,
+        /// The upper bound, if there is one.
+        max: Option<Factor> = None,
+    }
+    validate |clamp| {
+        if clamp.min.is_some() || clamp.max.is_some() {
+            return Ok(());
+        }
+        Err(LayerError::Unsupported("`min` or `max` is needed".to_owned()))
+    }
+}
+
+fn check_mask(what: &str, mask: &TensorMeta) -> Result<(), LayerError> {
+    if matches!(mask.dtype(), DType::Bool | DType::U8) {
+        return Ok(());
+    }
+    Err(LayerError::DType { what: what.to_owned(), wanted: "bool".to_owned(), found: mask.dtype() })
+}
+
+/// Writes the elements of `first` where the mask is true, else those of `second`; all have the output's shape.
+fn choose(
+    mask: &TensorView<'_>,
+    first: &TensorView<'_>,
+    second: &TensorView<'_>,
+    output: &mut TensorViewMut<'_>,
+) -> Result<(), LayerError> {
+    let mask = mask.array::<bool>()?;
+    with_bits!(output.dtype(), B => {
+        let (first, second) = (first.bits::<B>()?, second.bits::<B>()?);
+        Zip::from(output.bits::<B>()?)
+            .and(mask)
+            .and(first)
+            .and(second)
+            .for_each(|output, &mask, &first, &second| *output = if mask { first } else { second });
+    });
+    Ok(())
+}
+
+impl Layer for Where {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        let count = 1 + self.input.num_inputs() + self.other.num_inputs();
+        count..=count
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        check_mask("the condition", &inputs[0])?;
+        // Numbers among themselves are tensors here: `torch.where(condition, 1.0, 0.0)` is of f32.
+        let dtype = match (self.input, self.other) {
+            (Factor::Number(_), Factor::Number(_)) => match common(inputs, &[self.input, self.other]) {
+                DType::F64 => DType::F32,
+                DType::C128 => DType::C64,
+                other => other,
+            },
+            _ => common(inputs, &[self.input, self.other]),
+        };
+        let values = broadcast(self.input.dims(inputs), self.other.dims(inputs))?;
+        Ok(vec![TensorMeta::new(dtype, broadcast(inputs[0].dims(), &values)?)])
+    }
+}
+
+impl CpuLayer for Where {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        _: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        let (shape, dtype) = (*outputs[0].shape(), outputs[0].dtype());
+        let mask = Converted::of(&inputs[0], DType::Bool)?;
+        let (first, second) = (self.input.converted(inputs, dtype)?, self.other.converted(inputs, dtype)?);
+        choose(&mask.expanded(&shape)?, &first.expanded(&shape)?, &second.expanded(&shape)?, &mut outputs[0])
+    }
+}
+
+impl Layer for MaskedFill {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        let count = 2 + self.value.num_inputs();
+        count..=count
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        let (input, mask) = (&inputs[0], &inputs[self.mask.0]);
+        check_mask("the mask", mask)?;
+        if !self.value.dims(inputs).is_empty() {
+            return Err(LayerError::shape(
+                "the value",
+                "a tensor without axes",
+                self.value.dims(inputs).len(),
+            ));
+        }
+        let dtype = input.dtype();
+        if common(inputs, &[Factor::Input(0), self.value]) != dtype && self.value.kind(inputs).0.is_complex()
+        {
+            let found = self.value.kind(inputs).0;
+            return Err(LayerError::DType { what: "the value".to_owned(), wanted: dtype.to_string(), found });
+        }
+        Ok(vec![TensorMeta::new(dtype, broadcast(input.dims(), mask.dims())?)])
+    }
+}
+
+impl CpuLayer for MaskedFill {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        _: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        let shape = *outputs[0].shape();
+        let mask = Converted::of(&inputs[self.mask.0], DType::Bool)?;
+        let value = self.value.converted(inputs, inputs[0].dtype())?;
+        let input = inputs[0].with_layout(inputs[0].layout().expand(&shape)?)?;
+        choose(&mask.expanded(&shape)?, &value.expanded(&shape)?, &input, &mut outputs[0])
+    }
+}
+
+impl Layer for MaskedSelect {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        2..=2
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        let mask = &inputs[self.mask.0];
+        check_mask("the mask", mask)?;
+        broadcast(inputs[0].dims(), mask.dims())?;
+        Ok(vec![inputs[0].with_dims([Dim::symbol("selected")])])
+    }
+
+    fn is_data_dependent(&self) -> bool {
+        true
+    }
+}
+
+impl CpuLayer for MaskedSelect {
+    fn forward(
+        &mut self,
+        _: &[TensorView<'_>],
+        _: &mut [TensorViewMut<'_>],
+        _: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        Err(LayerError::Unsupported("the size of the output is only known when it is computed".to_owned()))
+    }
+
+    fn forward_dynamic(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        context: &mut ForwardContext<'_>,
+    ) -> Result<Vec<Tensor>, LayerError> {
+        let mask = Converted::of(&inputs[self.mask.0], DType::Bool)?;
+        let shape = crate::tensor::broadcast_shapes(inputs[0].shape(), mask.view().shape())?;
+        let input = inputs[0].with_layout(inputs[0].layout().expand(&shape)?)?;
+        let mask = mask.expanded(&shape)?;
+        let mask = mask.array::<bool>()?;
+        let count = mask.iter().filter(|&&taken| taken).count();
+        context.limits().check_tensor("the selected elements", (count * input.dtype().size()) as u64)?;
+        let mut output = Tensor::zeros(input.dtype(), &[count])?;
+        let mut view = output.view_mut()?;
+        with_bits!(input.dtype(), B => {
+            let (from, mut to) = (input.bits::<B>()?, view.bits::<B>()?);
+            let taken = from.iter().zip(&mask).filter(|(_, taken)| **taken);
+            to.iter_mut().zip(taken).for_each(|(to, (&from, _))| *to = from);
+        });
+        Ok(vec![output])
+    }
+}
+
+impl Clamp {
+    fn factors(&self) -> Vec<Factor> {
+        [Some(Factor::Input(0)), self.min, self.max].into_iter().flatten().collect()
+    }
+
+    fn run<T: crate::tensor::Element + PartialOrd>(
+        &self,
+        inputs: &[TensorView<'_>],
+        dtype: DType,
+        output: &mut TensorViewMut<'_>,
+    ) -> Result<(), LayerError> {
+        let shape = *output.shape();
+        let rounded = |factor: Factor| -> Result<Converted<'_>, LayerError> {
+            match factor.converted(inputs, dtype)? {
+                Converted::View(view) => Converted::of(&view, T::DTYPE),
+                Converted::Copy(tensor) => Ok(Converted::Copy(tensor.cast(T::DTYPE)?)),
+            }
+        };
+        let input = rounded(Factor::Input(0))?;
+        let mut values = input.expanded(&shape)?.array::<T>()?.to_owned();
+        // A NaN on either side wins, in PyTorch's order: min first, then max.
+        let is_nan = |x: T| x.partial_cmp(&x).is_none();
+        if let Some(min) = self.min {
+            let min = rounded(min)?;
+            Zip::from(&mut values).and(min.expanded(&shape)?.array::<T>()?).for_each(|x, &min| {
+                if *x < min || is_nan(min) {
+                    *x = min
+                }
+            });
+        }
+        if let Some(max) = self.max {
+            let max = rounded(max)?;
+            Zip::from(&mut values).and(max.expanded(&shape)?.array::<T>()?).for_each(|x, &max| {
+                if *x > max || is_nan(max) {
+                    *x = max
+                }
+            });
+        }
+        Ok(output.copy_from(&Tensor::from_array(values)?.cast(output.dtype())?.view())?)
+    }
+}
+
+impl Layer for Clamp {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        let count = self.factors().iter().map(Factor::num_inputs).sum();
+        count..=count
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        let factors = self.factors();
+        let dtype = common(inputs, &factors);
+        if dtype.is_complex() {
+            let wanted = "real numbers".to_owned();
+            return Err(LayerError::DType { what: "the input".to_owned(), wanted, found: dtype });
+        }
+        let mut dims = inputs[0].dims().to_vec();
+        for factor in &factors {
+            dims = broadcast(&dims, factor.dims(inputs))?;
+        }
+        Ok(vec![TensorMeta::new(dtype, dims)])
+    }
+}
+
+impl CpuLayer for Clamp {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        _: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        let dtype = outputs[0].dtype();
+        match dtype {
+            DType::F32 | DType::F16 | DType::Bf16 => self.run::<f32>(inputs, dtype, &mut outputs[0]),
+            DType::F64 => self.run::<f64>(inputs, dtype, &mut outputs[0]),
+            _ => self.run::<i64>(inputs, dtype, &mut outputs[0]),
+        }
+    }
+}
+
+/// Registers the layers of this family.
+pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
+    registry.register::<Where>()?;
+    registry.register::<MaskedFill>()?;
+    registry.register::<MaskedSelect>()?;
+    registry.register::<Clamp>()
+}
