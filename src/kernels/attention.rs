@@ -56,7 +56,9 @@ pub fn attend<T: Float>(
         let scale = T::of(head.scale);
         block.mapv_inplace(|score| score * scale);
         if let Some(mask) = &head.mask {
-            Zip::from(&mut block).and(mask.slice(s![start..end, ..])).for_each(|score, &added| *score += added);
+            Zip::from(&mut block)
+                .and(mask.slice(s![start..end, ..]))
+                .for_each(|score, &added| *score += added);
         }
         if head.causal {
             for (row, mut scores) in block.rows_mut().into_iter().enumerate() {
@@ -86,7 +88,9 @@ mod tests {
     use proptest::prelude::*;
 
     fn matrix(rows: usize, columns: usize, seed: usize) -> Array2<f64> {
-        Array2::from_shape_fn((rows, columns), |(i, j)| ((i * 7 + j * 13 + i * j + seed) % 11) as f64 / 3.0 - 1.5)
+        Array2::from_shape_fn((rows, columns), |(i, j)| {
+            ((i * 7 + j * 13 + i * j + seed) % 11) as f64 / 3.0 - 1.5
+        })
     }
 
     proptest! {

@@ -6,6 +6,8 @@ pub trait Float: num_traits::Float + num_traits::NumAssign + crate::tensor::Elem
     fn of(value: f64) -> Self;
     /// The error function, accurate to one unit in the last place.
     fn erf(self) -> Self;
+    /// The logarithm of the absolute value of the gamma function.
+    fn lgamma(self) -> Self;
 }
 
 impl Float for f32 {
@@ -15,6 +17,9 @@ impl Float for f32 {
     fn erf(self) -> Self {
         libm::erff(self)
     }
+    fn lgamma(self) -> Self {
+        libm::lgammaf(self)
+    }
 }
 
 impl Float for f64 {
@@ -23,5 +28,8 @@ impl Float for f64 {
     }
     fn erf(self) -> Self {
         libm::erf(self)
+    }
+    fn lgamma(self) -> Self {
+        libm::lgamma(self)
     }
 }

@@ -36,7 +36,8 @@ pub fn variance<T: Float>(row: &[T], correction: f64) -> f64 {
 
 /// The logarithm of the sum of powers of e, without overflow; −∞ of an empty row.
 pub fn log_sum_exp<T: Float>(row: &[T]) -> f64 {
-    let largest = row.iter().fold(f64::NEG_INFINITY, |largest, x| largest.max(x.to_f64().unwrap_or(f64::NAN)));
+    let largest =
+        row.iter().fold(f64::NEG_INFINITY, |largest, x| largest.max(x.to_f64().unwrap_or(f64::NAN)));
     // An infinite largest element would make a NaN of its difference from itself.
     let shift = if largest.is_finite() { largest } else { 0.0 };
     shift + sum_of(row, |x| (x - shift).exp()).ln()
@@ -47,7 +48,8 @@ pub fn log_sum_exp<T: Float>(row: &[T]) -> f64 {
 pub fn norm<T: Float>(row: &[T], p: f64) -> f64 {
     let magnitudes = || row.iter().map(|x| x.to_f64().unwrap_or(f64::NAN).abs());
     let farthest = |start: f64, wins: fn(f64, f64) -> bool| {
-        magnitudes().fold(start, |best, x| if best.is_nan() || !(x.is_nan() || wins(x, best)) { best } else { x })
+        magnitudes()
+            .fold(start, |best, x| if best.is_nan() || !(x.is_nan() || wins(x, best)) { best } else { x })
     };
     if p == f64::INFINITY {
         farthest(0.0, |x, best| x > best)

@@ -145,6 +145,9 @@ activations! {
         if x * beta > T::of(layer.threshold) { x } else { (x * beta).exp().ln_1p() / beta }
     };
 
+    /// `torch.lgamma`: the logarithm of the absolute value of the gamma function.
+    Lgamma for "torch.lgamma" |_layer, x| x.lgamma();
+
     /// `torch.nn.Softsign`: x / (1 + |x|).
     Softsign for "nn.Softsign", "F.softsign" |_layer, x| x / (T::one() + x.abs());
 
@@ -281,6 +284,11 @@ mod tests {
                 0.8259394198788436,
                 3.048587351573742,
             ],
+        ),
+        (
+            "torch.lgamma",
+            &[],
+            [f64::INFINITY, 1.589575312551186, f64::INFINITY, 1.2880225246980774, std::f64::consts::LN_2],
         ),
         ("nn.Softsign", &[], [-0.6666666666666666, -0.2, 0.0, 0.2, 0.75]),
         ("nn.Softshrink", &[], [-1.5, -0.0, 0.0, 0.0, 2.5]),

@@ -3,7 +3,8 @@
 use super::arguments::later_input;
 use super::broadcast::{Factor, broadcast};
 use crate::graph::{
-    CpuLayer, FieldValue, ForwardContext, Layer, LayerError, OperatorReader, Registry, RegistryError, TensorMeta,
+    CpuLayer, FieldValue, ForwardContext, Layer, LayerError, OperatorReader, Registry, RegistryError,
+    TensorMeta,
 };
 use crate::pnnx::Expr;
 use crate::tensor::{DType, Dim, Layout, Shape, Tensor, TensorError, TensorView, TensorViewMut};
@@ -73,7 +74,13 @@ fn constant(item: &Expr) -> Option<Vec<ArrayD<i64>>> {
     if is_mask { Some(places_of(&array.mapv(|x| x != 0))) } else { Some(vec![array]) }
 }
 
-fn flatten(item: &Expr, depth: usize, shape: &mut Vec<usize>, values: &mut Vec<i64>, is_mask: &mut bool) -> Option<()> {
+fn flatten(
+    item: &Expr,
+    depth: usize,
+    shape: &mut Vec<usize>,
+    values: &mut Vec<i64>,
+    is_mask: &mut bool,
+) -> Option<()> {
     match item {
         Expr::List(items) => {
             if shape.len() == depth {
@@ -128,7 +135,8 @@ impl Items {
                     return Err(LayerError::shape("the indices", "at least one axis", index));
                 };
                 let count = count.fixed().and_then(|count| usize::try_from(count).ok());
-                let count = count.ok_or_else(|| LayerError::shape("the indices", "a known number of them", index))?;
+                let count =
+                    count.ok_or_else(|| LayerError::shape("the indices", "a known number of them", index))?;
                 match index.dtype() {
                     DType::Bool if count == 1 => Ok((vec![Dim::symbol("taken")], (0..dims.len()).collect())),
                     DType::I64 => Ok((dims.to_vec(), (0..count).collect())),
@@ -194,9 +202,13 @@ impl Places {
         }
         let mut positions = vec![Vec::with_capacity(axes.len()); shape.num_elements()];
         for &axis in &axes {
-            let len = *input.get(axis).ok_or_else(|| LayerError::shape("the input", "an axis for each index", input))?;
+            let len = *input
+                .get(axis)
+                .ok_or_else(|| LayerError::shape("the input", "an axis for each index", input))?;
             let Some(item) = &items[axis] else { continue };
-            let whole = item.broadcast(IxDyn(&shape)).ok_or_else(|| LayerError::shape("the indices", &shape, item.len()))?;
+            let whole = item
+                .broadcast(IxDyn(&shape))
+                .ok_or_else(|| LayerError::shape("the indices", &shape, item.len()))?;
             for (position, &index) in positions.iter_mut().zip(whole.iter()) {
                 position.push(resolved(index, len)?);
             }
@@ -235,12 +247,14 @@ impl Places {
     /// The index of each position in the shape of the indices.
     fn indices(&self) -> impl Iterator<Item = Vec<usize>> + '_ {
         let shape = Shape::new(&self.shape);
-        (0..self.positions.len()).map(move |position| shape.as_ref().map_or_else(|_| Vec::new(), |shape| shape.index_of(position)))
+        (0..self.positions.len())
+            .map(move |position| shape.as_ref().map_or_else(|_| Vec::new(), |shape| shape.index_of(position)))
     }
 }
 
 fn resolved(index: i64, len: usize) -> Result<usize, TensorError> {
-    let wrapped = if index < 0 { index.saturating_add(i64::try_from(len).unwrap_or(i64::MAX)) } else { index };
+    let wrapped =
+        if index < 0 { index.saturating_add(i64::try_from(len).unwrap_or(i64::MAX)) } else { index };
     match usize::try_from(wrapped) {
         Ok(position) if position < len => Ok(position),
         _ => Err(TensorError::OutOfRange { what: "index", index, len }),
@@ -248,7 +262,12 @@ fn resolved(index: i64, len: usize) -> Result<usize, TensorError> {
 }
 
 impl Index {
-    fn fill(&self, places: &Places, input: &TensorView<'_>, output: &mut TensorViewMut<'_>) -> Result<(), LayerError> {
+    fn fill(
+        &self,
+        places: &Places,
+        input: &TensorView<'_>,
+        output: &mut TensorViewMut<'_>,
+    ) -> Result<(), LayerError> {
         if output.num_elements() == 0 {
             return Ok(());
         }

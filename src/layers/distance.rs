@@ -1,8 +1,8 @@
 //! Lengths of vectors and distances between them.
 
 use super::arguments::Operand;
-use super::broadcast::broadcast;
 use super::broadcast::Converted;
+use super::broadcast::broadcast;
 use super::float::{self, with_float};
 use super::reduction::Axes;
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
@@ -49,7 +49,11 @@ crate::operator! {
 }
 
 impl Normalize {
-    fn run<T: Float>(&self, input: &TensorView<'_>, output: &mut TensorViewMut<'_>) -> Result<(), LayerError> {
+    fn run<T: Float>(
+        &self,
+        input: &TensorView<'_>,
+        output: &mut TensorViewMut<'_>,
+    ) -> Result<(), LayerError> {
         let axes = Axes::new(Some(&self.dim), true, input.shape().rank())?;
         let (rows, len) = (axes.rows(input)?, axes.len(input.shape()).max(1));
         let rows = float::read::<T>(&rows)?;
@@ -114,7 +118,9 @@ fn pairs<T: Float>(
     let [first, second] = inputs.map(|input| Converted::View(*input));
     let (first, second) = (axes.rows(&first.expanded(&shape)?)?, axes.rows(&second.expanded(&shape)?)?);
     let (first, second) = (float::read::<T>(&first)?, float::read::<T>(&second)?);
-    let row = |values: &[T], index: usize| -> Vec<T> { values.get(index * len..(index + 1) * len).unwrap_or_default().to_vec() };
+    let row = |values: &[T], index: usize| -> Vec<T> {
+        values.get(index * len..(index + 1) * len).unwrap_or_default().to_vec()
+    };
     float::write::<T>(output, |output| {
         let each = |(index, y): (usize, &mut T)| *y = T::of(join(&row(&first, index), &row(&second, index)));
         output.iter_mut().enumerate().for_each(each);
@@ -194,7 +200,8 @@ mod tests {
         let params = [("dim", "(-1)"), ("p", "1.0"), ("eps", "3.0")];
         assert_close(&operator("F.normalize", &params).run_one(&[&x]).unwrap(), &[2, 3, 2], N2);
         let params = [("p", "1.0"), ("eps", "0.001"), ("keepdim", "True")];
-        let distance = operator("F.pairwise_distance", &params).with_names(&["x1", "x2"]).run_one(&[&x, &y]).unwrap();
+        let distance =
+            operator("F.pairwise_distance", &params).with_names(&["x1", "x2"]).run_one(&[&x, &y]).unwrap();
         assert_close(&distance, &[2, 3, 1], PD);
         let cosine = operator("F.cosine_similarity", &[("dim", "1")]).run_one(&[&x, &y]).unwrap();
         assert_close(&cosine, &[2, 2], CS);
@@ -203,8 +210,34 @@ mod tests {
         operator("F.cosine_similarity", &[("dim", "-1")]).survives(2);
     }
 
-    const N1: &[f64] = &[-0.9838699100999074, -0.10540925533894598, 0.0, -0.8432740427115678, -0.17888543819998318, -0.5270462766947299, 0.7022468831767834, 0.6467616667635546, 0.11704114719613057, 0.6467616667635546, 0.7022468831767834, -0.40422604172722165];
-    const N2: &[f64] = &[-0.9166666666666666, -0.08333333333333333, 0.0, -0.6666666666666666, -0.16666666666666666, -0.4166666666666667, 0.42857142857142855, 0.5714285714285714, 0.08333333333333333, 0.6666666666666666, 0.5, -0.4166666666666667];
+    const N1: &[f64] = &[
+        -0.9838699100999074,
+        -0.10540925533894598,
+        0.0,
+        -0.8432740427115678,
+        -0.17888543819998318,
+        -0.5270462766947299,
+        0.7022468831767834,
+        0.6467616667635546,
+        0.11704114719613057,
+        0.6467616667635546,
+        0.7022468831767834,
+        -0.40422604172722165,
+    ];
+    const N2: &[f64] = &[
+        -0.9166666666666666,
+        -0.08333333333333333,
+        0.0,
+        -0.6666666666666666,
+        -0.16666666666666666,
+        -0.4166666666666667,
+        0.42857142857142855,
+        0.5714285714285714,
+        0.08333333333333333,
+        0.6666666666666666,
+        0.5,
+        -0.4166666666666667,
+    ];
     const PD: &[f64] = &[0.998, 0.998, 0.998, 5.502, 3.75, 2.0];
     const CS: &[f64] = &[0.9604410751438787, 0.9635883018483242, -0.6601345307668106, -0.2979993916050631];
 }

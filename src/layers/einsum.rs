@@ -2,7 +2,10 @@
 
 use super::float::{self, with_float};
 use crate::Limits;
-use crate::graph::{Cost, CpuLayer, ForwardContext, FromParameter, Layer, LayerError, Registry, RegistryError, RuntimeParameter, TensorMeta};
+use crate::graph::{
+    Cost, CpuLayer, ForwardContext, FromParameter, Layer, LayerError, Registry, RegistryError,
+    RuntimeParameter, TensorMeta,
+};
 use crate::kernels::Float;
 use crate::kernels::gemm::gemm;
 use crate::tensor::{Dim, TensorView, TensorViewMut};
@@ -52,7 +55,8 @@ impl Term {
     /// The labels of all axes, of which `further` belong to `...`.
     fn labels(&self, further: usize) -> Vec<Label> {
         let further = if self.after.is_some() { further } else { 0 };
-        let letters = |letters: &[char]| letters.iter().map(|&letter| Label::Letter(letter)).collect::<Vec<_>>();
+        let letters =
+            |letters: &[char]| letters.iter().map(|&letter| Label::Letter(letter)).collect::<Vec<_>>();
         let middle: Vec<Label> = (0..further).rev().map(Label::Further).collect();
         [letters(&self.before), middle, letters(self.after.as_deref().unwrap_or_default())].concat()
     }
@@ -90,7 +94,8 @@ impl FromParameter for Equation {
 fn implied(inputs: &[Term]) -> Term {
     let mut counts: BTreeMap<char, usize> = BTreeMap::new();
     inputs.iter().flat_map(Term::letters).for_each(|letter| *counts.entry(letter).or_default() += 1);
-    let once: Vec<char> = counts.into_iter().filter(|&(_, count)| count == 1).map(|(letter, _)| letter).collect();
+    let once: Vec<char> =
+        counts.into_iter().filter(|&(_, count)| count == 1).map(|(letter, _)| letter).collect();
     match inputs.iter().any(|term| term.after.is_some()) {
         true => Term { before: Vec::new(), after: Some(once) },
         false => Term { before: once, after: None },
@@ -110,7 +115,8 @@ impl Equation {
         let mut most = 0;
         for (position, (term, input)) in self.inputs.iter().zip(inputs).enumerate() {
             let letters = term.letters().count();
-            let further = input.rank().checked_sub(letters).filter(|&further| term.after.is_some() || further == 0);
+            let further =
+                input.rank().checked_sub(letters).filter(|&further| term.after.is_some() || further == 0);
             let Some(further) = further else {
                 return Err(LayerError::shape(format!("input {position}"), format!("{letters} axes"), input));
             };
@@ -144,7 +150,11 @@ struct Factor<T> {
 
 impl<T: Float> Factor<T> {
     /// An input with repeated labels reduced to their diagonal, and axes of length 1 repeated where others are longer.
-    fn new(input: &TensorView<'_>, labels: &[Label], lengths: &BTreeMap<Label, Dim>) -> Result<Self, LayerError> {
+    fn new(
+        input: &TensorView<'_>,
+        labels: &[Label],
+        lengths: &BTreeMap<Label, Dim>,
+    ) -> Result<Self, LayerError> {
         let shape = input.shape().to_vec();
         let mut array = ArrayD::from_shape_vec(IxDyn(&shape), float::read::<T>(input)?.into_owned())?;
         let mut labels = labels.to_vec();
@@ -169,11 +179,14 @@ impl<T: Float> Factor<T> {
             labels.remove(first);
             labels.insert(0, label);
         }
-        let length = |label: &Label| lengths.get(label).and_then(Dim::fixed).and_then(|len| usize::try_from(len).ok());
+        let length =
+            |label: &Label| lengths.get(label).and_then(Dim::fixed).and_then(|len| usize::try_from(len).ok());
         let shape: Vec<usize> =
             labels.iter().zip(array.shape()).map(|(label, &len)| length(label).unwrap_or(len)).collect();
         let found = format!("{:?}", array.shape());
-        let whole = array.broadcast(IxDyn(&shape)).ok_or_else(|| LayerError::shape("an input", format!("{shape:?}"), found))?;
+        let whole = array
+            .broadcast(IxDyn(&shape))
+            .ok_or_else(|| LayerError::shape("an input", format!("{shape:?}"), found))?;
         Ok(Self { array: whole.to_owned(), labels })
     }
 
@@ -201,7 +214,12 @@ impl<T: Float> Factor<T> {
     }
 
     /// The product with another factor, summed over the labels that both have and nobody needs.
-    fn times(self, other: Self, needed: impl Fn(&Label) -> bool, limits: &Limits) -> Result<Self, LayerError> {
+    fn times(
+        self,
+        other: Self,
+        needed: impl Fn(&Label) -> bool,
+        limits: &Limits,
+    ) -> Result<Self, LayerError> {
         let own = self.labels.clone();
         let left = self.summed(|label| needed(label) || other.labels.contains(label));
         let right = other.summed(|label| needed(label) || own.contains(label));
@@ -218,17 +236,27 @@ impl<T: Float> Factor<T> {
         let a = left.grouped([&batch, &rows, &inner])?;
         let b = right.grouped([&batch, &inner, &columns])?;
         let (count, m, n) = (a.dim().0, a.dim().1, b.dim().2);
-        let bytes = [m, n, size_of::<T>()].iter().fold(count as u64, |bytes, &len| bytes.saturating_mul(len as u64));
+        let bytes =
+            [m, n, size_of::<T>()].iter().fold(count as u64, |bytes, &len| bytes.saturating_mul(len as u64));
         limits.check_tensor("a product of einsum", bytes)?;
         let mut product = ndarray::Array3::from_elem((count, m, n), T::zero());
         multiply(a.view(), b.view(), product.view_mut());
         let len_of = |label: &Label| {
-            let of = |factor: &Self| factor.labels.iter().position(|other| other == label).map(|axis| factor.array.len_of(Axis(axis)));
+            let of = |factor: &Self| {
+                factor
+                    .labels
+                    .iter()
+                    .position(|other| other == label)
+                    .map(|axis| factor.array.len_of(Axis(axis)))
+            };
             of(&left).or_else(|| of(&right)).unwrap_or(1)
         };
         let labels = [batch, rows, columns].concat();
         let shape: Vec<usize> = labels.iter().map(len_of).collect();
-        Ok(Self { array: ArrayD::from_shape_vec(IxDyn(&shape), product.into_raw_vec_and_offset().0)?, labels })
+        Ok(Self {
+            array: ArrayD::from_shape_vec(IxDyn(&shape), product.into_raw_vec_and_offset().0)?,
+            labels,
+        })
     }
 }
 
@@ -256,7 +284,9 @@ impl Einsum {
         let mut result: Option<Factor<T>> = None;
         for (position, input) in inputs.iter().enumerate() {
             let later = plan.inputs.get(position + 1..).unwrap_or_default();
-            let needed = |label: &Label| plan.output.contains(label) || later.iter().flatten().any(|other| other == label);
+            let needed = |label: &Label| {
+                plan.output.contains(label) || later.iter().flatten().any(|other| other == label)
+            };
             let factor = Factor::new(input, &plan.inputs[position], &plan.lengths)?;
             result = Some(match result {
                 None => factor.summed(needed),
@@ -265,7 +295,8 @@ impl Einsum {
         }
         let Some(result) = result else { return Ok(()) };
         let result = result.summed(|label| plan.output.contains(label));
-        let order = plan.output.iter().filter_map(|label| result.labels.iter().position(|other| other == label));
+        let order =
+            plan.output.iter().filter_map(|label| result.labels.iter().position(|other| other == label));
         let array = result.array.view().permuted_axes(IxDyn(&order.collect::<Vec<_>>()));
         float::write::<T>(output, |output| {
             output.iter_mut().zip(array.iter()).for_each(|(to, &from)| *to = from);
@@ -341,12 +372,18 @@ mod tests {
     fn what_does_not_fit() {
         let x = waves(&[2, 3]);
         assert!(einsum("ijk->i", &[&x]).is_err() && einsum("ij,ij->i", &[&x]).is_err());
-        assert!(einsum("ij->ii", &[&x]).is_err() && einsum("ij->k", &[&x]).is_err() && einsum("i1", &[&x]).is_err());
+        assert!(
+            einsum("ij->ii", &[&x]).is_err()
+                && einsum("ij->k", &[&x]).is_err()
+                && einsum("i1", &[&x]).is_err()
+        );
         assert!(einsum("ij,jk->ik", &[&x, &x]).is_err());
         let n = TensorMeta::new(crate::tensor::DType::F32, [Dim::symbol("n"), Dim::Fixed(3)]);
         let output = operator("torch.einsum", &[("equation", "ij,ij->i")]).infer(&[n.clone(), n]).unwrap();
         assert_eq!(output[0].to_string(), "n f32");
-        for (equation, count) in [("ij->ji", 1), ("ii->i", 1), ("ij,jk->ik", 2), ("...i,...i->...", 2), (",->", 2)] {
+        for (equation, count) in
+            [("ij->ji", 1), ("ii->i", 1), ("ij,jk->ik", 2), ("...i,...i->...", 2), (",->", 2)]
+        {
             operator("torch.einsum", &[("equation", equation)]).survives(count);
         }
     }
@@ -354,16 +391,39 @@ mod tests {
     type Case = (&'static str, &'static [&'static [usize]], &'static [usize], &'static [f64]);
 
     const CASES: [Case; 14] = [
-        ("ijk", &[&[2, 3, 2]], &[2, 3, 2], &[-2.75, -0.25, 0.0, -2.0, -0.5, -1.25, 1.5, 2.0, 0.25, 2.0, 1.5, -1.25]),
-        ("kji", &[&[2, 3, 2]], &[2, 3, 2], &[-2.75, 1.5, 0.0, 0.25, -0.5, 1.5, -0.25, 2.0, -2.0, 2.0, -1.25, -1.25]),
+        (
+            "ijk",
+            &[&[2, 3, 2]],
+            &[2, 3, 2],
+            &[-2.75, -0.25, 0.0, -2.0, -0.5, -1.25, 1.5, 2.0, 0.25, 2.0, 1.5, -1.25],
+        ),
+        (
+            "kji",
+            &[&[2, 3, 2]],
+            &[2, 3, 2],
+            &[-2.75, 1.5, 0.0, 0.25, -0.5, 1.5, -0.25, 2.0, -2.0, 2.0, -1.25, -1.25],
+        ),
         ("ii", &[&[3, 3]], &[], &[-3.0]),
         ("ii->i", &[&[3, 3]], &[3], &[-2.75, -0.5, 0.25]),
         ("ij->", &[&[2, 3]], &[], &[-6.75]),
         ("i,j->ij", &[&[2], &[3]], &[2, 3], &[7.5625, 0.6875, -0.0, 0.6875, 0.0625, -0.0]),
         ("ij,jk->ik", &[&[2, 3], &[3, 2]], &[2, 2], &[7.5625, 1.1875, 6.125, 3.0625]),
         ("bij,bjk", &[&[2, 1, 3], &[2, 3, 2]], &[1, 2], &[2.5625, -2.25]),
-        ("...ij,...kj->...ik", &[&[2, 1, 2, 3], &[2, 2, 3]], &[2, 2, 2, 2], &[7.625, 5.625, 5.625, 5.8125, -4.625, -5.875, -4.3125, -3.1875, -4.625, -4.3125, -5.875, -3.1875, 6.3125, 5.6875, 5.6875, 7.8125]),
-        ("b h i d , b h j d -> b h i j", &[&[1, 2, 2, 2], &[1, 2, 3, 2]], &[1, 2, 2, 3], &[7.625, 0.5, 1.6875, 0.5, 4.0, 2.5, -3.25, -2.625, 0.8125, 6.25, 4.375, -0.25]),
+        (
+            "...ij,...kj->...ik",
+            &[&[2, 1, 2, 3], &[2, 2, 3]],
+            &[2, 2, 2, 2],
+            &[
+                7.625, 5.625, 5.625, 5.8125, -4.625, -5.875, -4.3125, -3.1875, -4.625, -4.3125, -5.875,
+                -3.1875, 6.3125, 5.6875, 5.6875, 7.8125,
+            ],
+        ),
+        (
+            "b h i d , b h j d -> b h i j",
+            &[&[1, 2, 2, 2], &[1, 2, 3, 2]],
+            &[1, 2, 2, 3],
+            &[7.625, 0.5, 1.6875, 0.5, 4.0, 2.5, -3.25, -2.625, 0.8125, 6.25, 4.375, -0.25],
+        ),
         ("i,ij,jk->k", &[&[2], &[2, 3], &[3, 2]], &[2], &[-22.328125, -4.03125]),
         ("ij,ik->j", &[&[2, 3], &[2, 2]], &[3], &[12.25, 1.75, 2.5]),
         ("iij,j->ij", &[&[2, 2, 3], &[3]], &[2, 3], &[7.5625, 0.0625, 0.0, -5.5, -0.375, -0.0]),

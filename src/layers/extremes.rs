@@ -34,10 +34,19 @@ impl Kind {
 macro_rules! with_order {
     ($dtype:expr, $T:ident => $body:expr) => {
         match $dtype {
-            DType::F32 | DType::F16 | DType::Bf16 => { type $T = f32; $body }
-            DType::F64 => { type $T = f64; $body }
+            DType::F32 | DType::F16 | DType::Bf16 => {
+                type $T = f32;
+                $body
+            }
+            DType::F64 => {
+                type $T = f64;
+                $body
+            }
             DType::C32 | DType::C64 | DType::C128 => Err(no_order($dtype)),
-            _ => { type $T = i64; $body }
+            _ => {
+                type $T = i64;
+                $body
+            }
         }
     };
 }
@@ -257,7 +266,8 @@ impl CpuLayer for Topk {
         }
         let axis = resolve_axis(self.dim, rank)?;
         let len = shape.get(axis).copied().unwrap_or(1);
-        let order: Vec<usize> = (0..rank).filter(|&other| other != axis).chain((axis < rank).then_some(axis)).collect();
+        let order: Vec<usize> =
+            (0..rank).filter(|&other| other != axis).chain((axis < rank).then_some(axis)).collect();
         let rows = inputs[0].with_layout(inputs[0].layout().permute(&order)?)?;
         let kind = if self.largest { Kind::Largest } else { Kind::Smallest };
         let places = with_order!(rows.dtype(), T => places::<T>(&rows, len, |row| {
@@ -290,7 +300,8 @@ mod tests {
     #[test]
     fn values_and_places() {
         let x = tensor(&[2, 3], &[1f32, 5.0, 5.0, f32::NAN, 2.0, -1.0]);
-        let both = operator("torch.max", &[("dim", "-1"), ("keepdim", "True")]).with_outputs(2).run(&[&x]).unwrap();
+        let both =
+            operator("torch.max", &[("dim", "-1"), ("keepdim", "True")]).with_outputs(2).run(&[&x]).unwrap();
         assert_eq!((both[0].shape().dims(), both[1].to_vec::<i64>().unwrap()), (&[2, 1][..], vec![1, 0]));
         assert_eq!(both[0].to_vec::<f32>().unwrap()[0], 5.0);
         assert!(both[0].to_vec::<f32>().unwrap()[1].is_nan());
@@ -298,7 +309,9 @@ mod tests {
         assert!(alone[0].is_nan() && alone[1..] == [2.0, -1.0]);
         let all = operator("torch.min", &[]).run_one(&[&tensor(&[3], &[3u8, 1, 2])]).unwrap();
         assert_eq!((all.rank(), all.item::<u8>().unwrap()), (0, 1));
-        let place = |op_type, params: &[(&str, &str)]| operator(op_type, params).run_one(&[&x]).unwrap().to_vec::<i64>().unwrap();
+        let place = |op_type, params: &[(&str, &str)]| {
+            operator(op_type, params).run_one(&[&x]).unwrap().to_vec::<i64>().unwrap()
+        };
         assert_eq!(place("torch.argmax", &[("dim", "1")]), [1, 0]);
         assert_eq!(place("torch.argmin", &[("dim", "None")]), [3]);
         assert_eq!(place("torch.argmin", &[("dim", "0")]), [1, 1, 1]);
@@ -312,7 +325,10 @@ mod tests {
             Ok::<_, LayerError>((outputs[0].to_vec::<i64>()?, outputs[1].to_vec::<i64>()?))
         };
         assert_eq!(topk(&[("k", "2"), ("dim", "-1")]).unwrap(), (vec![5, 5, 7, 2], vec![1, 2, 0, 1]));
-        assert_eq!(topk(&[("k", "1"), ("dim", "0"), ("largest", "False")]).unwrap(), (vec![1, 2, -1], vec![0, 1, 1]));
+        assert_eq!(
+            topk(&[("k", "1"), ("dim", "0"), ("largest", "False")]).unwrap(),
+            (vec![1, 2, -1], vec![0, 1, 1])
+        );
         assert!(topk(&[("k", "4")]).is_err());
         let nan = tensor(&[3], &[1f64, f64::NAN, 2.0]);
         let largest = operator("torch.topk", &[("k", "2")]).with_outputs(2).run(&[&nan]).unwrap();

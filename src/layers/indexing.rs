@@ -195,7 +195,9 @@ impl CpuLayer for ScatterAdd {
         let places = ndarray::indices(index.shape().dims()).into_iter().zip(indices);
         let (input, src) = (&inputs[0], &inputs[self.src.0]);
         let sum = match input.dtype() {
-            DType::F32 | DType::F64 | DType::F16 | DType::Bf16 => add_at::<f64>(input, src, axis, places, |a, b| a + b)?,
+            DType::F32 | DType::F64 | DType::F16 | DType::Bf16 => {
+                add_at::<f64>(input, src, axis, places, |a, b| a + b)?
+            }
             _ => add_at::<i64>(input, src, axis, places, i64::wrapping_add)?,
         };
         Ok(outputs[0].copy_from(&sum.cast(input.dtype())?.view())?)
@@ -233,9 +235,8 @@ impl Layer for Embedding {
         let [rows, len] = weight.dims() else {
             return Err(LayerError::shape("the weight", "two axes", weight));
         };
-        let differs = |dim: &Dim, said: Option<usize>| {
-            said.is_some_and(|said| dim.fixed().is_some() && *dim != said)
-        };
+        let differs =
+            |dim: &Dim, said: Option<usize>| said.is_some_and(|said| dim.fixed().is_some() && *dim != said);
         if differs(rows, self.num_embeddings) || differs(len, self.embedding_dim) {
             let wanted = format!("{:?}×{:?}", self.num_embeddings, self.embedding_dim);
             return Err(LayerError::shape("the weight", wanted, weight));
@@ -289,10 +290,7 @@ mod tests {
         };
         assert_eq!(select("1", &[2, 0]).unwrap(), [2, 0, 5, 3]);
         assert_eq!(select("-2", &[1, 1]).unwrap(), [3, 4, 5, 3, 4, 5]);
-        assert_eq!(
-            select("0", &[2]).unwrap_err().to_string(),
-            "index 2 is out of range: there are 2"
-        );
+        assert_eq!(select("0", &[2]).unwrap_err().to_string(), "index 2 is out of range: there are 2");
         assert!(select("0", &[-1]).is_err());
         let gather = operator("torch.gather", &[("dim", "1")]).with_names(&["input", "index"]);
         let index = tensor(&[2, 2], &[2i64, 2, 0, 1]);

@@ -61,6 +61,7 @@ pub mod advanced_indexing;
 pub mod arguments;
 pub mod attention;
 pub mod axes;
+pub mod bitwise;
 pub mod broadcast;
 pub mod choices;
 pub mod comparison;
@@ -80,6 +81,7 @@ pub mod indexing;
 pub mod interpolation;
 pub mod layer_normalization;
 pub mod linear;
+pub mod matrices;
 pub mod multihead;
 pub mod normalization;
 pub mod padding;
@@ -111,6 +113,7 @@ pub fn registry() -> Registry<dyn CpuLayer> {
         advanced_indexing::register,
         attention::register,
         axes::register,
+        bitwise::register,
         comparison::register,
         concatenation::register,
         constant::register,
@@ -127,6 +130,7 @@ pub fn registry() -> Registry<dyn CpuLayer> {
         interpolation::register,
         layer_normalization::register,
         linear::register,
+        matrices::register,
         multihead::register,
         normalization::register,
         padding::register,

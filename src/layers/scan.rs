@@ -114,7 +114,9 @@ mod tests {
         assert_close(&run("torch.cumsum", "1"), &[2, 3], &[0.0, 1.0, 3.0, 3.0, 7.0, 12.0]);
         assert_close(&run("torch.cumsum", "-2"), &[2, 3], &[0.0, 1.0, 2.0, 3.0, 5.0, 7.0]);
         assert_close(&run("torch.cumprod", "1"), &[2, 3], &[0.0, 0.0, 0.0, 3.0, 12.0, 60.0]);
-        let bools = operator("torch.cumsum", &[("dim", "0")]).run_one(&[&tensor(&[3], &[true, false, true])]).unwrap();
+        let bools = operator("torch.cumsum", &[("dim", "0")])
+            .run_one(&[&tensor(&[3], &[true, false, true])])
+            .unwrap();
         assert_eq!(bools.to_vec::<i64>().unwrap(), [1, 1, 2]);
         let wide = operator("torch.cumprod", &[("dim", "0"), ("dtype", "torch.float")]);
         assert_close(&wide.run_one(&[&tensor(&[2], &[3u8, 100])]).unwrap(), &[2], &[3.0, 300.0]);

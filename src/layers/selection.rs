@@ -37,7 +37,7 @@ crate::operator! {
 
 crate::operator! {
     /// `torch.clamp`: the input, but at least `min` and at most `max`; where `min` is above `max`, it is `max`. NaN stays.
-    pub struct Clamp for "torch.clamp", "torch.clip", "Tensor.clamp" {
+    pub struct Clamp for "torch.clamp", "torch.clip", "Tensor.clamp", "aten::clamp_min" {
         /// The lower bound, if there is one: a number, or a tensor that is broadcast.
         min: Option<Factor> = None,
         /// The upper bound, if there is one.
@@ -289,4 +289,80 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
     registry.register::<MaskedFill>()?;
     registry.register::<MaskedSelect>()?;
     registry.register::<Clamp>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{assert_close, operator, tensor};
+    use super::*;
+    use crate::tensor::Workspace;
+
+    const NAN: f64 = f64::NAN;
+
+    #[test]
+    fn one_of_two() {
+        let mask = tensor(&[2, 1], &[true, false]);
+        let layer = operator("torch.where", &[]).with_names(&["condition", "input", "other"]);
+        let (a, b) = (tensor(&[3], &[1i64, 2, 3]), Tensor::scalar(0.5f32));
+        let got = layer.run_one(&[&mask, &a, &b]).unwrap();
+        assert_close(&got, &[2, 3], &[1.0, 2.0, 3.0, 0.5, 0.5, 0.5]);
+        assert_eq!(got.dtype(), DType::F32);
+        let numbers = operator("torch.where", &[("input", "1.0"), ("other", "0")]).run_one(&[&mask]).unwrap();
+        assert_eq!((numbers.dtype(), numbers.to_vec::<f32>().unwrap()), (DType::F32, vec![1.0, 0.0]));
+        let number = operator("torch.where", &[("other", "-1.0e9")]).with_names(&["condition", "input"]);
+        assert_close(&number.run_one(&[&mask, &b]).unwrap(), &[2, 1], &[0.5, -1e9]);
+        assert!(
+            layer.run(&[&a, &a, &a]).is_err() && layer.run(&[&mask, &a, &tensor(&[2], &[1i64; 2])]).is_err()
+        );
+    }
+
+    #[test]
+    fn masks() {
+        let (x, mask) = (tensor(&[2], &[1i64, 2]), tensor(&[2, 2], &[true, false, false, false]));
+        let fill = |value| operator("Tensor.masked_fill", &[("value", value)]).run_one(&[&x, &mask]).unwrap();
+        assert_eq!(fill("7").to_vec::<i64>().unwrap(), [7, 2, 1, 2]);
+        assert_eq!(fill("2.7").to_vec::<i64>().unwrap(), [2, 2, 1, 2]);
+        let layer = operator("Tensor.masked_fill", &[]).with_names(&["input", "mask", "value"]);
+        assert_eq!(
+            layer.run_one(&[&x, &mask, &Tensor::scalar(5i64)]).unwrap().to_vec::<i64>().unwrap(),
+            [5, 2, 1, 2]
+        );
+        assert!(layer.run(&[&x, &mask, &x]).is_err());
+        let mut select =
+            operator("torch.masked_select", &[]).with_names(&["input", "mask"]).create(2).unwrap();
+        let (mut workspace, limits) = (Workspace::new().unwrap(), crate::Limits::default());
+        let mut context = ForwardContext::new(&mut workspace, &limits);
+        let rows = tensor(&[3, 1], &[true, false, true]);
+        let got = select.forward_dynamic(&[x.view(), rows.view()], &mut context).unwrap().remove(0);
+        assert_eq!(got.to_vec::<i64>().unwrap(), [1, 2, 1, 2]);
+    }
+
+    /// `torch.clamp` of these numbers.
+    #[test]
+    fn bounds() {
+        let x = tensor(&[5], &[-2.0, -1.0, 0.0, 0.5, NAN]);
+        let clamp = |params: &[(&str, &str)], inputs: &[&Tensor]| {
+            operator("torch.clamp", params).with_names(&["input", "min", "max"]).run_one(inputs).unwrap()
+        };
+        assert_close(&clamp(&[("min", "-1"), ("max", "0.25")], &[&x]), &[5], &[-1.0, -1.0, 0.0, 0.25, NAN]);
+        assert_close(&clamp(&[("min", "1"), ("max", "-1")], &[&x]), &[5], &[-1.0, -1.0, -1.0, -1.0, NAN]);
+        let min = tensor(&[5], &[NAN, 0.0, 0.0, 0.0, 0.0]);
+        assert_close(&clamp(&[], &[&x, &min, &Tensor::scalar(1f64)]), &[5], &[NAN, 0.0, 0.0, 0.5, NAN]);
+        let whole = clamp(&[("min", "1.5"), ("max", "None")], &[&tensor(&[3], &[1i64, 2, 3])]);
+        assert_eq!((whole.dtype(), whole.to_vec::<f32>().unwrap()), (DType::F32, vec![1.5, 2.0, 3.0]));
+        assert!(operator("torch.clamp", &[("min", "None"), ("max", "None")]).create(1).is_err());
+    }
+
+    #[test]
+    fn symbols_and_odd_inputs() {
+        let n = TensorMeta::new(DType::F32, [Dim::symbol("n"), Dim::Fixed(4)]);
+        let mask = TensorMeta::new(DType::Bool, [1, 4]);
+        let output = operator("Tensor.masked_fill", &[("value", "0")]).infer(&[n, mask]).unwrap();
+        assert_eq!(output[0].to_string(), "n×4 f32");
+        operator("torch.where", &[("other", "1")]).survives(2);
+        operator("torch.where", &[]).survives(3);
+        operator("Tensor.masked_fill", &[("value", "1")]).survives(2);
+        operator("torch.clamp", &[("min", "0.5")]).survives(1);
+        operator("torch.clamp", &[]).survives(2);
+    }
 }

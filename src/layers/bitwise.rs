@@ -1,0 +1,117 @@
+//! Operations on the bits of integers.
+
+use super::arguments::Operand;
+use super::broadcast::{Factor, broadcast, common};
+use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
+use crate::kernels::elementwise::Program;
+use crate::pnnx::Function;
+use crate::tensor::{DType, TensorView, TensorViewMut};
+use std::ops::RangeInclusive;
+
+/// The shape rule: integers, or truth values where there is no shift.
+fn infer(inputs: &[TensorMeta], other: Operand, function: Function) -> Result<Vec<TensorMeta>, LayerError> {
+    let dtype = common(inputs, &[Factor::Input(0), Factor::Input(other.0)]);
+    let is_shift = matches!(function, Function::Lshift | Function::Rshift);
+    if !dtype.is_integer() && !(dtype == DType::Bool && !is_shift) {
+        let wanted = if is_shift { "integers" } else { "integers and bool" };
+        return Err(LayerError::DType {
+            what: "the inputs".to_owned(),
+            wanted: wanted.to_owned(),
+            found: dtype,
+        });
+    }
+    Ok(vec![TensorMeta::new(dtype, broadcast(inputs[0].dims(), inputs[other.0].dims())?)])
+}
+
+macro_rules! bitwise {
+    ($($(#[doc = $doc:literal])* $name:ident is $function:ident for $op_type:literal;)*) => {$(
+        crate::operator! {
+            $(#[doc = $doc])*
+            pub struct $name for $op_type {
+                /// The other tensor, which is broadcast.
+                other: Operand,
+            }
+        }
+
+        impl Layer for $name {
+            fn num_inputs(&self) -> RangeInclusive<usize> {
+                2..=2
+            }
+
+            fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+                infer(inputs, self.other, Function::$function)
+            }
+        }
+
+        impl CpuLayer for $name {
+            fn forward(
+                &mut self,
+                inputs: &[TensorView<'_>],
+                outputs: &mut [TensorViewMut<'_>],
+                context: &mut ForwardContext<'_>,
+            ) -> Result<(), LayerError> {
+                let (mut program, dtype) = (Program::default(), outputs[0].dtype());
+                let [a, b] = [0, self.other.0].map(|position| {
+                    let value = program.input(position, inputs[position].dtype());
+                    program.cast(value, dtype)
+                });
+                let value = program.apply(Function::$function, dtype, a, b);
+                Ok(program.run(value, inputs, &mut outputs[0], context.limits())?)
+            }
+        }
+    )*};
+}
+
+bitwise! {
+    /// `torch.bitwise_and`: the bits that both have.
+    BitwiseAnd is And for "torch.bitwise_and";
+
+    /// `torch.bitwise_or`: the bits that one or both have.
+    BitwiseOr is Or for "torch.bitwise_or";
+
+    /// `torch.bitwise_xor`: the bits that one has, and not both.
+    BitwiseXor is Xor for "torch.bitwise_xor";
+
+    /// `torch.bitwise_left_shift`: bits moved left.
+    LeftShift is Lshift for "torch.bitwise_left_shift";
+
+    /// `torch.bitwise_right_shift`: bits moved right, keeping the sign.
+    RightShift is Rshift for "torch.bitwise_right_shift";
+}
+
+/// Registers the layers of this family.
+pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
+    registry.register::<BitwiseAnd>()?;
+    registry.register::<BitwiseOr>()?;
+    registry.register::<BitwiseXor>()?;
+    registry.register::<LeftShift>()?;
+    registry.register::<RightShift>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{operator, tensor};
+    use crate::tensor::DType;
+
+    /// PyTorch's results.
+    #[test]
+    fn bits() {
+        let (x, y) = (tensor(&[3], &[6i32, -5, 9]), tensor(&[2, 1], &[3i8, 1]));
+        for (op_type, want) in [
+            ("torch.bitwise_and", [2, 3, 1, 0, 1, 1]),
+            ("torch.bitwise_or", [7, -5, 11, 7, -5, 9]),
+            ("torch.bitwise_xor", [5, -8, 10, 7, -6, 8]),
+            ("torch.bitwise_left_shift", [48, -40, 72, 12, -10, 18]),
+            ("torch.bitwise_right_shift", [0, -1, 1, 3, -3, 4]),
+        ] {
+            let got = operator(op_type, &[]).run_one(&[&x, &y]).unwrap();
+            assert_eq!((got.dtype(), got.to_vec::<i32>().unwrap()), (DType::I32, want.to_vec()), "{op_type}");
+            operator(op_type, &[]).survives(2);
+        }
+        let (t, f) = (tensor(&[2], &[true, false]), tensor(&[1], &[true]));
+        let both = operator("torch.bitwise_xor", &[]).run_one(&[&t, &f]).unwrap();
+        assert_eq!(both.to_vec::<bool>().unwrap(), [false, true]);
+        assert!(operator("torch.bitwise_left_shift", &[]).run(&[&t, &f]).is_err());
+        assert!(operator("torch.bitwise_and", &[]).run(&[&tensor(&[1], &[1f32]), &f]).is_err());
+    }
+}
