@@ -7,14 +7,6 @@ use ixion::vision::{ModelCard, Task};
 use std::path::PathBuf;
 
 const HELP: &str = "\
-Inputs are .npy files, .npz files (every array goes to the input of its name; x.npz:NAME takes one), tables of numbers as .csv, \
-and .png or .jpg pictures. Those without NAME= go to the inputs that are not named, in the order of the file. Any number of \
-pictures, or a folder of them, may go to a model's only input: they run in batches. A picture that cannot be read is reported, and \
-the others are done.
-
-A model.toml beside the model says how a picture becomes its input, and what the model is for (task = \"classify\", \"detect\" or \
-\"segment\"). Without it a picture is stretched to the size that the file names and scaled to 0..1.
-
 Exit codes:
   0  the model ran and the result was written
   1  the model failed on the way, ran into a limit, the result could not be written, or some pictures could not be read
@@ -28,6 +20,14 @@ Examples:
   ixion run resnet18.pnnx.param --random-weights 1 --trace";
 
 /// Runs a model on arrays and pictures, and shows or saves what comes out
+///
+/// Inputs are .npy files, .npz files (every array goes to the input of its name; x.npz:NAME takes one), tables of numbers
+/// as .csv, and .png or .jpg pictures. Those without NAME= go to the inputs that are not named, in the order of the file.
+/// Any number of pictures, or a folder of them, may go to a model's only input: they run in batches. One that cannot be
+/// read is reported, and the others are done.
+///
+/// A model.toml beside the model says how a picture becomes its input, and what the model is for (task = "classify",
+/// "detect" or "segment"). Without it a picture is stretched to the size that the file names and scaled to 0..1.
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub(crate) struct RunArgs {

@@ -33,7 +33,7 @@ fn one(detector: &Detector, row: ArrayView1<'_, f32>, before: usize) -> Option<D
     let at = |index: usize| row.get(index).copied().unwrap_or(f32::NAN);
     let presence = if before == 5 { at(4) } else { 1.0 };
     // No probability is above 1.
-    if !(presence > detector.confidence) {
+    if presence.is_nan() || presence <= detector.confidence {
         return None;
     }
     let rect = Rect::centered([at(0), at(1)], [at(2), at(3)]);

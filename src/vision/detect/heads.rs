@@ -99,7 +99,7 @@ fn one(
 ) -> Option<Detection> {
     let at = |index: usize| cell.get(index).map_or(f32::NAN, |&value| sigmoid(value));
     let presence = at(4);
-    if !(presence > detector.confidence) {
+    if presence.is_nan() || presence <= detector.confidence {
         return None;
     }
     let centre = |value: f32, cell: usize| (2.0 * value - 0.5 + cell as f32) * stride as f32;

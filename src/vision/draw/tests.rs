@@ -86,9 +86,11 @@ fn long_names_are_shortened_and_labels_give_way() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
     #[test]
     fn nothing_is_drawn_outside_and_labels_stay_inside(
-        size in [1usize..400, 1usize..400], edges in prop::array::uniform4(-1e3f32..1e3), corner in [-500i64..900, -500i64..900],
+        size in [1usize..300, 1usize..300], edges in prop::array::uniform4(-1e3f32..1e3), corner in [-500i64..900, -500i64..900],
     ) {
         let given = picture(size[0], size[1]);
         let drawn = draw_detections(&given, &[found(3, edges), found(4, edges.map(|edge| edge * 1e30))], &["a name".into()], &[]);

@@ -146,8 +146,9 @@ mod tests {
         // At 0.1 the last one is right, too: precision 3/5 at recall 1.
         let loose = AveragePrecision::at(0.1, &detections, &known).unwrap();
         assert!((loose.of(0).unwrap() - (1.0 + 2.0 / 3.0 + 3.0 / 5.0) / 3.0).abs() < 1e-12, "{loose:?}");
-        // 9 of 11 in common.
-        assert_eq!(AveragePrecision::at(0.9, &detections, &known).unwrap().of(0), Some(0.0));
+        // At 0.9 two are not near enough (9 of 11 in common), and then the exact one is right: precision 1/4 at recall 1/3.
+        let strict = AveragePrecision::at(0.9, &detections, &known).unwrap();
+        assert!((strict.of(0).unwrap() - 1.0 / 12.0).abs() < 1e-12, "{strict:?}");
     }
 
     #[test]
