@@ -89,12 +89,14 @@ impl ConvTranspose {
                 }
             };
         };
-        let sizes = size.dims(inputs)?;
-        let sizes = sizes.get(sizes.len().saturating_sub(windows.len())..).unwrap_or_default();
+        let given = size.dims(inputs)?;
+        let all = inputs[0].rank();
+        let skipped = if given.len() == all { all - windows.len() } else { 0 };
+        let sizes = given.get(skipped..).unwrap_or_default();
         let padding: Vec<Dim> =
             sizes.iter().zip(smallest).map(|(size, least)| size.clone() - least.clone()).collect();
         let fit = padding.iter().zip(windows).all(|(padding, window)| fits(padding, window));
-        if padding.len() == windows.len() && fit {
+        if sizes.len() == windows.len() && fit {
             return Ok(padding);
         }
         let dims = |dims: &[Dim]| dims.iter().map(Dim::to_string).collect::<Vec<_>>().join("×");
