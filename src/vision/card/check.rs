@@ -79,7 +79,7 @@ impl ModelCard {
         }
         let is_bad = |list: &Vec<f32>| {
             list.is_empty()
-                || list.len() % 2 != 0
+                || !list.len().is_multiple_of(2)
                 || list.iter().any(|&length| !(length > 0.0 && length.is_finite()))
         };
         match output.anchors.iter().find(|list| is_bad(list)) {

@@ -105,7 +105,7 @@ impl Detector {
     /// The objects in each picture of a batch, the best first, in pixels of the picture and clipped to it.
     ///
     /// As YOLOv5 does: each row has one class, the most probable; rows of a score that is not above the confidence (NaN never is) are
-    /// dropped, and so are boxes without an area, or wholly outside of the picture; then see [`suppress`].
+    /// dropped, and so are boxes without an area, or wholly outside of the picture; then see [`suppress()`].
     ///
     /// # Errors
     /// [`VisionError::Outputs`] or [`VisionError::Output`] when the outputs are not as the format says, or not for as many
