@@ -1,7 +1,7 @@
 //! Indexing with tensors and masks: `x[[0, 2], :, mask]`, and writing there.
 
 use super::arguments::later_input;
-use super::broadcast::{Factor, broadcast};
+use super::broadcast::{Factor, broadcast, owned};
 use crate::graph::{
     CpuLayer, FieldValue, ForwardContext, Layer, LayerError, OperatorReader, Registry, RegistryError,
     TensorMeta,
@@ -155,11 +155,11 @@ impl Items {
             Items::Given(items) => Ok(items.clone()),
             Items::Input(position) if inputs[*position].dtype() == DType::Bool => {
                 let mask = inputs[*position].array::<bool>()?;
-                Ok(places_of(&mask.index_axis(Axis(0), 0).to_owned()).into_iter().map(Some).collect())
+                Ok(places_of(&owned(&mask.index_axis(Axis(0), 0))?).into_iter().map(Some).collect())
             }
             Items::Input(position) => {
                 let stacked = inputs[*position].array::<i64>()?;
-                Ok(stacked.outer_iter().map(|index| Some(index.to_owned())).collect())
+                stacked.outer_iter().map(|index| owned(&index).map(Some)).collect()
             }
         }
     }

@@ -145,6 +145,17 @@ impl<'a> Converted<'a> {
     }
 }
 
+/// The elements of a view in row-major order, in an array of their own, whatever the strides: also where an axis of
+/// length 0 is broadcast.
+///
+/// # Errors
+/// None in practice: shape and number of elements are those of the view.
+pub(super) fn owned<T: Clone, D: ndarray::Dimension>(
+    view: &ndarray::ArrayView<'_, T, D>,
+) -> Result<ndarray::Array<T, D>, LayerError> {
+    Ok(ndarray::Array::from_shape_vec(view.raw_dim(), view.iter().cloned().collect())?)
+}
+
 /// The shape that results from broadcasting. An unknown length against a number other than 1 must be that number or 1.
 ///
 /// # Errors

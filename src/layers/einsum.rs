@@ -1,5 +1,6 @@
 //! Sums of products in Einstein's notation, through matrix products.
 
+use super::broadcast::owned;
 use super::float::{self, with_float};
 use crate::Limits;
 use crate::graph::{
@@ -160,12 +161,13 @@ impl<T: Float> Factor<T> {
         let mut labels = labels.to_vec();
         while let Some((first, second)) = repeated(&labels) {
             let len = array.len_of(Axis(first)).max(array.len_of(Axis(second)));
-            let parts: Vec<ArrayD<T>> = (0..len)
+            let parts: Result<Vec<ArrayD<T>>, LayerError> = (0..len)
                 .map(|index| {
                     let at = |axis: usize| if array.len_of(Axis(axis)) == 1 { 0 } else { index };
-                    array.index_axis(Axis(second), at(second)).index_axis(Axis(first), at(first)).to_owned()
+                    owned(&array.index_axis(Axis(second), at(second)).index_axis(Axis(first), at(first)))
                 })
                 .collect();
+            let parts = parts?;
             let views: Vec<_> = parts.iter().map(|part| part.view()).collect();
             let mut shape = array.shape().to_vec();
             shape.remove(second);
@@ -187,7 +189,7 @@ impl<T: Float> Factor<T> {
         let whole = array
             .broadcast(IxDyn(&shape))
             .ok_or_else(|| LayerError::shape("an input", format!("{shape:?}"), found))?;
-        Ok(Self { array: whole.to_owned(), labels })
+        Ok(Self { array: owned(&whole)?, labels })
     }
 
     /// The sum over all labels that are not needed.

@@ -215,8 +215,7 @@ places_of_extremes! {
 }
 
 crate::operator! {
-    /// `torch.topk`: the k largest or smallest elements along an axis, and their places. Sorted in any case; of equal
-    /// elements the first comes first.
+    /// `torch.topk`: the k largest or smallest elements along an axis, and their places.
     pub struct Topk for "torch.topk" {
         /// How many.
         k: usize,
@@ -224,8 +223,67 @@ crate::operator! {
         dim: i64 = -1,
         /// Whether the largest are taken.
         largest: bool = true,
-        /// Accepted for compatibility: the result is always sorted.
+        /// Whether they are sorted, the first of equal elements first; else they come in the order in which PyTorch finds
+        /// them on a CPU.
         sorted: bool = true,
+    }
+}
+
+/// Brings the first `k` places to the front, in the order in which PyTorch's selection leaves them: halves are parted
+/// around the median of three until no more than three places are left, which are sorted.
+fn select(places: &mut [usize], k: usize, less: impl Fn(usize, usize) -> bool) {
+    let (mut first, mut last) = (0, places.len());
+    let mut depth = 2 * places.len().max(1).ilog2();
+    let Some(nth) = k.checked_sub(1).filter(|&nth| nth < last) else { return };
+    while last - first > 3 {
+        if depth == 0 {
+            return places[first..last].sort_by(|&a, &b| less(b, a).cmp(&less(a, b)));
+        }
+        depth -= 1;
+        let middle = first + (last - first) / 2;
+        let median = median_of([first + 1, middle, last - 1], |a, b| less(places[a], places[b]));
+        places.swap(first, median);
+        let cut = part(places, first, last, &less);
+        if cut <= nth { first = cut } else { last = cut }
+    }
+    for sorted in first + 1..last {
+        for at in (first + 1..=sorted).rev().take_while(|&at| at > first) {
+            if !less(places[at], places[at - 1]) {
+                break;
+            }
+            places.swap(at, at - 1);
+        }
+    }
+}
+
+fn median_of([a, b, c]: [usize; 3], less: impl Fn(usize, usize) -> bool) -> usize {
+    match (less(a, b), less(b, c), less(a, c)) {
+        (true, true, _) => b,
+        (true, false, true) => c,
+        (true, false, false) => a,
+        (false, _, true) => a,
+        (false, true, false) => c,
+        (false, false, false) => b,
+    }
+}
+
+/// Parts `first + 1..last` around the place at `first`; where the second part begins.
+fn part(places: &mut [usize], first: usize, last: usize, less: impl Fn(usize, usize) -> bool) -> usize {
+    let pivot = places[first];
+    let (mut low, mut high) = (first + 1, last);
+    loop {
+        while low < last && less(places[low], pivot) {
+            low += 1;
+        }
+        high -= 1;
+        while high > first && less(pivot, places[high]) {
+            high -= 1;
+        }
+        if low >= high {
+            return low;
+        }
+        places.swap(low, high);
+        low += 1;
     }
 }
 
@@ -272,7 +330,11 @@ impl CpuLayer for Topk {
         let kind = if self.largest { Kind::Largest } else { Kind::Smallest };
         let places = with_order!(rows.dtype(), T => places::<T>(&rows, len, |row| {
             let mut places: Vec<usize> = (0..row.len()).collect();
-            places.sort_by(|&a, &b| kind.order(&row[a], &row[b]));
+            if self.sorted || self.k.saturating_mul(64) <= row.len() {
+                places.sort_by(|&a, &b| kind.order(&row[a], &row[b]));
+            } else {
+                select(&mut places, self.k, |a, b| kind.order(&row[a], &row[b]).is_lt());
+            }
             places.truncate(self.k);
             places
         }))?;
@@ -333,6 +395,20 @@ mod tests {
         let nan = tensor(&[3], &[1f64, f64::NAN, 2.0]);
         let largest = operator("torch.topk", &[("k", "2")]).with_outputs(2).run(&[&nan]).unwrap();
         assert_eq!(largest[1].to_vec::<i64>().unwrap(), [1, 2]);
+    }
+
+    #[test]
+    fn unsorted_selection_finds_the_same_elements() {
+        let values: Vec<usize> = (0..40).map(|i| (i * i * 7 + i * 3) % 23).collect();
+        for k in 0..=values.len() {
+            let mut places: Vec<usize> = (0..values.len()).collect();
+            select(&mut places, k, |a, b| values[a] < values[b]);
+            let (mut found, mut sorted) = (places[..k].to_vec(), values.clone());
+            found.iter_mut().for_each(|place| *place = values[*place]);
+            found.sort_unstable();
+            sorted.sort_unstable();
+            assert_eq!(found, sorted[..k], "the {k} smallest");
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Elements by their indices: index_select, gather, scatter_add, embedding.
 
 use super::arguments::Operand;
+use super::broadcast::owned;
 use super::views::axis_of;
 use crate::graph::{
     CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta, Weight,
@@ -212,7 +213,7 @@ fn add_at<T: crate::tensor::Element>(
     places: impl Iterator<Item = (ndarray::IxDyn, usize)>,
     add: impl Fn(T, T) -> T,
 ) -> Result<Tensor, LayerError> {
-    let mut sum: ArrayD<T> = input.to_tensor()?.cast(T::DTYPE)?.array::<T>()?.to_owned();
+    let mut sum: ArrayD<T> = owned(&input.to_tensor()?.cast(T::DTYPE)?.array::<T>()?)?;
     let src = src.to_tensor()?.cast(T::DTYPE)?;
     let src: ArrayViewD<'_, T> = src.array::<T>()?;
     for (mut at, to) in places {

@@ -2,6 +2,7 @@
 
 use super::arguments::OutputCount;
 use super::attention::{added, scratch_bytes};
+use super::broadcast::owned;
 use super::float::{self, with_float};
 use crate::graph::{
     Cost, CpuLayer, FieldValue, ForwardContext, Layer, LayerError, OperatorReader, Registry, RegistryError,
@@ -311,9 +312,10 @@ impl MultiheadAttention {
         for (n, head) in (0..batch).flat_map(|n| (0..self.num_heads).map(move |head| (n, head))) {
             limits.check_deadline()?;
             let range = head * self.head_dim()..(head + 1) * self.head_dim();
-            let part =
-                |array: &'_ Array3<T>| -> Array2<T> { array.slice(s![n, .., range.clone()]).to_owned() };
-            let (query, key, value) = (part(&query), part(&key), part(&value));
+            let part = |array: &'_ Array3<T>| -> Result<Array2<T>, LayerError> {
+                owned(&array.slice(s![n, .., range.clone()]))
+            };
+            let (query, key, value) = (part(&query)?, part(&key)?, part(&value)?);
             let mask = match &mask {
                 Some(mask) => Some(matrix(mask, n, head)?),
                 None => None,

@@ -1,7 +1,7 @@
 //! Choosing between elements: where, masked_fill, clamp, masked_select.
 
 use super::arguments::Operand;
-use super::broadcast::{Converted, Factor, broadcast, common};
+use super::broadcast::{Converted, Factor, broadcast, common, owned};
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
 use crate::tensor::{DType, Dim, Tensor, TensorView, TensorViewMut, with_bits};
 use ndarray::Zip;
@@ -223,7 +223,7 @@ impl Clamp {
             }
         };
         let input = rounded(Factor::Input(0))?;
-        let mut values = input.expanded(&shape)?.array::<T>()?.to_owned();
+        let mut values = owned(&input.expanded(&shape)?.array::<T>()?)?;
         // A NaN on either side wins, in PyTorch's order: min first, then max.
         let is_nan = |x: T| x.partial_cmp(&x).is_none();
         if let Some(min) = self.min {
