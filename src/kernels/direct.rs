@@ -11,7 +11,7 @@ use super::window::Window;
 use crate::{LimitError, Limits};
 use std::array::from_fn;
 
-/// Outputs that are computed at once for each of up to four channels: a vector of the widest kind, of f32.
+/// Outputs that are computed at once: a vector of the widest kind, of f32.
 const BLOCK: usize = 16;
 
 /// Where elements stand in the padded planes.
@@ -144,62 +144,42 @@ pub(super) fn direct<T: Float>(
         for (plane, target) in planes.zip(scratch.chunks_exact_mut(padded.plane().max(1))) {
             widest(|| padded.fill(plane, target));
         }
-        let mut channel = group * out_per_group;
-        while channel < (group + 1) * out_per_group {
-            let weight = &weight[channel * offsets.len()..];
-            let bias = bias.map_or(&[][..], |bias| &bias[channel..]);
-            let output = &mut output[channel * positions..];
-            let left = (group + 1) * out_per_group - channel;
-            channel += match left {
-                4.. => widest(|| channels::<T, 4>(&padded, &offsets, scratch, weight, bias, output)),
-                2.. => widest(|| channels::<T, 2>(&padded, &offsets, scratch, weight, bias, output)),
-                _ => widest(|| channels::<T, 1>(&padded, &offsets, scratch, weight, bias, output)),
-            };
+        for channel in group * out_per_group..(group + 1) * out_per_group {
+            let weight = &weight[channel * offsets.len()..][..offsets.len()];
+            let start = bias.map_or(T::zero(), |bias| bias[channel]);
+            let output = &mut output[channel * positions..][..positions];
+            widest(|| fill_channel(&padded, &offsets, scratch, weight, start, output));
         }
     }
     Ok(())
 }
 
-/// Computes `O` channels; returns `O`.
+/// Computes one channel.
 #[inline(always)]
-fn channels<T: Float, const O: usize>(
+fn fill_channel<T: Float>(
     padded: &Padded,
     offsets: &[usize],
     planes: &[T],
     weight: &[T],
-    bias: &[T],
+    start: T,
     output: &mut [T],
-) -> usize {
-    let weights: [&[T]; O] = from_fn(|o| &weight[o * offsets.len()..][..offsets.len()]);
-    let start: [T; O] = from_fn(|o| bias.get(o).copied().unwrap_or(T::zero()));
-    let [deep, high, wide] = padded.positions;
-    for (row, first) in padded.rows().enumerate() {
-        for x in (0..wide).step_by(BLOCK) {
-            let sums = block(&planes[first + x..], offsets, &weights, start);
-            let count = BLOCK.min(wide - x);
-            for (o, sums) in sums.iter().enumerate() {
-                output[o * deep * high * wide + row * wide + x..][..count].copy_from_slice(&sums[..count]);
-            }
+) {
+    let wide = padded.positions[2].max(1);
+    for (output, first) in output.chunks_exact_mut(wide).zip(padded.rows()) {
+        for (block, output) in output.chunks_mut(BLOCK).enumerate() {
+            let sums = block_sums(&planes[first + block * BLOCK..], offsets, weight, start);
+            output.copy_from_slice(&sums[..output.len()]);
         }
     }
-    O
 }
 
-/// Sums of weighted elements for consecutive positions of `O` channels.
+/// Sums of weighted elements for consecutive positions.
 #[inline(always)]
-fn block<T: Float, const O: usize>(
-    elements: &[T],
-    offsets: &[usize],
-    weights: &[&[T]; O],
-    start: [T; O],
-) -> [[T; BLOCK]; O] {
-    let mut sums = start.map(|start| [start; BLOCK]);
-    for (tap, &offset) in offsets.iter().enumerate() {
+fn block_sums<T: Float>(elements: &[T], offsets: &[usize], weight: &[T], start: T) -> [T; BLOCK] {
+    let mut sums = [start; BLOCK];
+    for (&offset, &weight) in offsets.iter().zip(weight) {
         let elements = &elements[offset..][..BLOCK];
-        for (sums, weights) in sums.iter_mut().zip(weights) {
-            let weight = weights[tap];
-            sums.iter_mut().zip(elements).for_each(|(sum, &x)| *sum += weight * x);
-        }
+        sums.iter_mut().zip(elements).for_each(|(sum, &x)| *sum += weight * x);
     }
     sums
 }
