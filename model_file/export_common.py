@@ -47,23 +47,30 @@ def run(model: nn.Module, inputs: list[Tensor]) -> list[Tensor]:
 
 def export(model: nn.Module, folder: Path, name: str, inputs: list[Tensor],
            other_inputs: list[Tensor] | None = None, keep_weights: bool = True,
-           tolerance: float = TOLERANCE) -> None:
+           tolerance: float | None = TOLERANCE) -> None:
     """Writes `name.pnnx.param` and, with `keep_weights`, `name.pnnx.bin` into `folder`.
 
     `other_inputs` has the same ranks as `inputs`; every dimension in which the two differ becomes dynamic (`?`).
     PNNX writes some ten files; all of them stay in a temporary folder, and only the wanted ones leave it.
     What PNNX made of the model is run on `inputs` and `other_inputs` and must agree with PyTorch
-    within `tolerance`.
+    within `tolerance`; None leaves that to `ixion verify`.
     """
     model.eval()
+    # With it, PyTorch would trace attention as one operator that PNNX does not know.
+    torch.backends.mha.set_fastpath_enabled(False)
     wanted = [f"{name}.pnnx.param"] + ([f"{name}.pnnx.bin"] if keep_weights else [])
     with tempfile.TemporaryDirectory() as scratch, chdir(scratch):
         # PNNX's package ignores the exit code of its program; a failure shows as a missing file.
-        converted = pnnx.export(model, f"{name}.pt", inputs=tuple(inputs),
-                                inputs2=None if other_inputs is None else tuple(other_inputs))
-        for given in filter(None, (inputs, other_inputs)):
-            for expected, got in zip(run(model, given), run(converted, given), strict=True):
-                torch.testing.assert_close(got, expected, rtol=tolerance, atol=tolerance)
+        try:
+            converted = pnnx.export(model, f"{name}.pt", inputs=tuple(inputs),
+                                    inputs2=None if other_inputs is None else tuple(other_inputs))
+        except SyntaxError:
+            # Of some models PNNX writes Python that cannot be read; the graph and the weights are none the worse.
+            assert tolerance is None, "PNNX's Python source of the model is not valid"
+        if tolerance is not None:
+            for given in filter(None, (inputs, other_inputs)):
+                for expected, got in zip(run(model, given), run(converted, given), strict=True):
+                    torch.testing.assert_close(got, expected, rtol=tolerance, atol=tolerance)
         for file in wanted:
             assert Path(file).stat().st_size > 0, f"PNNX left {file} empty"
             shutil.move(file, folder / file)

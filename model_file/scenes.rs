@@ -4,7 +4,7 @@
 //! Examples and tests include this file as a module.
 
 /// What can be found, in the order of the class numbers.
-pub const CLASSES: [&str; 4] = ["circle", "square", "triangle", "star"];
+pub(super) const CLASSES: [&str; 4] = ["circle", "square", "triangle", "star"];
 
 const GAMMA: u64 = 0x9E37_79B9_7F4A_7C15;
 const ANGLES: i64 = 64;
@@ -14,13 +14,13 @@ const SAMPLES: i64 = 4;
 const FULL: i64 = SAMPLES * SAMPLES;
 
 /// A picture and the truth about it.
-pub struct Scene {
+pub(super) struct Scene {
     /// Height×width×3.
-    pub pixels: Vec<u8>,
+    pub(super) pixels: Vec<u8>,
     /// Height×width: 0 for the background, 1 + class elsewhere.
-    pub mask: Vec<u8>,
+    pub(super) mask: Vec<u8>,
     /// Class, left, top, right, bottom; right and bottom are outside.
-    pub boxes: Vec<[i64; 5]>,
+    pub(super) boxes: Vec<[i64; 5]>,
 }
 
 /// SplitMix64 (Steele, Lea, Flood 2014).
@@ -118,7 +118,7 @@ impl Canvas {
 }
 
 /// Scene number `index` of a seed; the sizes are at least 64.
-pub fn render(seed: u64, index: u64, width: usize, height: usize) -> Scene {
+pub(super) fn render(seed: u64, index: u64, width: usize, height: usize) -> Scene {
     let mut random = Random((seed << 32).wrapping_add(index));
     let (width, height) = (width as i64, height as i64);
     let corners = [(); 4].map(|()| random.color());
