@@ -55,7 +55,10 @@ fn models_give_what_pytorch_gave() {
             let (found, wanted) = (output.to_vec::<f32>().unwrap(), load(format!("out_{at}.npy")));
             assert_eq!(output.shape(), wanted.shape(), "{name}");
             for (found, wanted) in found.iter().zip(wanted.to_vec::<f32>().unwrap()) {
-                assert!((found - wanted).abs() <= 1e-3 + 1e-4 * wanted.abs(), "{name}: {found}, not {wanted}");
+                assert!(
+                    (found - wanted).abs() <= 1e-3 + 1e-4 * wanted.abs(),
+                    "{name}: {found}, not {wanted}"
+                );
             }
         }
     }

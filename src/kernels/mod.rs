@@ -3,8 +3,8 @@
 //! [`naive`] holds short and obviously right kernels on ndarray views: they are taught, and they are what the fast
 //! ones are tested against. The others work on slices and numbers.
 
-mod columns;
 pub mod attention;
+mod columns;
 pub mod conv;
 pub mod conv_transpose;
 mod direct;

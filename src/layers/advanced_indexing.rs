@@ -208,7 +208,7 @@ impl Places {
             let Some(item) = &items[axis] else { continue };
             let whole = item
                 .broadcast(IxDyn(&shape))
-                .ok_or_else(|| LayerError::shape("the indices", &shape, item.len()))?;
+                .ok_or_else(|| LayerError::shape("the indices", shape, item.len()))?;
             for (position, &index) in positions.iter_mut().zip(whole.iter()) {
                 position.push(resolved(index, len)?);
             }

@@ -12,7 +12,8 @@ use std::ops::RangeInclusive;
 fn infer(inputs: &[TensorMeta], other: Operand, function: Function) -> Result<Vec<TensorMeta>, LayerError> {
     let dtype = common(inputs, &[Factor::Input(0), Factor::Input(other.0)]);
     let is_shift = matches!(function, Function::Lshift | Function::Rshift);
-    if !dtype.is_integer() && !(dtype == DType::Bool && !is_shift) {
+    let is_taken = dtype.is_integer() || (dtype == DType::Bool && !is_shift);
+    if !is_taken {
         let wanted = if is_shift { "integers" } else { "integers and bool" };
         return Err(LayerError::DType {
             what: "the inputs".to_owned(),

@@ -61,7 +61,7 @@ crate::operator! {
         outputs: OutputCount,
     }
     validate |layer| {
-        if layer.num_heads == 0 || layer.embed_dim == 0 || layer.embed_dim % layer.num_heads != 0 {
+        if layer.num_heads == 0 || layer.embed_dim == 0 || !layer.embed_dim.is_multiple_of(layer.num_heads) {
             let reason = format!("it must divide `embed_dim`, which is {}", layer.embed_dim);
             return Err(LayerError::InvalidParameter { key: "num_heads", found: layer.num_heads.to_string(), reason });
         }
@@ -185,7 +185,7 @@ impl MultiheadAttention {
             [rows, batch, found] => (rows, batch.clone(), found),
             _ => return Err(LayerError::shape(what, "2 or 3 axes", input)),
         };
-        if found.fixed().is_some_and(|found| Dim::Fixed(found) != Dim::from(length)) {
+        if found.fixed().is_some_and(|found| usize::try_from(found) != Ok(length)) {
             return Err(LayerError::shape(what, format!("…×{length}"), input));
         }
         Ok([rows.clone(), batch])

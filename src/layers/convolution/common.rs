@@ -150,7 +150,7 @@ impl Parameters<'_> {
         weight: &'s Weight,
         bias: Option<&'s Weight>,
         inputs: &[TensorView<'s>],
-    ) -> Result<(Cow<'s, [T]>, Option<Cow<'s, [T]>>), LayerError> {
+    ) -> Result<Read<'s, T>, LayerError> {
         let bias = bias.map(|bias| float::read::<T>(&bias.view(inputs)?)).transpose()?;
         Ok((float::read::<T>(&weight.view(inputs)?)?, bias))
     }
@@ -165,6 +165,9 @@ impl Parameters<'_> {
         Cost::of_moving(inputs, outputs).with_macs(macs().unwrap_or(0))
     }
 }
+
+/// The elements of a weight, and of a bias where there is one.
+pub(super) type Read<'s, T> = (Cow<'s, [T]>, Option<Cow<'s, [T]>>);
 
 /// One number for each axis of the window.
 pub(super) fn per_axis(

@@ -60,7 +60,10 @@ fn symbols_and_odd_inputs() {
     }
 }
 
-const REDUCED: [(&str, &[(&str, &str)], &[usize], &[f64]); 14] = [
+/// Operator, parameters, and the shape and values that torch gives.
+type Reduced = (&'static str, &'static [(&'static str, &'static str)], &'static [usize], &'static [f64]);
+
+const REDUCED: [Reduced; 14] = [
     ("torch.sum", &[("dim", "(-1,0)")], &[3], &[0.5, 0.25, -1.5]),
     (
         "torch.mean",
