@@ -135,13 +135,16 @@ fn branches_of_two_inputs_join() {
     assert_eq!(outputs[0].to_vec::<f32>().unwrap(), [0., 1.]);
 }
 
-/// Weights and parameters stay with their operator although execution order is not the file's order.
+/// Parameters stay with their operator although operators of two branches take turns in the file.
 #[test]
-fn operators_of_an_unsorted_file_keep_their_parameters() {
-    let text = "7767517\n5 4\nF.leaky_relu second 1 1 1 2 negative_slope=0.5\npnnx.Output out 1 0 3\n\
-        F.leaky_relu first 1 1 0 1 negative_slope=0.1\npnnx.Input x 0 1 0\nF.hardtanh third 1 1 2 3 min_val=-1.0 max_val=1.0\n";
-    let outputs = graph(text, &[]).run_with(vec![tensor(&[2], vec![-10., 5.])]).unwrap();
-    assert_eq!(outputs[0].to_vec::<f32>().unwrap(), [-0.5, 1.0]);
+fn operators_of_interleaved_branches_keep_their_parameters() {
+    let text = "7767517\n8 7\npnnx.Input x 0 1 0\npnnx.Input y 0 1 1\n\
+        F.leaky_relu y0 1 1 1 2 negative_slope=0.5\nF.leaky_relu x0 1 1 0 3 negative_slope=0.1\n\
+        F.hardtanh y1 1 1 2 4 min_val=-1.0 max_val=1.0\nF.hardtanh x1 1 1 3 5 min_val=-9.0 max_val=9.0\n\
+        torch.cat join 2 1 5 4 6 dim=0\npnnx.Output out 1 0 6\n";
+    let input = || tensor(&[2], vec![-10., 12.]);
+    let outputs = graph(text, &[]).run_with(vec![input(), input()]).unwrap();
+    assert_eq!(outputs[0].to_vec::<f32>().unwrap(), [-1., 9., -1., 1.]);
 }
 
 /// Output `y` is used again later; memory that is handed on must not be the output's.
