@@ -5,7 +5,8 @@
     python model_file/export_torchvision.py --list
 
 The folder (`--output`, default: the network's name) gets `NAME.pnnx.param`, `NAME.pnnx.bin`, `model.toml` with what
-the network's own transforms do and its labels, an input `in_0.npy` and what PyTorch makes of it, `out_0.npy`. Then
+the network's own transforms do and its labels, an input `in_0.npy`, what PyTorch makes of it, `out_0.npy`, and `case.toml` with the
+tolerance for comparing. Then
 
     ixion run NAME/NAME.pnnx.param --input picture.jpg
     ixion verify NAME
@@ -27,6 +28,9 @@ from export_common import export, save_arrays, seed_everything
 
 FRAMES = 16  # of a clip, for networks that see videos
 CALIBRATION_BATCHES, CALIBRATION_PICTURES = 2, 4
+
+# PNNX folds batch norms into convolutions: PyTorch, too, gives results that far apart before and after.
+CASE = "tolerance = 1e-3\n"
 
 
 class OnlyResult(nn.Module):
@@ -185,6 +189,7 @@ def main() -> None:
     else:
         export(network, folder, name, inputs, tolerance=None)
     (folder / "model.toml").write_text(card(name, kind, weights, transforms, size), encoding="utf-8")
+    (folder / "case.toml").write_text(CASE, encoding="utf-8")
 
 
 if __name__ == "__main__":
