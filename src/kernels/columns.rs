@@ -8,6 +8,9 @@ use super::window::Window;
 use ndarray::{ArrayView2, ArrayViewMut2, ShapeBuilder};
 use std::ops::Range;
 
+/// Bytes of columns that one tile aims for: a part of a usual second-level cache, which the other operands need as well.
+pub(super) const TILE_BYTES: usize = 512 << 10;
+
 /// A window that slides over the planes of an image of up to three axes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Columns<'a> {
@@ -126,14 +129,23 @@ fn unravel(mut index: usize, lens: impl DoubleEndedIterator<Item = usize> + Exac
     coordinates
 }
 
-/// The first `rows` rows of `cols` elements that begin `stride` apart.
+/// The first `rows` rows of `cols` elements that begin `stride` apart; a matrix without elements needs no data.
+///
+/// # Panics
+/// When `data` is too short; callers have checked it.
 pub(super) fn matrix<T>(data: &[T], rows: usize, cols: usize, stride: usize) -> ArrayView2<'_, T> {
-    let view = ArrayView2::from_shape((rows, cols).strides((stride, 1)), data);
+    let view = match rows == 0 || cols == 0 {
+        true => ArrayView2::from_shape((rows, cols), &[]),
+        false => ArrayView2::from_shape((rows, cols).strides((stride, 1)), data),
+    };
     view.unwrap_or_else(|error| unreachable!("a matrix outside of its slice: {error}"))
 }
 
 /// As [`matrix`], for writing.
 pub(super) fn matrix_mut<T>(data: &mut [T], rows: usize, cols: usize, stride: usize) -> ArrayViewMut2<'_, T> {
-    let view = ArrayViewMut2::from_shape((rows, cols).strides((stride, 1)), data);
+    let view = match rows == 0 || cols == 0 {
+        true => ArrayViewMut2::from_shape((rows, cols), &mut []),
+        false => ArrayViewMut2::from_shape((rows, cols).strides((stride, 1)), data),
+    };
     view.unwrap_or_else(|error| unreachable!("a matrix outside of its slice: {error}"))
 }

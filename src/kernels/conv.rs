@@ -5,7 +5,7 @@
 //! between the bias that they start from and the product that is added.
 
 use super::Float;
-use super::columns::{Columns, matrix, matrix_mut};
+use super::columns::{Columns, TILE_BYTES, matrix, matrix_mut};
 use super::direct;
 use super::gemm::gemm;
 use super::window::Window;
@@ -25,9 +25,6 @@ pub struct ConvShape {
     /// The window along each of these axes.
     pub windows: Vec<Window>,
 }
-
-/// Bytes of columns that one tile aims for: a part of a usual second-level cache.
-const TILE_BYTES: usize = 512 << 10;
 
 /// Positions that a matrix product computes at once; a multiple of what any processor's does.
 const BLOCK: usize = 48;
@@ -50,11 +47,11 @@ impl ConvShape {
         self.windows.iter().map(|window| window.kernel).product()
     }
 
-    /// True when groups are too narrow for matrix products.
-    fn is_narrow(&self) -> bool {
+    /// True when groups are too narrow for matrix products, and their padded planes do not grow out of bounds.
+    fn is_narrow(&self, outputs: &[usize]) -> bool {
         let groups = self.groups.max(1);
         let narrow = |channels: usize| (1..=NARROW).contains(&(channels / groups));
-        groups > 1 && narrow(self.channels) && narrow(self.out_channels)
+        groups > 1 && narrow(self.channels) && narrow(self.out_channels) && direct::is_dense(self, outputs)
     }
 
     /// True when a column is just a pixel, so that the input itself is the matrix of columns.
@@ -77,8 +74,9 @@ impl ConvShape {
 
     /// Number of elements of scratch memory that [`conv`] needs.
     pub fn scratch(&self, element_bytes: usize) -> usize {
-        if self.is_narrow() {
-            return direct::scratch(self, &self.outputs());
+        let outputs = self.outputs();
+        if self.is_narrow(&outputs) {
+            return direct::scratch(self, &outputs);
         }
         if self.is_pointwise() { 0 } else { self.taps().saturating_mul(self.tile(element_bytes)) }
     }
@@ -107,7 +105,7 @@ pub fn conv<T: Float>(
     limits: &Limits,
 ) -> Result<(), LimitError> {
     let outputs = shape.outputs();
-    if shape.is_narrow() {
+    if shape.is_narrow(&outputs) {
         return direct::direct(shape, &outputs, input, weight, bias, output, scratch, limits);
     }
     let (positions, pixels) = (outputs.iter().product::<usize>(), shape.lens.iter().product::<usize>());
@@ -126,7 +124,8 @@ pub fn conv<T: Float>(
             for (channel, plane) in output.chunks_exact_mut(positions).enumerate() {
                 plane[range.clone()].fill(bias.map_or(T::zero(), |bias| bias[channel]));
             }
-            let output = matrix_mut(&mut output[start..], out_per_group, width, positions);
+            let output =
+                matrix_mut(output.get_mut(start..).unwrap_or_default(), out_per_group, width, positions);
             if shape.is_pointwise() {
                 gemm(
                     weight,
@@ -171,29 +170,66 @@ mod tests {
         proptest::collection::vec(window, 1..4)
     }
 
+    /// Compares a convolution of `c` channels in a group with the naive one.
+    fn check(shape: &ConvShape, c: usize, with_bias: bool) {
+        let input = array(&[&[1, shape.channels], &shape.lens[..]].concat(), 1);
+        let kernel: Vec<usize> = shape.windows.iter().map(|w| w.kernel).collect();
+        let weight = array(&[&[shape.out_channels, c], &kernel[..]].concat(), 2);
+        let bias = array(&[shape.out_channels], 3);
+        let bias = with_bias.then(|| bias.as_slice().unwrap());
+        let want = naive::conv(input.view(), weight.view(), bias, &shape.windows, shape.groups);
+        let (mut got, mut scratch) = (vec![1.0; want.len()], vec![7.0; shape.scratch(8)]);
+        let (input, weight) = (input.as_slice().unwrap(), weight.as_slice().unwrap());
+        conv(shape, input, weight, bias, &mut got, &mut scratch, &Limits::default()).unwrap();
+        assert_eq!(got, want.as_slice().unwrap());
+    }
+
     proptest! {
         #[test]
         fn it_equals_the_naive_convolution(
             windows in windows(),
             groups in 1usize..4,
-            (c, o) in prop_oneof![(1usize..4, 1usize..8), (7usize..11, 7usize..11)],
+            (c, o) in prop_oneof![(0usize..4, 0usize..8), (7usize..11, 7usize..11)],
             lens in proptest::collection::vec(1usize..9, 3),
             with_bias: bool,
         ) {
             let lens = lens[..windows.len()].to_vec();
             let shape = ConvShape { channels: c * groups, out_channels: o * groups, groups, lens, windows };
-            let outputs = shape.outputs();
-            prop_assume!(outputs.iter().all(|&len| len > 0));
-            let input = array(&[&[1, shape.channels], &shape.lens[..]].concat(), 1);
-            let kernel: Vec<usize> = shape.windows.iter().map(|w| w.kernel).collect();
-            let weight = array(&[&[shape.out_channels, c], &kernel[..]].concat(), 2);
-            let bias = array(&[shape.out_channels], 3);
-            let bias = with_bias.then(|| bias.as_slice().unwrap());
-            let want = naive::conv(input.view(), weight.view(), bias, &shape.windows, groups);
-            let mut got = vec![1.0; want.len()];
-            let mut scratch = vec![7.0; shape.scratch(8)];
-            conv(&shape, input.as_slice().unwrap(), weight.as_slice().unwrap(), bias, &mut got, &mut scratch, &Limits::default()).unwrap();
-            prop_assert_eq!(got, want.as_slice().unwrap());
+            prop_assume!(shape.outputs().iter().all(|&len| len > 0));
+            check(&shape, c, with_bias);
+        }
+    }
+
+    #[test]
+    fn far_places_need_little_scratch() {
+        let window = Window { kernel: 3, stride: 1, dilation: 1, pad_before: 1, pad_after: 1 };
+        let far = 500_000_000;
+        let windows = [
+            Window { stride: far, ..window },
+            Window { dilation: far, pad_before: far, pad_after: far, ..window },
+        ];
+        for window in windows {
+            for lens in [vec![10], vec![5, 7]] {
+                let mut windows = vec![Window { pad_before: 0, pad_after: 0, ..window }; lens.len()];
+                windows[lens.len() - 1] = window;
+                windows[0] = if lens.len() == 2 { Window { kernel: 1, ..windows[0] } } else { windows[0] };
+                let shape = ConvShape { channels: 2, out_channels: 4, groups: 2, lens, windows };
+                assert!(shape.scratch(8) < 1 << 16, "{shape:?} needs {}", shape.scratch(8));
+                check(&shape, 1, true);
+            }
+        }
+    }
+
+    #[test]
+    fn usual_narrow_groups_are_convolved_directly() {
+        for (kernel, stride, dilation, len) in
+            [(3, 1, 1, 7), (3, 2, 1, 56), (1, 2, 1, 14), (3, 1, 36, 33), (7, 4, 1, 9)]
+        {
+            let pad = dilation * (kernel / 2);
+            let window = Window { kernel, stride, dilation, pad_before: pad, pad_after: pad };
+            let windows = vec![window; 2];
+            let shape = ConvShape { channels: 8, out_channels: 8, groups: 8, lens: vec![len; 2], windows };
+            assert!(shape.is_narrow(&shape.outputs()), "{window:?}");
         }
     }
 
@@ -208,19 +244,6 @@ mod tests {
             windows: vec![window; 2],
         };
         assert!(shape.tile(8) < 1600, "one tile");
-        let (input, weight) = (array(&[1, 40, 40, 40], 1), array(&[3, 40, 3, 3], 2));
-        let want = naive::conv(input.view(), weight.view(), None, &shape.windows, 1);
-        let (mut got, mut scratch) = (vec![0.0; want.len()], vec![0.0; shape.scratch(8)]);
-        conv(
-            &shape,
-            input.as_slice().unwrap(),
-            weight.as_slice().unwrap(),
-            None,
-            &mut got,
-            &mut scratch,
-            &Limits::default(),
-        )
-        .unwrap();
-        assert_eq!(got, want.as_slice().unwrap());
+        check(&shape, 40, false);
     }
 }

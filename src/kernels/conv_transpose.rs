@@ -1,7 +1,7 @@
 //! Transposed convolution: matrix products into tiles of columns, which are then added up to the output.
 
 use super::Float;
-use super::columns::{Columns, matrix, matrix_mut};
+use super::columns::{Columns, TILE_BYTES, matrix, matrix_mut};
 use super::gemm::gemm;
 use super::window::Window;
 use crate::{LimitError, Limits};
@@ -22,9 +22,6 @@ pub struct ConvTransposeShape {
     /// The window along each of these axes. It slides over the output; its positions are the input's elements.
     pub windows: Vec<Window>,
 }
-
-/// Bytes of columns that one tile aims for: half of a usual second-level cache.
-const TILE_BYTES: usize = 512 << 10;
 
 impl ConvTransposeShape {
     /// Rows of a group's columns: what one input element is multiplied with.
@@ -127,7 +124,7 @@ mod tests {
         fn it_equals_the_naive_one(
             axes in proptest::collection::vec((1usize..4, 1usize..4, 1usize..3, 0usize..3, 1usize..9, 1usize..12), 1..4),
             groups in 1usize..3,
-            (c, o) in (1usize..4, 1usize..4),
+            (c, o) in (0usize..4, 0usize..4),
             with_bias: bool,
         ) {
             let windows = axes.iter().map(|&(kernel, stride, dilation, pad, ..)| {

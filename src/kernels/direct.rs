@@ -14,6 +14,12 @@ use std::array::from_fn;
 /// Outputs that are computed at once: a vector of the widest kind, of f32.
 const BLOCK: usize = 16;
 
+/// Elements of a padded plane for each that a window sees, at most; a stride of 2 over three axes has 8.
+const SPARSE: usize = 8;
+
+/// Elements of a padded plane that are always few enough.
+const SMALL: usize = 32 << 10;
+
 /// Where elements stand in the padded planes.
 #[derive(Debug)]
 struct Padded {
@@ -113,6 +119,16 @@ fn copy_strided<T: Float>(from: &[T], stride: usize, to: &mut [T]) {
         2 => to.iter_mut().zip(from.iter().step_by(2)).for_each(|(to, &from)| *to = from),
         _ => to.iter_mut().zip(from.iter().step_by(stride)).for_each(|(to, &from)| *to = from),
     }
+}
+
+/// True when padded planes are not much larger than what the windows see of them. Windows that are far apart, or look at
+/// places that are, would leave most of them unused. Like the scratch memory, it depends on positions and not on lengths.
+pub(super) fn is_dense(shape: &ConvShape, outputs: &[usize]) -> bool {
+    let axes = shape.windows.iter().zip(outputs);
+    let seen = axes.fold(SPARSE, |seen, (window, &positions)| {
+        seen.saturating_mul(positions).saturating_mul(window.kernel)
+    });
+    Padded::new(shape, outputs).plane() <= seen.max(SMALL)
 }
 
 /// Number of elements of scratch memory that [`direct`] needs.

@@ -17,7 +17,8 @@ pub fn gemm<T: Float>(
     assert!(k == k_b && c.dim() == (m, n), "{m}×{k} · {k_b}×{n} does not give {:?}", c.dim());
     let [c_rows, c_cols] = [c.strides()[0], c.strides()[1]];
     // SAFETY: all three are ndarray views, so every element that shape and strides reach is valid; C is borrowed
-    // mutably and thus apart from A and B. Sizes were compared above.
+    // mutably and thus apart from A and B, and its elements are distinct, as an `ArrayViewMut2` cannot overlap itself.
+    // C is not read when it is not accumulated to. Sizes were compared above.
     unsafe {
         gemm::gemm(
             m,

@@ -3,7 +3,8 @@
 /// Runs `work` in code that is compiled for the widest vectors of this processor.
 ///
 /// Only what is inlined into `work` profits, so the functions that it calls are marked `#[inline(always)]`. Products are
-/// not fused with sums, so that results have the same bits on every processor.
+/// not fused with sums, so that these loops give the same bits on every processor. That holds for them alone: matrix
+/// products come from the crate `gemm`, which fuses where the processor can.
 #[inline(always)]
 pub(super) fn widest<R>(work: impl FnOnce() -> R) -> R {
     #[cfg(target_arch = "x86_64")]
