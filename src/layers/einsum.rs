@@ -1,6 +1,5 @@
 //! Sums of products in Einstein's notation, through matrix products.
 
-use super::broadcast::owned;
 use super::float::{self, with_float};
 use crate::Limits;
 use crate::graph::{
@@ -9,7 +8,7 @@ use crate::graph::{
 };
 use crate::kernels::Float;
 use crate::kernels::gemm::gemm;
-use crate::tensor::{Dim, TensorView, TensorViewMut};
+use crate::tensor::{Dim, Layout, Shape, TensorView, TensorViewMut};
 use ndarray::{ArrayD, ArrayView3, ArrayViewMut3, Axis, IxDyn};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -29,6 +28,15 @@ crate::operator! {
 enum Label {
     Further(usize),
     Letter(char),
+}
+
+impl std::fmt::Display for Label {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Further(_) => f.write_str("..."),
+            Self::Letter(letter) => write!(f, "{letter}"),
+        }
+    }
 }
 
 /// A term of an equation: letters before and after `...`, if it is there.
@@ -123,7 +131,13 @@ impl Equation {
             };
             most = most.max(further);
             let labels = term.labels(further);
-            for (label, dim) in labels.iter().zip(input.dims()) {
+            for (axis, (label, dim)) in labels.iter().zip(input.dims()).enumerate() {
+                let own = labels[..axis].iter().position(|other| other == label);
+                let twin = own.and_then(|own| input.dims()[own].fixed());
+                if twin.zip(dim.fixed()).is_some_and(|(twin, len)| twin != len) {
+                    let wanted = format!("the same length along axes of one letter ({label})");
+                    return Err(LayerError::shape(format!("input {position}"), wanted, input));
+                }
                 let known = plan.lengths.entry(*label).or_insert(Dim::Fixed(1));
                 match (known.fixed(), dim.fixed()) {
                     (Some(1), _) => *known = dim.clone(),
@@ -143,53 +157,21 @@ impl Equation {
     }
 }
 
-/// A factor of the product: elements, and the label of each axis.
+/// A factor of the product: elements, and the label of each axis. Axes of length 1 have none: they are not repeated
+/// where others are longer, for a number is the same everywhere along them.
 struct Factor<T> {
     array: ArrayD<T>,
     labels: Vec<Label>,
 }
 
 impl<T: Float> Factor<T> {
-    /// An input with repeated labels reduced to their diagonal, and axes of length 1 repeated where others are longer.
-    fn new(
-        input: &TensorView<'_>,
-        labels: &[Label],
-        lengths: &BTreeMap<Label, Dim>,
-    ) -> Result<Self, LayerError> {
-        let shape = input.shape().to_vec();
-        let mut array = ArrayD::from_shape_vec(IxDyn(&shape), float::read::<T>(input)?.into_owned())?;
-        let mut labels = labels.to_vec();
-        while let Some((first, second)) = repeated(&labels) {
-            let len = array.len_of(Axis(first)).max(array.len_of(Axis(second)));
-            let parts: Result<Vec<ArrayD<T>>, LayerError> = (0..len)
-                .map(|index| {
-                    let at = |axis: usize| if array.len_of(Axis(axis)) == 1 { 0 } else { index };
-                    owned(&array.index_axis(Axis(second), at(second)).index_axis(Axis(first), at(first)))
-                })
-                .collect();
-            let parts = parts?;
-            let views: Vec<_> = parts.iter().map(|part| part.view()).collect();
-            let mut shape = array.shape().to_vec();
-            shape.remove(second);
-            shape.remove(first);
-            shape.insert(0, len);
-            array = match views.is_empty() {
-                true => ArrayD::zeros(IxDyn(&shape)),
-                false => ndarray::stack(Axis(0), &views)?,
-            };
-            let label = labels.remove(second);
-            labels.remove(first);
-            labels.insert(0, label);
-        }
-        let length =
-            |label: &Label| lengths.get(label).and_then(Dim::fixed).and_then(|len| usize::try_from(len).ok());
-        let shape: Vec<usize> =
-            labels.iter().zip(array.shape()).map(|(label, &len)| length(label).unwrap_or(len)).collect();
-        let found = format!("{:?}", array.shape());
-        let whole = array
-            .broadcast(IxDyn(&shape))
-            .ok_or_else(|| LayerError::shape("an input", format!("{shape:?}"), found))?;
-        Ok(Self { array: owned(&whole)?, labels })
+    /// An input with repeated labels reduced to their diagonal, and without its axes of length 1.
+    fn new(input: &TensorView<'_>, labels: &[Label], limits: &Limits) -> Result<Self, LayerError> {
+        let (labels, layout) = strides_of(labels, input.layout())?;
+        let input = input.with_layout(layout)?;
+        check_copy::<T>(input.num_elements(), limits)?;
+        let shape = IxDyn(input.shape().dims());
+        Ok(Self { array: ArrayD::from_shape_vec(shape, float::read::<T>(&input)?.into_owned())?, labels })
     }
 
     /// The sum over all labels that are not needed.
@@ -204,7 +186,8 @@ impl<T: Float> Factor<T> {
     }
 
     /// The elements with the axes in the order of these labels, as so many groups of axes.
-    fn grouped(&self, groups: [&[Label]; 3]) -> Result<ndarray::Array3<T>, LayerError> {
+    fn grouped(&self, groups: [&[Label]; 3], limits: &Limits) -> Result<ndarray::Array3<T>, LayerError> {
+        check_copy::<T>(self.array.len(), limits)?;
         let place = |label: &Label| self.labels.iter().position(|other| other == label);
         let order: Vec<usize> = groups.iter().flat_map(|group| group.iter()).filter_map(place).collect();
         let array = self.array.view().permuted_axes(IxDyn(&order));
@@ -235,14 +218,12 @@ impl<T: Float> Factor<T> {
         }
         let columns: Vec<Label> =
             right.labels.iter().filter(|label| !left.labels.contains(label)).copied().collect();
-        let a = left.grouped([&batch, &rows, &inner])?;
-        let b = right.grouped([&batch, &inner, &columns])?;
+        let a = left.grouped([&batch, &rows, &inner], limits)?;
+        let b = right.grouped([&batch, &inner, &columns], limits)?;
         let (count, m, n) = (a.dim().0, a.dim().1, b.dim().2);
-        let bytes =
-            [m, n, size_of::<T>()].iter().fold(count as u64, |bytes, &len| bytes.saturating_mul(len as u64));
-        limits.check_tensor("a product of einsum", bytes)?;
+        check_copy::<T>(count.saturating_mul(m).saturating_mul(n), limits)?;
         let mut product = ndarray::Array3::from_elem((count, m, n), T::zero());
-        multiply(a.view(), b.view(), product.view_mut());
+        multiply(a.view(), b.view(), product.view_mut(), limits)?;
         let len_of = |label: &Label| {
             let of = |factor: &Self| {
                 factor
@@ -262,16 +243,46 @@ impl<T: Float> Factor<T> {
     }
 }
 
-fn multiply<T: Float>(a: ArrayView3<'_, T>, b: ArrayView3<'_, T>, mut product: ArrayViewMut3<'_, T>) {
+fn multiply<T: Float>(
+    a: ArrayView3<'_, T>,
+    b: ArrayView3<'_, T>,
+    mut product: ArrayViewMut3<'_, T>,
+    limits: &Limits,
+) -> Result<(), LayerError> {
     for ((a, b), product) in a.outer_iter().zip(b.outer_iter()).zip(product.outer_iter_mut()) {
+        limits.check_deadline()?;
         gemm(a, b, product, false);
     }
+    Ok(())
 }
 
-/// The first two axes of the same label.
-fn repeated(labels: &[Label]) -> Option<(usize, usize)> {
-    let second = (1..labels.len()).find(|&axis| labels[..axis].contains(&labels[axis]))?;
-    labels.iter().position(|label| *label == labels[second]).map(|first| (first, second))
+/// Checks that so many elements may be held once more.
+fn check_copy<T>(count: usize, limits: &Limits) -> Result<(), LayerError> {
+    let bytes = (count as u64).saturating_mul(size_of::<T>() as u64);
+    Ok(limits.check_tensor("a factor or product of einsum", bytes)?)
+}
+
+/// The labels of axes that are longer than 1, and the elements along them: on the diagonal where labels repeat.
+fn strides_of(labels: &[Label], layout: &Layout) -> Result<(Vec<Label>, Layout), LayerError> {
+    let (mut kept, mut dims, mut strides) = (Vec::new(), Vec::new(), Vec::new());
+    for ((label, &len), &stride) in labels.iter().zip(layout.shape().iter()).zip(layout.strides()) {
+        match kept.iter().position(|other| other == label) {
+            _ if len == 1 => {}
+            Some(axis) => strides[axis] = strides[axis].saturating_add(stride),
+            None => {
+                kept.push(*label);
+                dims.push(len);
+                strides.push(stride);
+            }
+        }
+    }
+    let layout = Layout::strided(Shape::new(&dims)?, &strides, layout.offset())?;
+    Ok((kept, layout))
+}
+
+/// The labels of the axes that are not of length 1.
+fn long_labels<'a>(labels: &'a [Label], meta: &'a TensorMeta) -> impl Iterator<Item = Label> + 'a {
+    labels.iter().zip(meta.dims()).filter(|(_, dim)| **dim != 1usize).map(|(label, _)| *label)
 }
 
 impl Einsum {
@@ -286,10 +297,10 @@ impl Einsum {
         let mut result: Option<Factor<T>> = None;
         for (position, input) in inputs.iter().enumerate() {
             let later = plan.inputs.get(position + 1..).unwrap_or_default();
-            let needed = |label: &Label| {
-                plan.output.contains(label) || later.iter().flatten().any(|other| other == label)
-            };
-            let factor = Factor::new(input, &plan.inputs[position], &plan.lengths)?;
+            let later = later.iter().zip(metas.iter().skip(position + 1));
+            let later: Vec<Label> = later.flat_map(|(labels, meta)| long_labels(labels, meta)).collect();
+            let needed = |label: &Label| plan.output.contains(label) || later.contains(label);
+            let factor = Factor::new(input, &plan.inputs[position], limits)?;
             result = Some(match result {
                 None => factor.summed(needed),
                 Some(product) => product.times(factor, needed, limits)?,
@@ -355,7 +366,7 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
 mod tests {
     use super::super::testing::{assert_close, operator, waves};
     use super::*;
-    use crate::tensor::Tensor;
+    use crate::tensor::{DType, Tensor};
 
     fn einsum(equation: &str, inputs: &[&Tensor]) -> Result<Tensor, LayerError> {
         operator("torch.einsum", &[("equation", equation)]).run_one(inputs)
@@ -388,6 +399,37 @@ mod tests {
         {
             operator("torch.einsum", &[("equation", equation)]).survives(count);
         }
+    }
+
+    /// Values of `torch.einsum`.
+    #[test]
+    fn axes_of_length_1_are_not_repeated() {
+        let (x, y) = (Tensor::ones(DType::F32, &[1, 200_000]).unwrap(), waves(&[200_000]));
+        let y = y.cast(DType::F32).unwrap();
+        let limits = Limits { max_tensor_bytes: 1 << 20, ..Limits::default() };
+        let mut layer = operator("torch.einsum", &[("equation", "ab,a->b")]).create(2).unwrap();
+        let mut run = |limits: &Limits| {
+            let mut workspace = crate::tensor::Workspace::new()?;
+            let mut output = Tensor::zeros(DType::F32, &[200_000])?;
+            let mut context = ForwardContext::new(&mut workspace, limits);
+            layer.forward(&[x.view(), y.view()], &mut [output.view_mut()?], &mut context)?;
+            output.to_vec::<f32>().map_err(LayerError::from)
+        };
+        let total: f64 = y.to_vec::<f32>().unwrap().into_iter().map(f64::from).sum();
+        assert!(run(&limits).unwrap().iter().all(|&sum| (f64::from(sum) - total).abs() < 1e-3 * total.abs()));
+        let small = Limits { max_tensor_bytes: 1000, ..Limits::default() };
+        assert!(matches!(run(&small), Err(LayerError::Limit(_))));
+        let row = |values: &[f64]| Tensor::from_vec(values.to_vec(), &[values.len()]).unwrap();
+        let three = einsum("a,b,a->b", &[&row(&[1.0, 2.0]), &row(&[3.0, 4.0, 5.0]), &row(&[2.0])]).unwrap();
+        assert_close(&three, &[3], &[18.0, 24.0, 30.0]);
+        let none = einsum("ab,ab->a", &[&Tensor::zeros(DType::F64, &[2, 0]).unwrap(), &waves(&[1, 1])]);
+        assert_close(&none.unwrap(), &[2], &[0.0, 0.0]);
+        assert_close(&einsum("aab->ba", &[&waves(&[1, 1, 2])]).unwrap(), &[2, 1], &[-2.75, -0.25]);
+    }
+
+    #[test]
+    fn a_diagonal_needs_equal_lengths() {
+        assert!(einsum("ii", &[&waves(&[1, 3])]).is_err() && einsum("ii", &[&waves(&[3, 1])]).is_err());
     }
 
     type Case = (&'static str, &'static [&'static [usize]], &'static [usize], &'static [f64]);
