@@ -67,11 +67,13 @@ pub trait Layer: fmt::Debug + Send + Sync {
         None
     }
 
-    /// The only output, where it does not depend on any input, such as a stored constant. Default: none.
+    /// The only output, where it does not depend on any input, such as a stored constant, within the limits of the run.
+    /// Default: none.
     ///
     /// # Errors
-    /// A [`LayerError`] when it cannot be read.
-    fn constant(&self) -> Result<Option<Tensor>, LayerError> {
+    /// A [`LayerError`] when it cannot be read, or is larger than the limits allow.
+    fn constant(&self, limits: &Limits) -> Result<Option<Tensor>, LayerError> {
+        let _ = limits;
         Ok(None)
     }
 

@@ -7,7 +7,7 @@ use super::runtime::{BuildState, RuntimeGraph};
 use super::trace::{LayerTrace, Trace};
 use super::{ForwardContext, GraphError, LayerError, TensorMeta};
 use crate::pnnx::Dim;
-use crate::tensor::{Layout, Shape, Tensor, TensorView, Workspace};
+use crate::tensor::{DType, Layout, Shape, Tensor, TensorView, Workspace};
 use crate::{LimitError, Limits};
 use std::path::Path;
 use std::time::Instant;
@@ -238,13 +238,17 @@ fn at<E: Into<LayerError>>(stage: Stage) -> impl Fn(E) -> (Stage, LayerError) {
 
 impl Computation<'_> {
     fn run(&mut self, configured: &mut Option<Vec<TensorMeta>>) -> Staged<Vec<Tensor>> {
-        if let Some(constant) = self.layer.constant().map_err(at(Stage::Forward))? {
-            return Ok(vec![constant]);
-        }
         let views: Vec<TensorView<'_>> = self.inputs.iter().map(Tensor::view).collect();
         let metas: Vec<TensorMeta> = views.iter().map(TensorMeta::of).collect();
         let inferred = self.layer.infer(&metas).map_err(at(Stage::Infer))?;
         self.check_count(inferred.len())?;
+        if self.inputs.is_empty() {
+            let known = inferred.iter().filter_map(|meta| Some((meta.dtype(), meta.shape().ok()?)));
+            self.check_bytes(&known.collect::<Vec<_>>())?;
+            if let Some(constant) = self.layer.constant(self.limits).map_err(at(Stage::Forward))? {
+                return self.checked(vec![constant], &inferred);
+            }
+        }
         if configured.as_ref() != Some(&metas) {
             self.layer.configure(&metas, &inferred).map_err(at(Stage::Configure))?;
             *configured = Some(metas.clone());
@@ -253,7 +257,7 @@ impl Computation<'_> {
         self.limits.check_tensor("workspace", bytes as u64).map_err(at(Stage::Forward))?;
         self.workspace.reserve(bytes).map_err(at(Stage::Forward))?;
         if self.layer.is_data_dependent() {
-            return self.forward_dynamic(&views);
+            return self.forward_dynamic(&views, &inferred);
         }
         let shapes: Result<Vec<Shape>, _> = inferred.iter().map(TensorMeta::shape).collect();
         let shapes = shapes.map_err(at(Stage::Infer))?;
@@ -301,15 +305,12 @@ impl Computation<'_> {
         metas: &[TensorMeta],
         shapes: &[Shape],
     ) -> Staged<Vec<Tensor>> {
-        let mut outputs = Vec::with_capacity(metas.len());
-        let mut total = self.live.bytes();
-        for (meta, shape) in metas.iter().zip(shapes) {
-            let bytes = (shape.num_elements() as u64).saturating_mul(meta.dtype().size() as u64);
-            total = total.saturating_add(bytes);
-            self.limits.check_tensor("an activation", bytes).map_err(at(Stage::Forward))?;
-            self.limits.check_total("the activations", total).map_err(at(Stage::Forward))?;
-            outputs.push(Tensor::zeros(meta.dtype(), shape).map_err(at(Stage::Forward))?);
-        }
+        let known: Vec<(DType, Shape)> =
+            metas.iter().map(TensorMeta::dtype).zip(shapes.iter().copied()).collect();
+        self.check_bytes(&known)?;
+        let outputs: Result<Vec<Tensor>, _> =
+            known.iter().map(|(dtype, shape)| Tensor::zeros(*dtype, shape)).collect();
+        let mut outputs = outputs.map_err(at(Stage::Forward))?;
         let mut targets = Vec::with_capacity(outputs.len());
         for output in &mut outputs {
             targets.push(output.view_mut().map_err(at(Stage::Forward))?);
@@ -320,10 +321,37 @@ impl Computation<'_> {
         Ok(outputs)
     }
 
-    fn forward_dynamic(&mut self, views: &[TensorView<'_>]) -> Staged<Vec<Tensor>> {
+    /// Checks that tensors which are to be made are within the limits, together with what is held already.
+    fn check_bytes(&self, tensors: &[(DType, Shape)]) -> Staged<()> {
+        let mut total = self.live.bytes();
+        for (dtype, shape) in tensors {
+            let bytes = (shape.num_elements() as u64).saturating_mul(dtype.size() as u64);
+            total = total.saturating_add(bytes);
+            self.limits.check_tensor("an activation", bytes).map_err(at(Stage::Forward))?;
+            self.limits.check_total("the activations", total).map_err(at(Stage::Forward))?;
+        }
+        Ok(())
+    }
+
+    fn forward_dynamic(&mut self, views: &[TensorView<'_>], inferred: &[TensorMeta]) -> Staged<Vec<Tensor>> {
         let mut context = ForwardContext::new(self.workspace, self.limits);
         let outputs = self.layer.forward_dynamic(views, &mut context).map_err(at(Stage::Forward))?;
+        self.checked(outputs, inferred)
+    }
+
+    /// Outputs that the layer allocated itself, if they are what it said they would be and within the limits.
+    fn checked(&self, outputs: Vec<Tensor>, inferred: &[TensorMeta]) -> Staged<Vec<Tensor>> {
         self.check_count(outputs.len())?;
+        for (output, meta) in outputs.iter().zip(inferred) {
+            let fits = |(dim, &len): (&crate::tensor::Dim, &usize)| dim.fixed().is_none() || *dim == len;
+            let shape = output.shape();
+            let same = output.dtype() == meta.dtype() && shape.rank() == meta.rank();
+            if !same || !meta.dims().iter().zip(shape.iter()).all(fits) {
+                let found = format!("{shape} {}", output.dtype());
+                let error = LayerError::BrokenPromise { wanted: meta.to_string(), found };
+                return Err((Stage::Forward, error));
+            }
+        }
         let bytes = outputs.iter().map(|output| output.storage_bytes() as u64);
         let total = bytes.fold(self.live.bytes(), u64::saturating_add);
         self.limits.check_total("the activations", total).map_err(at(Stage::Forward))?;

@@ -138,7 +138,7 @@ impl Items {
                 let count =
                     count.ok_or_else(|| LayerError::shape("the indices", "a known number of them", index))?;
                 match index.dtype() {
-                    DType::Bool if count == 1 => Ok((vec![Dim::symbol("taken")], (0..dims.len()).collect())),
+                    DType::Bool if count == 1 => Ok((vec![Dim::fresh("taken")], (0..dims.len()).collect())),
                     DType::I64 => Ok((dims.to_vec(), (0..count).collect())),
                     found => {
                         let wanted = "i64, or one mask of bool".to_owned();

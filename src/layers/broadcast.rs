@@ -3,7 +3,7 @@
 use super::expression::{Standing, result_type};
 use crate::graph::{FieldValue, LayerError, OperatorReader, TensorMeta};
 use crate::pnnx;
-use crate::tensor::{DType, Dim, Scalar, Shape, Tensor, TensorView};
+use crate::tensor::{DType, Dim, Scalar, Shape, Tensor, TensorView, bf16};
 
 /// An operand that is another input (`$other=…`) or a number of the file (`other=0.5`).
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -39,7 +39,7 @@ impl Factor {
         }
     }
 
-    /// The elements, converted to an element type.
+    /// The elements, converted to an element type. A number that does not fit the type is wrapped or saturated.
     pub(super) fn converted<'a>(
         &self,
         inputs: &[TensorView<'a>],
@@ -50,6 +50,90 @@ impl Factor {
             Factor::Number(number) => Ok(Converted::Copy(scalar(*number).cast(dtype)?)),
         }
     }
+
+    /// The one number that this operand is, in an element type that can hold it.
+    ///
+    /// # Errors
+    /// As [`fitting`]; [`LayerError::Shape`] for an input of more or fewer elements than one.
+    pub(super) fn number(&self, inputs: &[TensorView<'_>], dtype: DType) -> Result<Tensor, LayerError> {
+        fitting(self.item(inputs)?, dtype)
+    }
+
+    /// The one number that this operand is, as PyTorch's `item()` gives it.
+    pub(super) fn item(&self, inputs: &[TensorView<'_>]) -> Result<Scalar, LayerError> {
+        match self {
+            Factor::Number(number) => Ok(*number),
+            Factor::Input(position) if inputs[*position].num_elements() == 1 => {
+                Ok(inputs[*position].to_tensor()?.reshape(&[])?.get_scalar(&[])?)
+            }
+            Factor::Input(position) => {
+                let what = format!("input {position}");
+                Err(LayerError::shape(what, "one number", inputs[*position].shape()))
+            }
+        }
+    }
+
+    /// Refuses a number of the file that an element type cannot hold.
+    pub(super) fn check_fits(&self, dtype: DType) -> Result<(), LayerError> {
+        match self {
+            Factor::Number(number) => fitting(*number, dtype).map(|_| ()),
+            Factor::Input(_) => Ok(()),
+        }
+    }
+}
+
+/// A number as a tensor without axes of some element type, where the type can hold it; a fraction is cut off, and a
+/// negative integer counts from the end of an unsigned type.
+///
+/// # Errors
+/// [`LayerError::Unsupported`] for a number beyond the type, as PyTorch's "cannot be converted without overflow".
+pub(super) fn fitting(number: Scalar, dtype: DType) -> Result<Tensor, LayerError> {
+    let number = match number {
+        Scalar::Complex(value) if value.im == 0.0 => Scalar::Float(value.re),
+        number => number,
+    };
+    let fits = match number {
+        _ if dtype == DType::Bool => true,
+        Scalar::Bool(_) => true,
+        Scalar::Complex(value) => {
+            dtype.is_complex() && float_fits(value.re, dtype) && float_fits(value.im, dtype)
+        }
+        Scalar::Float(value) => float_fits(value, dtype),
+        Scalar::Int(value) => match integer_range(dtype) {
+            Some((0, most)) => i128::from(value).abs() <= most,
+            Some((least, most)) => (least..=most).contains(&i128::from(value)),
+            None => float_fits(value as f64, dtype),
+        },
+    };
+    if fits {
+        return Ok(scalar(number).cast(dtype)?);
+    }
+    Err(LayerError::Unsupported(format!(
+        "{number} is beyond the numbers of {dtype}; use a wider element type"
+    )))
+}
+
+fn float_fits(value: f64, dtype: DType) -> bool {
+    let most = match dtype {
+        DType::F16 | DType::C32 => 65504.0,
+        DType::Bf16 => f64::from(bf16::MAX),
+        DType::F32 | DType::C64 => f64::from(f32::MAX),
+        DType::F64 | DType::C128 => return true,
+        _ => {
+            let (least, most) = integer_range(dtype).unwrap_or_default();
+            // 2⁶³ and 2⁶⁴ are floats, the largest integers of 64 bits are not.
+            return value >= least as f64 && value < (most + 1) as f64
+                || value == most as f64 && most < 1 << 53;
+        }
+    };
+    !value.is_finite() || value.abs() <= most
+}
+
+/// The least and the greatest number of an integer type.
+pub(super) fn integer_range(dtype: DType) -> Option<(i128, i128)> {
+    let bits = u32::try_from(dtype.size()).ok()?.checked_mul(8).filter(|_| dtype.is_integer())?;
+    let signed = matches!(dtype, DType::I8 | DType::I16 | DType::I32 | DType::I64);
+    Some(if signed { (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) } else { (0, (1 << bits) - 1) })
 }
 
 /// A tensor without axes.
@@ -198,4 +282,42 @@ pub(super) fn broadcasts(from: &[Dim], to: &[Dim]) -> bool {
         _ => true,
     };
     from.len() <= to.len() && from.iter().rev().zip(to.iter().rev()).all(fits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tensor::Complex;
+
+    /// What `torch.full((), number, dtype=…)` and `masked_fill` take and refuse.
+    #[test]
+    fn numbers_that_fit() {
+        let (int, float) = (Scalar::Int, Scalar::Float);
+        for (number, dtype) in [
+            (int(300), DType::U8),
+            (int(-256), DType::U8),
+            (float(-1.0), DType::U8),
+            (float(1e30), DType::I32),
+            (float(f64::NAN), DType::I32),
+            (int(1 << 40), DType::I32),
+            (int(200), DType::I8),
+            (float(1e300), DType::F32),
+            (float(1e300), DType::C64),
+            (float(-1e9), DType::F16),
+            (float(9_223_372_036_854_775_808.0), DType::I64),
+            (Scalar::Complex(Complex::new(1.0, 2.0)), DType::F32),
+        ] {
+            assert!(fitting(number, dtype).is_err(), "{number} as {dtype}");
+        }
+        let taken =
+            |number, dtype| fitting(number, dtype).unwrap().cast(DType::F64).unwrap().item::<f64>().unwrap();
+        assert_eq!(taken(int(-1), DType::U8), 255.0);
+        assert_eq!(taken(int(-255), DType::U8), 1.0);
+        assert_eq!(taken(float(2.7), DType::I32), 2.0);
+        assert_eq!(taken(int(300), DType::Bool), 1.0);
+        assert_eq!(taken(float(f64::NEG_INFINITY), DType::F16), f64::NEG_INFINITY);
+        assert_eq!(taken(float(65504.0), DType::F16), 65504.0);
+        assert_eq!(taken(Scalar::Complex(Complex::new(1.0, 0.0)), DType::F32), 1.0);
+        assert_eq!(taken(int(i64::MIN), DType::I64), -9_223_372_036_854_775_808.0);
+    }
 }

@@ -1,5 +1,6 @@
 //! Tensors that are stored in the model file.
 
+use crate::Limits;
 use crate::graph::{
     CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, RuntimeAttribute, TensorMeta,
     Weight,
@@ -34,7 +35,7 @@ impl Layer for Attribute {
         Ok(vec![TensorMeta::new(attribute.dtype(), attribute.shape().iter().copied())])
     }
 
-    fn constant(&self) -> Result<Option<Tensor>, LayerError> {
+    fn constant(&self, _: &Limits) -> Result<Option<Tensor>, LayerError> {
         Ok(Some(self.stored()?.decode()?.clone()))
     }
 }

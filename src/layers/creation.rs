@@ -1,12 +1,13 @@
 //! Tensors of given and counted values.
 
 use super::arguments::Argument;
-use super::broadcast::{Factor, scalar};
+use super::broadcast::{Factor, fitting};
+use crate::Limits;
 use crate::graph::{
     CpuLayer, FieldValue, ForwardContext, Layer, LayerError, OperatorReader, Registry, RegistryError,
     TensorMeta,
 };
-use crate::tensor::{DType, Dim, Scalar, Tensor, TensorView, TensorViewMut};
+use crate::tensor::{DType, Dim, Scalar, Tensor, TensorError, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
 
 /// A shape that is a parameter or an input; unlike other arguments, it may be the first input.
@@ -46,18 +47,7 @@ impl Number {
 
     /// The number as PyTorch's `item()` gives it.
     fn value(self, inputs: &[TensorView<'_>]) -> Result<Option<Scalar>, LayerError> {
-        match self.0 {
-            None => Ok(None),
-            Some(Factor::Number(number)) => Ok(Some(number)),
-            Some(Factor::Input(position)) if inputs[position].num_elements() == 1 => {
-                let tensor = inputs[position].to_tensor()?;
-                Ok(Some(tensor.reshape(&[])?.get_scalar(&[])?))
-            }
-            Some(Factor::Input(position)) => {
-                let what = format!("input {position}");
-                Err(LayerError::shape(what, "one number", inputs[position].shape()))
-            }
-        }
+        self.0.map(|factor| factor.item(inputs)).transpose()
     }
 }
 
@@ -73,7 +63,10 @@ fn default_dtype(number: Scalar) -> DType {
 
 /// Fills a tensor with one number.
 fn fill(output: &mut TensorViewMut<'_>, number: Scalar) -> Result<(), LayerError> {
-    let value = scalar(number).cast(output.dtype())?;
+    // PyTorch converts by way of f32, so that what is too large for half precision becomes infinite.
+    let through =
+        if matches!(output.dtype(), DType::F16 | DType::Bf16) { DType::F32 } else { output.dtype() };
+    let value = fitting(number, through)?.cast(output.dtype())?;
     Ok(output.copy_from(&value.expand(output.shape())?.view())?)
 }
 
@@ -284,10 +277,27 @@ impl Arange {
         Some((known(self.end, 0)? - known(self.start, 0)?).max(0).ceil_div(step))
     }
 
-    fn values(&self, inputs: &[TensorView<'_>], limits: &crate::Limits) -> Result<Tensor, LayerError> {
+    /// Start, end and step, where all are integers and so are the elements.
+    fn integers(&self, inputs: &[TensorView<'_>], dtype: DType) -> Result<Option<[i64; 3]>, LayerError> {
+        let mut integers = [0, 0, 1];
+        for (to, number) in integers.iter_mut().zip(self.numbers()) {
+            match number.value(inputs)? {
+                None => {}
+                Some(Scalar::Bool(value)) => *to = i64::from(value),
+                Some(Scalar::Int(value)) => *to = value,
+                Some(_) => return Ok(None),
+            }
+        }
+        Ok(dtype.is_integer().then_some(integers))
+    }
+
+    fn values(&self, inputs: &[TensorView<'_>], limits: &Limits) -> Result<Tensor, LayerError> {
         let metas: Vec<TensorMeta> = inputs.iter().map(TensorMeta::of).collect();
         let dtype = self.dtype(&metas);
         let [start, end, step] = self.numbers();
+        if let Some(numbers) = self.integers(inputs, dtype)? {
+            return counted(numbers, dtype, limits);
+        }
         let number = |number: Number, absent| {
             Ok::<_, LayerError>(match number.value(inputs)? {
                 None => absent,
@@ -304,6 +314,25 @@ impl Arange {
     }
 }
 
+/// The integers `start`, `start + step`, … before `end`, exactly; of a small type the lowest bits.
+fn counted([start, end, step]: [i64; 3], dtype: DType, limits: &Limits) -> Result<Tensor, LayerError> {
+    let (wide_start, wide_step) = (i128::from(start), i128::from(step));
+    let distance = i128::from(end) - wide_start;
+    if step == 0 || (distance != 0 && (distance < 0) != (step < 0)) {
+        let reason = format!("arange from {start} to {end} in steps of {step} has no end");
+        return Err(TensorError::InvalidArgument(reason).into());
+    }
+    let count = (distance.abs() + wide_step.abs() - 1) / wide_step.abs();
+    let count = u64::try_from(count).unwrap_or(u64::MAX);
+    limits.check_tensor("the numbers of arange", count.saturating_mul(8))?;
+    let mut tensor = Tensor::zeros(DType::I64, &[usize::try_from(count).unwrap_or(usize::MAX)])?;
+    let mut view = tensor.view_mut()?;
+    let numbers = view.slice::<i64>()?.iter_mut().zip(0i64..);
+    numbers.for_each(|(number, i)| *number = start.wrapping_add(i.wrapping_mul(step)));
+    drop(view);
+    Ok(tensor.cast(dtype)?)
+}
+
 impl Layer for Arange {
     fn num_inputs(&self) -> RangeInclusive<usize> {
         let count = self.numbers().into_iter().map(Number::num_inputs).sum();
@@ -312,15 +341,15 @@ impl Layer for Arange {
 
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
         let dtype = self.dtype(inputs);
-        let len = self.len(inputs).unwrap_or_else(|| Dim::symbol("counted"));
+        let len = self.len(inputs).unwrap_or_else(|| Dim::fresh("counted"));
         Ok(vec![TensorMeta::new(dtype, [len])])
     }
 
-    fn constant(&self) -> Result<Option<Tensor>, LayerError> {
+    fn constant(&self, limits: &Limits) -> Result<Option<Tensor>, LayerError> {
         if *self.num_inputs().end() > 0 {
             return Ok(None);
         }
-        self.values(&[], &crate::Limits::default()).map(Some)
+        self.values(&[], limits).map(Some)
     }
 
     fn is_data_dependent(&self) -> bool {
@@ -407,6 +436,15 @@ mod tests {
             [f64::INFINITY]
         );
         assert!(operator("torch.zeros", &[("size", "(-1)")]).infer(&[]).is_err());
+        let full = |value, dtype| {
+            operator("torch.full", &[("size", "(1)"), ("fill_value", value), ("dtype", dtype)]).run_one(&[])
+        };
+        assert!(full("300", "torch.uint8").is_err() && full("1e300", "torch.float32").is_err());
+        assert_eq!(full("-1", "torch.uint8").unwrap().to_vec::<u8>().unwrap(), [255]);
+        assert_eq!(
+            full("70000", "torch.half").unwrap().cast(DType::F32).unwrap().to_vec::<f32>().unwrap(),
+            [f32::INFINITY]
+        );
     }
 
     fn arange(params: &[(&str, &str)], names: &[&str], inputs: &[&Tensor]) -> Result<Tensor, LayerError> {
@@ -442,6 +480,19 @@ mod tests {
                 .unwrap(),
             [3, 1]
         );
+        let large = arange(&[("start", "9007199254740993"), ("end", "9007199254740996")], &[], &[]).unwrap();
+        assert_eq!(large.to_vec::<i64>().unwrap(), [9007199254740993, 9007199254740994, 9007199254740995]);
+        let small = arange(&[("end", "300"), ("step", "100"), ("dtype", "torch.int8")], &[], &[]).unwrap();
+        assert_eq!(small.to_vec::<i8>().unwrap(), [0, 100, -56]);
+        let downwards = arange(
+            &[("start", "-9223372036854775807"), ("end", "-9223372036854775808"), ("step", "-5")],
+            &[],
+            &[],
+        );
+        assert_eq!(downwards.unwrap().to_vec::<i64>().unwrap(), [-i64::MAX]);
+        let limits = Limits { max_tensor_bytes: 1000, ..Limits::default() };
+        let layer = operator("torch.arange", &[("end", "1000")]).create(0).unwrap();
+        assert!(matches!(layer.constant(&limits), Err(LayerError::Limit(_))));
         assert!(arange(&[("end", "1e300")], &[], &[]).is_err());
         assert!(arange(&[("end", "1"), ("step", "0")], &[], &[]).is_err());
         assert!(arange(&[("start", "2"), ("end", "1")], &[], &[]).is_err());

@@ -264,7 +264,7 @@ fn check_copy<T>(count: usize, limits: &Limits) -> Result<(), LayerError> {
 
 /// The labels of axes that are longer than 1, and the elements along them: on the diagonal where labels repeat.
 fn strides_of(labels: &[Label], layout: &Layout) -> Result<(Vec<Label>, Layout), LayerError> {
-    let (mut kept, mut dims, mut strides) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut kept, mut dims, mut strides) = (Vec::new(), Vec::new(), Vec::<usize>::new());
     for ((label, &len), &stride) in labels.iter().zip(layout.shape().iter()).zip(layout.strides()) {
         match kept.iter().position(|other| other == label) {
             _ if len == 1 => {}

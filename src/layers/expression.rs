@@ -157,13 +157,13 @@ impl Layer for Expression {
         Ok(vec![meta])
     }
 
-    fn constant(&self) -> Result<Option<Tensor>, LayerError> {
+    fn constant(&self, limits: &Limits) -> Result<Option<Tensor>, LayerError> {
         if self.expr.input_count > 0 {
             return Ok(None);
         }
         let Some(meta) = self.infer(&[])?.pop() else { return Ok(None) };
         let mut value = Tensor::zeros(meta.dtype(), &meta.shape()?)?;
-        self.run(&[], &mut value.view_mut()?, &Limits::default())?;
+        self.run(&[], &mut value.view_mut()?, limits)?;
         Ok(Some(value))
     }
 }

@@ -6,7 +6,7 @@ use super::views::axis_of;
 use crate::graph::{
     CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta, Weight,
 };
-use crate::tensor::{DType, Dim, Tensor, TensorError, TensorView, TensorViewMut, with_bits};
+use crate::tensor::{DType, Dim, Tensor, TensorError, TensorView, TensorViewMut, resolve_axis, with_bits};
 use ndarray::{ArrayD, ArrayViewD, Axis, Dimension, Zip};
 use std::ops::RangeInclusive;
 
@@ -89,12 +89,19 @@ impl Layer for IndexSelect {
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
         let index = &inputs[self.index.0];
         check_indices("the index", index)?;
-        let axis = axis_of(self.dim, &inputs[0])?;
+        let axis = resolve_axis(self.dim, inputs[0].rank())?;
         if index.rank() > 1 {
             return Err(LayerError::shape("the index", "a vector", index));
         }
         let mut dims = inputs[0].dims().to_vec();
-        dims[axis] = index.num_elements();
+        let count = index.num_elements();
+        match dims.get_mut(axis) {
+            Some(dim) => *dim = count,
+            None if count.fixed().is_none_or(|count| count == 1) => {}
+            None => {
+                return Err(LayerError::shape("the index", "one element, for the input has no axes", index));
+            }
+        }
         Ok(vec![inputs[0].with_dims(dims)])
     }
 }
@@ -106,8 +113,12 @@ impl CpuLayer for IndexSelect {
         outputs: &mut [TensorViewMut<'_>],
         _: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
-        let axis = inputs[0].shape().axis(self.dim)?;
-        let indices = read_indices(&inputs[self.index.0], inputs[0].shape()[axis])?;
+        let axis = resolve_axis(self.dim, inputs[0].shape().rank())?;
+        let len = inputs[0].shape().get(axis).copied();
+        let indices = read_indices(&inputs[self.index.0], len.unwrap_or(1))?;
+        if len.is_none() {
+            return Ok(outputs[0].copy_from(&inputs[0])?);
+        }
         with_bits!(inputs[0].dtype(), B => {
             let (input, mut output) = (inputs[0].bits::<B>()?, outputs[0].bits::<B>()?);
             for (to, from) in indices.into_iter().enumerate() {
@@ -293,6 +304,12 @@ mod tests {
         assert_eq!(select("-2", &[1, 1]).unwrap(), [3, 4, 5, 3, 4, 5]);
         assert_eq!(select("0", &[2]).unwrap_err().to_string(), "index 2 is out of range: there are 2");
         assert!(select("0", &[-1]).is_err());
+        let number = Tensor::scalar(7i16);
+        let select = operator("torch.index_select", &[("dim", "-1")]).with_names(&["input", "index"]);
+        let got = select.run_one(&[&number, &tensor(&[1], &[0i64])]).unwrap();
+        assert_eq!((got.rank(), got.item::<i16>().unwrap()), (0, 7));
+        assert!(select.run(&[&number, &tensor(&[2], &[0i64; 2])]).is_err());
+        assert!(select.run(&[&number, &tensor(&[1], &[1i64])]).is_err());
         let gather = operator("torch.gather", &[("dim", "1")]).with_names(&["input", "index"]);
         let index = tensor(&[2, 2], &[2i64, 2, 0, 1]);
         assert_eq!(gather.run_one(&[&x, &index]).unwrap().to_vec::<i16>().unwrap(), [2, 2, 3, 4]);

@@ -96,7 +96,13 @@ impl Layer for Cross {
             ));
         }
         let dims = broadcast(inputs[0].dims(), other.dims())?;
-        self.axis(&inputs[0], &dims)?;
+        let axis = self.axis(&inputs[0], &dims)?;
+        // The other axes are broadcast, but not this one.
+        if let Some(input) =
+            inputs.iter().find(|input| input.dims()[axis].fixed().is_some_and(|len| len != 3))
+        {
+            return Err(LayerError::shape("an input", format!("length 3 along axis {axis}"), input));
+        }
         Ok(vec![TensorMeta::new(dtype, dims)])
     }
 }
@@ -176,6 +182,10 @@ mod tests {
         assert_close(&got, &[2, 3], &[-3.0, 6.0, -3.0, 0.0, 3.0, -2.0]);
         assert_eq!(operator("torch.cross", &[("dim", "None")]).run_one(&[&x, &y]).unwrap(), got);
         assert!(operator("torch.cross", &[("dim", "0")]).run(&[&x, &y]).is_err());
+        let ones = |shape: &[usize]| Tensor::ones(DType::F32, shape).unwrap();
+        for wrong in [[ones(&[2, 3]), ones(&[2, 1])], [ones(&[2, 1]), ones(&[2, 3])]] {
+            assert!(operator("torch.cross", &[("dim", "1")]).run(&[&wrong[0], &wrong[1]]).is_err());
+        }
         operator("torch.cross", &[]).survives(2);
     }
 }

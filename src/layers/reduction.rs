@@ -60,9 +60,8 @@ impl Axes {
 
     /// Refuses to reduce no elements, for which there is no result.
     pub(super) fn check_not_empty(&self, input: &TensorMeta) -> Result<(), LayerError> {
-        let axes = input.dims().iter().zip(&self.reduced);
-        let empty = axes.filter(|(_, reduced)| **reduced).any(|(dim, _)| *dim == 0usize);
-        if empty && input.num_elements() == 0usize && !self.dims(input).contains(&Dim::Fixed(0)) {
+        let mut axes = input.dims().iter().zip(&self.reduced);
+        if axes.any(|(dim, &reduced)| reduced && *dim == 0usize) {
             return Err(LayerError::shape("the input", "at least one element along the axes", input));
         }
         Ok(())

@@ -2,6 +2,7 @@
 
 use super::arguments::Argument;
 use super::views::axis_of;
+use crate::Limits;
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
 use crate::tensor::{DType, Dim, TensorView, TensorViewMut, resolve_axis, with_bits};
 use ndarray::{Axis, Slice};
@@ -281,6 +282,18 @@ impl RepeatInterleave {
         }
     }
 
+    /// Refuses a length of the axis that is not the one the file names.
+    fn check_size(&self, len: &Dim) -> Result<(), LayerError> {
+        match self.output_size {
+            Some(size) if len.fixed().is_some() && *len != size => Err(LayerError::InvalidParameter {
+                key: "output_size",
+                found: size.to_string(),
+                reason: format!("the elements repeated are {len}"),
+            }),
+            _ => Ok(()),
+        }
+    }
+
     fn axis(&self, input: &TensorMeta) -> Result<Option<usize>, LayerError> {
         self.dim.map(|dim| axis_of(dim, input)).transpose()
     }
@@ -290,7 +303,12 @@ impl RepeatInterleave {
         input: &TensorView<'_>,
         counts: &[usize],
         output: &mut TensorViewMut<'_>,
+        limits: &Limits,
     ) -> Result<(), LayerError> {
+        // The axis may be long all the same: nothing, so many times.
+        if output.num_elements() == 0 {
+            return Ok(());
+        }
         let axis = self.dim.map(|dim| input.shape().axis(dim)).transpose()?;
         with_bits!(input.dtype(), B => {
             let input = input.bits::<B>()?;
@@ -299,6 +317,7 @@ impl RepeatInterleave {
             match axis {
                 Some(axis) => {
                     for (to, from) in places.enumerate() {
+                        limits.check_deadline()?;
                         let from = input.index_axis(Axis(axis), from);
                         output.index_axis_mut(Axis(axis), to).assign(&from);
                     }
@@ -327,8 +346,12 @@ impl Layer for RepeatInterleave {
                 let (found, reason) = (format!("{:?}", self.repeats), "it must not be negative".to_owned());
                 return Err(LayerError::InvalidParameter { key: "repeats", found, reason });
             }
-            Argument::Value(count) => len * *count,
-            Argument::Input(_) => self.output_size.map_or_else(|| Dim::symbol("repeated"), Dim::from),
+            Argument::Value(count) => {
+                let len = len * *count;
+                self.check_size(&len)?;
+                len
+            }
+            Argument::Input(_) => self.output_size.map_or_else(|| Dim::fresh("repeated"), Dim::from),
         };
         let mut dims = if axis.is_some() { inputs[0].dims().to_vec() } else { vec![Dim::Fixed(0)] };
         dims[axis.unwrap_or(0)] = len;
@@ -345,12 +368,12 @@ impl CpuLayer for RepeatInterleave {
         &mut self,
         inputs: &[TensorView<'_>],
         outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
+        context: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
         let axis = self.axis(&TensorMeta::of(&inputs[0]))?;
         let len = axis.map_or(inputs[0].num_elements(), |axis| inputs[0].shape()[axis]);
         let counts = self.counts(inputs, len)?;
-        self.fill(&inputs[0], &counts, &mut outputs[0])
+        self.fill(&inputs[0], &counts, &mut outputs[0], context.limits())
     }
 
     fn forward_dynamic(
@@ -363,13 +386,14 @@ impl CpuLayer for RepeatInterleave {
         let len = axis.map_or(input.num_elements(), |axis| input.shape()[axis]);
         let counts = self.counts(inputs, len)?;
         let total = counts.iter().fold(0, |total: usize, &count| total.saturating_add(count));
+        self.check_size(&Dim::from(total))?;
         let mut shape = if axis.is_some() { input.shape().to_vec() } else { vec![0] };
         shape[axis.unwrap_or(0)] = total;
         let bytes =
             shape.iter().fold(input.dtype().size() as u64, |bytes, &dim| bytes.saturating_mul(dim as u64));
         context.limits().check_tensor("the repeated elements", bytes)?;
         let mut output = crate::tensor::Tensor::zeros(input.dtype(), &shape)?;
-        self.fill(input, &counts, &mut output.view_mut()?)?;
+        self.fill(input, &counts, &mut output.view_mut()?, context.limits())?;
         Ok(vec![output])
     }
 }
@@ -450,6 +474,20 @@ mod tests {
             (output.shape().dims(), output.to_vec::<i32>().unwrap()),
             (&[2, 3][..], vec![1, 1, 1, 3, 3, 3])
         );
+        let mut sized = operator("torch.repeat_interleave", &[("dim", "1"), ("output_size", "4")])
+            .with_names(&["input", "repeats"])
+            .create(2)
+            .unwrap();
+        let error = sized.forward_dynamic(&[x.view(), counts.view()], &mut context).unwrap_err().to_string();
+        assert!(error.contains("output_size"), "{error}");
+        assert!(
+            run("torch.repeat_interleave", &[("repeats", "2"), ("dim", "0"), ("output_size", "5")], &x)
+                .is_err()
+        );
+        let nothing = counting(DType::I32, &[0, 2]);
+        let many = [("repeats", "1000000000000"), ("dim", "1")];
+        let none = run("torch.repeat_interleave", &many, &nothing).unwrap();
+        assert_eq!(none, (vec![0, 2_000_000_000_000], vec![]));
         let wrong = tensor(&[3], &[0i64, 3, 1]);
         assert!(layer.forward_dynamic(&[x.view(), wrong.view()], &mut context).is_err());
     }

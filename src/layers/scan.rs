@@ -57,7 +57,7 @@ macro_rules! scans {
                 let input = inputs[0].dtype();
                 let usual = if input.is_float() || input.is_complex() { input } else { DType::I64 };
                 let dtype = self.dtype.unwrap_or(usual);
-                if dtype.is_complex() {
+                if dtype.is_complex() || dtype == DType::Bool {
                     let wanted = "real numbers".to_owned();
                     return Err(LayerError::DType { what: "the input".to_owned(), wanted, found: dtype });
                 }
@@ -121,6 +121,7 @@ mod tests {
         let wide = operator("torch.cumprod", &[("dim", "0"), ("dtype", "torch.float")]);
         assert_close(&wide.run_one(&[&tensor(&[2], &[3u8, 100])]).unwrap(), &[2], &[3.0, 300.0]);
         for op_type in ["torch.cumsum", "torch.cumprod"] {
+            assert!(operator(op_type, &[("dim", "0"), ("dtype", "torch.bool")]).run(&[&x]).is_err());
             operator(op_type, &[("dim", "-1")]).survives(1);
         }
     }

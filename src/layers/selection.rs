@@ -1,9 +1,9 @@
 //! Choosing between elements: where, masked_fill, clamp, masked_select.
 
 use super::arguments::Operand;
-use super::broadcast::{Converted, Factor, broadcast, common, owned};
+use super::broadcast::{Converted, Factor, broadcast, common, fitting, integer_range, owned};
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
-use crate::tensor::{DType, Dim, Tensor, TensorView, TensorViewMut, with_bits};
+use crate::tensor::{DType, Dim, Scalar, Tensor, TensorView, TensorViewMut, with_bits};
 use ndarray::Zip;
 use std::ops::RangeInclusive;
 
@@ -135,6 +135,7 @@ impl Layer for MaskedFill {
             let found = self.value.kind(inputs).0;
             return Err(LayerError::DType { what: "the value".to_owned(), wanted: dtype.to_string(), found });
         }
+        self.value.check_fits(dtype)?;
         Ok(vec![TensorMeta::new(dtype, broadcast(input.dims(), mask.dims())?)])
     }
 }
@@ -148,7 +149,7 @@ impl CpuLayer for MaskedFill {
     ) -> Result<(), LayerError> {
         let shape = *outputs[0].shape();
         let mask = Converted::of(&inputs[self.mask.0], DType::Bool)?;
-        let value = self.value.converted(inputs, inputs[0].dtype())?;
+        let value = Converted::Copy(self.value.number(inputs, inputs[0].dtype())?);
         let input = inputs[0].with_layout(inputs[0].layout().expand(&shape)?)?;
         choose(&mask.expanded(&shape)?, &value.expanded(&shape)?, &input, &mut outputs[0])
     }
@@ -163,7 +164,7 @@ impl Layer for MaskedSelect {
         let mask = &inputs[self.mask.0];
         check_mask("the mask", mask)?;
         broadcast(inputs[0].dims(), mask.dims())?;
-        Ok(vec![inputs[0].with_dims([Dim::symbol("selected")])])
+        Ok(vec![inputs[0].with_dims([Dim::fresh("selected")])])
     }
 
     fn is_data_dependent(&self) -> bool {
@@ -209,6 +210,22 @@ impl Clamp {
         [Some(Factor::Input(0)), self.min, self.max].into_iter().flatten().collect()
     }
 
+    /// Refuses bounds of the file that the element type cannot hold, but not those which only bound nothing.
+    fn check_bounds(&self, dtype: DType) -> Result<(), LayerError> {
+        let Some((least, most)) = integer_range(dtype) else {
+            return [self.min, self.max].iter().flatten().try_for_each(|bound| bound.check_fits(dtype));
+        };
+        let beyond = |key, bound: Option<Factor>, is_beyond: &dyn Fn(i128) -> bool| match bound {
+            Some(Factor::Number(Scalar::Int(value))) if is_beyond(i128::from(value)) => {
+                let (found, reason) = (value.to_string(), format!("{dtype} holds {least} to {most}"));
+                Err(LayerError::InvalidParameter { key, found, reason })
+            }
+            _ => Ok(()),
+        };
+        beyond("min", self.min, &|min| min > most)?;
+        beyond("max", self.max, &|max| max < least)
+    }
+
     fn run<T: crate::tensor::Element + PartialOrd>(
         &self,
         inputs: &[TensorView<'_>],
@@ -217,6 +234,10 @@ impl Clamp {
     ) -> Result<(), LayerError> {
         let shape = *output.shape();
         let rounded = |factor: Factor| -> Result<Converted<'_>, LayerError> {
+            // In integers of 64 bits, a bound beyond the input's type bounds nothing.
+            if let (Factor::Number(number), true) = (factor, T::DTYPE == DType::I64) {
+                return Ok(Converted::Copy(fitting(number, T::DTYPE)?));
+            }
             match factor.converted(inputs, dtype)? {
                 Converted::View(view) => Converted::of(&view, T::DTYPE),
                 Converted::Copy(tensor) => Ok(Converted::Copy(tensor.cast(T::DTYPE)?)),
@@ -255,10 +276,11 @@ impl Layer for Clamp {
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
         let factors = self.factors();
         let dtype = common(inputs, &factors);
-        if dtype.is_complex() {
+        if dtype.is_complex() || dtype == DType::Bool {
             let wanted = "real numbers".to_owned();
             return Err(LayerError::DType { what: "the input".to_owned(), wanted, found: dtype });
         }
+        self.check_bounds(dtype)?;
         let mut dims = inputs[0].dims().to_vec();
         for factor in &factors {
             dims = broadcast(&dims, factor.dims(inputs))?;
@@ -328,6 +350,19 @@ mod tests {
             [5, 2, 1, 2]
         );
         assert!(layer.run(&[&x, &mask, &x]).is_err());
+        let small = x.cast(DType::I32).unwrap();
+        assert!(
+            operator("Tensor.masked_fill", &[("value", "1e30")])
+                .infer(&[TensorMeta::of(&small.view()), TensorMeta::of(&mask.view())])
+                .is_err()
+        );
+        assert!(layer.run(&[&small, &mask, &Tensor::scalar(1i64 << 40)]).is_err());
+        let selected = || {
+            operator("torch.masked_select", &[])
+                .with_names(&["input", "mask"])
+                .infer(&[TensorMeta::of(&x.view()), TensorMeta::of(&mask.view())])
+        };
+        assert_ne!(selected().unwrap(), selected().unwrap(), "two masks take different numbers of elements");
         let mut select =
             operator("torch.masked_select", &[]).with_names(&["input", "mask"]).create(2).unwrap();
         let (mut workspace, limits) = (Workspace::new().unwrap(), crate::Limits::default());
@@ -351,6 +386,17 @@ mod tests {
         let whole = clamp(&[("min", "1.5"), ("max", "None")], &[&tensor(&[3], &[1i64, 2, 3])]);
         assert_eq!((whole.dtype(), whole.to_vec::<f32>().unwrap()), (DType::F32, vec![1.5, 2.0, 3.0]));
         assert!(operator("torch.clamp", &[("min", "None"), ("max", "None")]).create(1).is_err());
+        let bytes = tensor(&[3], &[0u8, 7, 255]);
+        let clamped = |params: &[(&str, &str)]| clamp(params, &[&bytes]).to_vec::<u8>().unwrap();
+        assert_eq!(clamped(&[("min", "-1")]), [0, 7, 255]);
+        assert_eq!(clamped(&[("min", "5"), ("max", "300")]), [5, 7, 255]);
+        for (wrong, x) in [
+            (("min", "300"), &bytes),
+            (("max", "-1"), &bytes),
+            (("max", "1e300"), &x.cast(DType::F32).unwrap()),
+        ] {
+            assert!(operator("torch.clamp", &[wrong]).run(&[x]).is_err(), "{wrong:?}");
+        }
     }
 
     #[test]

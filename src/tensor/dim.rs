@@ -6,6 +6,7 @@
 use std::fmt;
 use std::ops::{Add, Mul, Sub};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// An axis length: a number, or an expression over symbols.
 ///
@@ -52,6 +53,12 @@ impl Dim {
     /// An unknown length of this name.
     pub fn symbol(name: impl Into<String>) -> Self {
         Dim::Symbolic(Arc::new(DimExpr::Symbol(name.into())))
+    }
+
+    /// An unknown length that equals no other, such as the number of elements that a mask takes.
+    pub fn fresh(name: &str) -> Self {
+        static MADE: AtomicU64 = AtomicU64::new(1);
+        Self::symbol(format!("{name}#{}", MADE.fetch_add(1, Ordering::Relaxed)))
     }
 
     /// The number, where it is known.
@@ -252,6 +259,7 @@ mod tests {
         assert_eq!(n.clone() - n.clone(), 0i64);
         assert_eq!(n.clone() * Dim::Fixed(0), 0i64);
         assert_eq!(n.clone().max(n.clone()), n);
+        assert_ne!(Dim::fresh("n"), Dim::fresh("n"));
     }
 
     #[test]
