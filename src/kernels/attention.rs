@@ -31,15 +31,24 @@ pub fn scratch_len(columns: usize) -> usize {
     columns.saturating_mul(2 * ROWS)
 }
 
-/// softmax(scale · query·keyᵀ + mask) · value, as `torch.nn.functional.scaled_dot_product_attention`. The weights, which
-/// are the softmax, are handed to `weigh` in blocks of rows, with the number of the first row.
+/// softmax(scale · query·keyᵀ + mask) · value, as `torch.nn.functional.scaled_dot_product_attention`.
 ///
 /// # Panics
 /// When shapes do not fit each other, or scratch is shorter than [`scratch_len`] says; callers have checked them.
-pub fn attend<T: Float>(
+pub fn attend<T: Float>(head: &Head<'_, T>, scratch: &mut [T], output: ArrayViewMut2<'_, T>) {
+    attend_with(head, scratch, output, |_, _| {}, |_, _| {});
+}
+
+/// As [`attend`], in blocks of rows: `add` may add to the scores of each, as masks do that are no matrix, and `weigh` is
+/// handed the weights, which are their softmax; both get the number of the first row.
+///
+/// # Panics
+/// As [`attend`].
+pub fn attend_with<T: Float>(
     head: &Head<'_, T>,
     scratch: &mut [T],
     mut output: ArrayViewMut2<'_, T>,
+    mut add: impl FnMut(usize, ArrayViewMut2<'_, T>),
     mut weigh: impl FnMut(usize, ArrayView2<'_, T>),
 ) {
     let (rows, columns) = (head.query.nrows(), head.key.nrows());
@@ -53,13 +62,17 @@ pub fn attend<T: Float>(
         let shape = (end - start, columns);
         let Ok(mut block) = ArrayViewMut2::from_shape(shape, &mut scores[..len]) else { return };
         gemm(head.query.slice(s![start..end, ..]), head.key.t(), block.view_mut(), false);
-        let scale = T::of(head.scale);
-        block.mapv_inplace(|score| score * scale);
+        // Without elements to multiply scores are 0, and the usual scale is infinite.
+        if head.query.ncols() > 0 {
+            let scale = T::of(head.scale);
+            block.mapv_inplace(|score| score * scale);
+        }
         if let Some(mask) = &head.mask {
             Zip::from(&mut block)
                 .and(mask.slice(s![start..end, ..]))
                 .for_each(|score, &added| *score += added);
         }
+        add(start, block.view_mut());
         if head.causal {
             for (row, mut scores) in block.rows_mut().into_iter().enumerate() {
                 scores.slice_mut(s![(start + row + 1).min(columns)..]).fill(T::neg_infinity());
@@ -96,8 +109,8 @@ mod tests {
     proptest! {
         #[test]
         fn it_equals_the_naive_one(
-            (rows, columns, inner, width) in (1usize..150, 0usize..9, 1usize..5, 1usize..5),
-            (masked, causal, blind_is_zero) in any::<(bool, bool, bool)>(),
+            (rows, columns, inner, width) in (1usize..150, 0usize..9, 0usize..5, 1usize..5),
+            (masked, by_blocks, causal, blind_is_zero) in any::<(bool, bool, bool, bool)>(),
         ) {
             let (query, key, value) = (matrix(rows, inner, 1), matrix(columns, inner, 2), matrix(columns, width, 3));
             let hidden = |x: f64| if x > 0.5 { f64::NEG_INFINITY } else { x };
@@ -106,7 +119,16 @@ mod tests {
             let head = Head { query: query.view(), key: key.view(), value: value.view(), mask, scale: 0.7, causal, blind_is_zero };
             let mut output = Array2::from_elem((rows, width), 7.0);
             let mut weights = Array2::zeros((rows, columns));
-            attend(&head, &mut vec![9.0; scratch_len(columns)], output.view_mut(), |start, block| {
+            let mut scratch = vec![9.0; scratch_len(columns)];
+            // The mask is given as a whole, or added by blocks.
+            let unmasked = Head { mask: None, ..head };
+            let (taken, added) = if by_blocks { (&unmasked, mask) } else { (&head, None) };
+            let add = |start: usize, mut block: ArrayViewMut2<'_, f64>| {
+                if let Some(added) = &added {
+                    block += &added.slice(s![start..start + block.nrows(), ..]);
+                }
+            };
+            attend_with(taken, &mut scratch, output.view_mut(), add, |start, block| {
                 weights.slice_mut(s![start..start + block.nrows(), ..]).assign(&block);
             });
             let (want, want_weights) = naive::attention(&head);

@@ -3,6 +3,7 @@
 use super::arguments::Operand;
 use super::broadcast::{Converted, broadcast, broadcasts};
 use super::float::{self, with_float};
+use crate::Limits;
 use crate::graph::{
     Cost, CpuLayer, FieldValue, ForwardContext, Layer, LayerError, OperatorReader, Registry, RegistryError,
     TensorMeta,
@@ -34,6 +35,13 @@ crate::operator! {
         /// Whether there may be fewer heads (axis −3) of keys and values, each for several neighbouring heads of queries.
         enable_gqa: bool = false,
     }
+    validate |layer| {
+        if layer.is_causal && layer.attn_mask.0.is_some() {
+            let reason = "with `attn_mask` it must be False: add what it hides to the mask".to_owned();
+            return Err(LayerError::InvalidParameter { key: "is_causal", found: "True".to_owned(), reason });
+        }
+        Ok(())
+    }
 }
 
 /// An input that may be absent, or `None`.
@@ -57,13 +65,27 @@ impl FieldValue for OptionalInput {
 }
 
 /// A mask as numbers that are added to scores: 0 where `visible` says so of a truth value, else −∞.
-pub(super) fn added<T: Float>(mask: &TensorView<'_>, visible: bool) -> Result<Tensor, LayerError> {
+pub(super) fn added<T: Float>(
+    mask: &TensorView<'_>,
+    visible: bool,
+    limits: &Limits,
+) -> Result<Tensor, LayerError> {
+    limits.check_tensor("the mask", (mask.num_elements() as u64).saturating_mul(size_of::<T>() as u64))?;
     if mask.dtype() != DType::Bool {
         return Ok(mask.to_tensor()?.cast(T::DTYPE)?);
     }
     let numbers = |&x: &bool| if x == visible { T::zero() } else { T::neg_infinity() };
     let values: Vec<T> = mask.array::<bool>()?.iter().map(numbers).collect();
     Ok(Tensor::from_vec(values, mask.shape())?)
+}
+
+/// Checks that a mask is of truth values or of numbers that can be −∞.
+pub(super) fn check_mask(what: &str, mask: &TensorMeta) -> Result<(), LayerError> {
+    if mask.dtype() == DType::Bool || mask.dtype().is_float() {
+        return Ok(());
+    }
+    let wanted = "bool and floats".to_owned();
+    Err(LayerError::DType { what: what.to_owned(), wanted, found: mask.dtype() })
 }
 
 /// The axes before the last two, and those.
@@ -74,7 +96,8 @@ fn split(meta: &TensorMeta) -> Result<(&[Dim], &Dim, &Dim), LayerError> {
     }
 }
 
-fn differ(a: &Dim, b: &Dim) -> bool {
+/// True when two lengths are known and not the same.
+pub(super) fn differ(a: &Dim, b: &Dim) -> bool {
     a.fixed().zip(b.fixed()).is_some_and(|(a, b)| a != b)
 }
 
@@ -136,7 +159,8 @@ impl ScaledDotProductAttention {
         let (key, value) = (expanded(&key, batch, shared[1])?, expanded(&value, batch, shared[2])?);
         let (query, key, value) = (query.array::<T>()?, key.array::<T>()?, value.array::<T>()?);
         let (columns, width) = (key.shape()[rank - 2], query.shape()[rank - 1]);
-        let mask = self.attn_mask.0.map(|position| added::<T>(&inputs[position], true)).transpose()?;
+        let mask =
+            self.attn_mask.0.map(|position| added::<T>(&inputs[position], true, &limits)).transpose()?;
         let mask = match &mask {
             Some(mask) => {
                 let full = Shape::new(&[batch, &[shape[rank - 2], columns]].concat())?;
@@ -163,7 +187,7 @@ impl ScaledDotProductAttention {
                     blind_is_zero: true,
                 };
                 let output = ArrayViewMut2::from_shape((shape[rank - 2], shape[rank - 1]), output)?;
-                attend(&head, scratch, output, |_, _| {});
+                attend(&head, scratch, output);
             }
             Ok(())
         })
@@ -229,10 +253,7 @@ impl Layer for ScaledDotProductAttention {
         let mut dims = self.batch(inputs)?;
         if let Some(mask) = self.attn_mask.0.map(|position| &inputs[position]) {
             let scores: Vec<Dim> = dims.iter().chain([rows, columns]).cloned().collect();
-            if mask.dtype() != DType::Bool && !mask.dtype().is_float() {
-                let wanted = "bool and floats".to_owned();
-                return Err(LayerError::DType { what: "the mask".to_owned(), wanted, found: mask.dtype() });
-            }
+            check_mask("the mask", mask)?;
             if !broadcasts(mask.dims(), &scores) {
                 let scores = query.with_dims(scores);
                 return Err(LayerError::shape(
@@ -344,6 +365,59 @@ mod tests {
         operator("F.scaled_dot_product_attention", &[("is_causal", "True")]).survives(4);
     }
 
+    #[test]
+    fn a_mask_beside_causality_is_refused() {
+        let q = waves(&[1, 2, 3, 2]);
+        let run = |causal| attention(&[("is_causal", causal)], &[&q, &q, &q, &waves(&[3, 3])]);
+        let error = run("True").unwrap_err().to_string();
+        assert!(error.contains("is_causal") && error.contains("attn_mask"), "{error}");
+        run("False").unwrap();
+    }
+
+    #[test]
+    fn without_elements_to_compare_rows_are_the_mean() {
+        let (empty, v) = (waves(&[2, 3, 0]), waves(&[2, 3, 2]));
+        let mean = [-13.0 / 12.0, -7.0 / 6.0, 13.0 / 12.0, 11.0 / 12.0];
+        let want: Vec<f64> = mean.chunks(2).flat_map(|row| row.repeat(3)).collect();
+        assert_close(&attention(&[], &[&empty, &empty, &v]).unwrap(), &[2, 3, 2], &want);
+        let causal = attention(&[("is_causal", "True")], &[&empty, &empty, &v]).unwrap();
+        let [a, b, c, d] = mean;
+        let want = [-2.75, -0.25, -1.375, -1.125, a, b, 1.5, 2.0, 0.875, 2.0, c, d];
+        assert_close(&causal, &[2, 3, 2], &want);
+    }
+
+    #[test]
+    fn nan_spreads_from_behind_the_mask() {
+        let mut v = waves(&[1, 2, 3, 3]).to_vec::<f64>().unwrap();
+        v[6] = f64::NAN;
+        let (q, v) = (waves(&[1, 2, 3, 2]), tensor(&[1, 2, 3, 3], &v));
+        let causal = attention(&[("is_causal", "True")], &[&q, &q, &v]).unwrap();
+        assert_close(&causal, &[1, 2, 3, 3], NAN_BEHIND);
+        let seen = [1, 0, 0, 1, 1, 0, 1, 1, 1].map(|x| x == 1);
+        let masked = attention(&[], &[&q, &q, &v, &tensor(&[3, 3], &seen)]).unwrap();
+        assert_close(&masked, &[1, 2, 3, 3], NAN_BEHIND);
+    }
+
+    const NAN_BEHIND: &[f64] = &[
+        f64::NAN,
+        -0.25,
+        0.0,
+        f64::NAN,
+        -0.48059037398289534,
+        -1.1529518699144767,
+        f64::NAN,
+        0.270551496816364,
+        -0.5033356833490286,
+        2.0,
+        1.5,
+        -1.25,
+        0.887547565664913,
+        -0.05743340806912178,
+        -0.6937737828324565,
+        -0.13476351058941985,
+        -2.5152006668596387,
+        -1.6990856056652743,
+    ];
     const PLAIN: &[f64] = &[
         -2.681958450330277,
         -0.21821517824129838,

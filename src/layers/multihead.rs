@@ -1,7 +1,9 @@
 //! Multi-head attention with its projections.
 
+mod masks;
+
 use super::arguments::OutputCount;
-use super::attention::{added, scratch_bytes};
+use super::attention::{differ, scratch_bytes};
 use super::broadcast::owned;
 use super::float::{self, with_float};
 use crate::graph::{
@@ -9,10 +11,10 @@ use crate::graph::{
     RuntimeAttribute, TensorMeta,
 };
 use crate::kernels::Float;
-use crate::kernels::attention::{Head, attend, scratch_len};
+use crate::kernels::attention::{Head, attend_with, scratch_len};
 use crate::kernels::gemm::gemm;
 use crate::tensor::{Dim, TensorView, TensorViewMut};
-use ndarray::{Array2, Array3, ArrayD, ArrayView1, ArrayView2, ArrayView3, Axis, Ix2, s};
+use ndarray::{Array2, Array3, ArrayView1, ArrayView3, ArrayViewMut2, Axis, s};
 use std::borrow::Cow;
 use std::ops::RangeInclusive;
 
@@ -248,45 +250,25 @@ impl MultiheadAttention {
         Ok(rows)
     }
 
-    /// What is added to the scores of each row and column, (N or 1)×(heads or 1)×L×S with the extra columns.
-    fn mask<T: Float>(
-        &self,
-        inputs: &[TensorView<'_>],
-        [batch, rows, columns]: [usize; 3],
-    ) -> Result<Option<ArrayD<T>>, LayerError> {
-        let (heads, seen) = (self.num_heads, columns - self.extra_rows());
-        let mut parts = Vec::new();
-        if let Some(position) = self.sources.mask {
-            let mask = added::<T>(&inputs[position], false)?;
-            parts.push(match mask.shape().dims() {
-                [first, rows, columns] if *first == batch * heads => {
-                    mask.reshape(&[batch, heads, *rows, *columns])?
-                }
-                _ => mask,
-            });
-        }
-        if let Some(position) = self.sources.padding {
-            let padding = added::<T>(&inputs[position], false)?;
-            parts.push(padding.reshape(&[padding.num_elements() / seen.max(1), 1, 1, seen])?);
-        }
-        let mut mask: Option<ArrayD<T>> = None;
-        for part in &parts {
-            let part = part.array::<T>()?;
-            let whole = [batch, heads, rows, seen];
-            let part = part.broadcast(whole).ok_or_else(|| {
-                LayerError::shape(
-                    "the mask",
-                    format!("a shape that broadcasts to {whole:?}"),
-                    format!("{:?}", part.shape()),
-                )
-            })?;
-            let mut shape = whole;
-            shape[3] = columns;
-            let mask = mask.get_or_insert_with(|| ArrayD::from_elem(shape.to_vec(), T::zero()));
-            let mut seen_part = mask.slice_axis_mut(Axis(3), ndarray::Slice::from(..seen));
-            seen_part += &part;
-        }
-        Ok(mask)
+    /// Samples, rows, and columns with the extra ones.
+    fn sizes(&self, inputs: &[TensorView<'_>]) -> [usize; 3] {
+        let (query, key) = (inputs[self.sources.query].shape(), inputs[self.sources.key].shape());
+        let [batch, rows, columns] = match (query.rank(), self.batch_first) {
+            (2, _) => [1, query[0], key[0]],
+            (_, true) => [query[0], query[1], key[1]],
+            (_, false) => [query[1], query[0], key[0]],
+        };
+        [batch, rows, columns.saturating_add(self.extra_rows())]
+    }
+
+    /// Elements that a run holds beside masks and scratch memory: an input in order, the three projections, what the
+    /// heads give, its projection, and the weights.
+    fn held(&self, [batch, rows, columns]: [usize; 3], with_weights: bool) -> usize {
+        let e = self.embed_dim;
+        let input = rows.max(columns).saturating_mul(self.lengths().into_iter().fold(0, usize::max));
+        let projections = rows.saturating_mul(3).saturating_add(columns.saturating_mul(2)).saturating_mul(e);
+        let weights = if with_weights { rows.saturating_mul(columns) } else { 0 };
+        batch.saturating_mul(input.saturating_add(projections).saturating_add(weights))
     }
 
     fn run<T: Float>(
@@ -296,41 +278,40 @@ impl MultiheadAttention {
         context: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
         let (sources, extra) = (self.sources, self.extra_rows());
+        let [batch, rows, columns] = self.sizes(inputs);
+        let with_weights = outputs.len() > 1;
+        let limits = context.limits().clone();
+        let held = self.held([batch, rows, columns], with_weights).saturating_mul(size_of::<T>());
+        limits.check_tensor("the projections of attention", held as u64)?;
         let query = self.project::<T>(&inputs[sources.query], 0, 0)?;
         let key = self.with_learnt_row(self.project::<T>(&inputs[sources.key], 1, extra)?, &self.bias_k)?;
         let value =
             self.with_learnt_row(self.project::<T>(&inputs[sources.value], 2, extra)?, &self.bias_v)?;
-        let (batch, rows, _) = query.dim();
-        let columns = key.len_of(Axis(1));
-        let mask = self.mask::<T>(inputs, [batch, rows, columns])?;
+        let masks = self.masks::<T>(inputs, &limits)?;
+        let masks = masks.views::<T>([batch, self.num_heads, rows, columns - extra])?;
         let mut joined = Array3::from_elem((batch, rows, self.embed_dim), T::zero());
-        let with_weights = outputs.len() > 1;
         let mut weights = Array3::from_elem((if with_weights { batch } else { 0 }, rows, columns), T::zero());
-        let limits = context.limits().clone();
         let scratch = context.scratch::<T>(scratch_len(columns))?;
         let share = T::of(1.0 / self.num_heads as f64);
-        for (n, head) in (0..batch).flat_map(|n| (0..self.num_heads).map(move |head| (n, head))) {
+        for (n, number) in (0..batch).flat_map(|n| (0..self.num_heads).map(move |head| (n, head))) {
             limits.check_deadline()?;
-            let range = head * self.head_dim()..(head + 1) * self.head_dim();
+            let range = number * self.head_dim()..(number + 1) * self.head_dim();
             let part = |array: &'_ Array3<T>| -> Result<Array2<T>, LayerError> {
                 owned(&array.slice(s![n, .., range.clone()]))
             };
             let (query, key, value) = (part(&query)?, part(&key)?, part(&value)?);
-            let mask = match &mask {
-                Some(mask) => Some(matrix(mask, n, head)?),
-                None => None,
-            };
             let head = Head {
                 query: query.view(),
                 key: key.view(),
                 value: value.view(),
-                mask,
+                mask: None,
                 scale: 1.0 / (self.head_dim() as f64).sqrt(),
                 causal: false,
                 // PyTorch goes another way when no weights are asked for, and there a row without columns is 0.
                 blind_is_zero: !with_weights,
             };
-            attend(&head, scratch, joined.slice_mut(s![n, .., range]), |start, block| {
+            let add = |start: usize, block: ArrayViewMut2<'_, T>| masks.add([n, number], start, block);
+            attend_with(&head, scratch, joined.slice_mut(s![n, .., range]), add, |start, block| {
                 if with_weights {
                     let mut mean = weights.slice_mut(s![n, start..start + block.nrows(), ..]);
                     mean.scaled_add(share, &block);
@@ -367,14 +348,6 @@ impl MultiheadAttention {
     }
 }
 
-/// One head's part of the mask.
-fn matrix<T>(mask: &ArrayD<T>, n: usize, head: usize) -> Result<ArrayView2<'_, T>, LayerError> {
-    let mut mask = mask.view();
-    mask.index_axis_inplace(Axis(0), n);
-    mask.index_axis_inplace(Axis(0), head);
-    Ok(mask.into_dimensionality::<Ix2>()?)
-}
-
 /// Writes three axes, or, where the output has two, the only part of the first.
 fn write<T: Float>(values: ArrayView3<'_, T>, output: &mut TensorViewMut<'_>) -> Result<(), LayerError> {
     float::write::<T>(output, |output| {
@@ -407,7 +380,6 @@ impl Layer for MultiheadAttention {
         let [rows, batch] = self.split("the query", query, e)?;
         let [columns, key_batch] = self.split("the key", key, k)?;
         let [value_rows, value_batch] = self.split("the value", value, v)?;
-        let differ = |a: &Dim, b: &Dim| a.fixed().zip(b.fixed()).is_some_and(|(a, b)| a != b);
         if differ(&columns, &value_rows) || differ(&batch, &key_batch) || differ(&batch, &value_batch) {
             return Err(LayerError::shape(
                 "the value",
@@ -415,6 +387,7 @@ impl Layer for MultiheadAttention {
                 value,
             ));
         }
+        self.check_masks(inputs, [&batch, &rows, &columns])?;
         let output = query.with_dims(query.dims().to_vec());
         let columns = columns + self.extra_rows();
         let weights = match query.rank() {

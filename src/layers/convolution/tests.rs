@@ -197,6 +197,34 @@ fn symbols_and_costs() {
 }
 
 #[test]
+fn without_input_channels_there_is_the_bias() {
+    let bias = [-2.75, -0.25];
+    let want = |places: usize| bias.iter().flat_map(|&b| vec![b; places]).collect::<Vec<_>>();
+    check("nn.Conv1d", &[], (&[1, 0, 10], &[2, 0, 3], 2), &[1, 2, 8], &want(8));
+    check("nn.Conv1d", &[], (&[1, 0, 5], &[2, 0, 1], 0), &[1, 2, 5], &[0.0; 10]);
+    check("nn.Conv2d", &[("groups", "2")], (&[0, 3, 3], &[2, 0, 2, 2], 2), &[2, 2, 2], &want(4));
+    check("nn.ConvTranspose1d", &[], (&[1, 0, 5], &[0, 2, 3], 2), &[1, 2, 7], &want(7));
+    check("nn.ConvTranspose1d", &[], (&[1, 0, 5], &[0, 2, 3], 0), &[1, 2, 7], &[0.0; 14]);
+    check("nn.Conv1d", &[], (&[1, 2, 5], &[0, 2, 3], 0), &[1, 0, 3], &[]);
+    check("nn.ConvTranspose1d", &[], (&[1, 2, 5], &[2, 0, 3], 0), &[1, 0, 7], &[]);
+}
+
+/// PyTorch's numbers: only the first position is inside.
+#[test]
+fn strides_beyond_the_input_cost_nothing() {
+    let params = [("groups", "2"), ("stride", "500000000")];
+    check("nn.Conv1d", &params, (&[1, 2, 10], &[2, 1, 3], 2), &[1, 2, 1], &[4.875, -2.0]);
+    let params = [("groups", "2"), ("stride", "(1,500000000)")];
+    check(
+        "nn.Conv2d",
+        &params,
+        (&[1, 2, 3, 10], &[2, 1, 2, 3], 0),
+        &[1, 2, 2, 1],
+        &[5.875, -1.5, 5.5625, -2.0625],
+    );
+}
+
+#[test]
 fn senseless_parameters_and_odd_inputs() {
     let refused = |op_type, params: &[(&str, &str)], weight: &[usize]| {
         assert!(module(op_type, params, weight, 0).create(1).is_err(), "{params:?}")

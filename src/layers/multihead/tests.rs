@@ -1,5 +1,7 @@
+use crate::Limits;
+use crate::graph::{ForwardContext, LayerError, TensorMeta};
 use crate::layers::testing::{Operator, assert_close, operator, tensor, waves};
-use crate::tensor::Tensor;
+use crate::tensor::{DType, Dim, Tensor, Workspace};
 
 const COMMON: [(&str, &str); 2] = [("embed_dim", "4"), ("num_heads", "2")];
 
@@ -65,6 +67,79 @@ fn keys_and_values_of_other_lengths() {
 }
 
 #[test]
+fn a_mask_for_each_head_and_padding() {
+    let padding = tensor(&[2, 3], &[false, false, true, false, false, false]);
+    let layer = packed(&[("batch_first", "True")])
+        .with_names(&["query", "attn_mask", "key_padding_mask"])
+        .with_outputs(2);
+    let outputs = layer.run(&[&waves(&[2, 3, 4]), &waves(&[4, 3, 3]), &padding]).unwrap();
+    assert_close(&outputs[0], &[2, 3, 4], MASKED);
+    assert_close(&outputs[1], &[2, 3, 3], MASKED_WEIGHTS);
+}
+
+#[test]
+fn masks_are_checked() {
+    let infer = |name, query: &[usize], mask: TensorMeta| {
+        let query = TensorMeta::new(DType::F64, query.iter().copied());
+        packed(&[("batch_first", "True")]).with_names(&["query", name]).infer(&[query, mask])
+    };
+    let padding = |shape: &[usize]| TensorMeta::new(DType::Bool, shape.iter().copied());
+    let batched = &[2, 3, 4];
+    assert!(infer("key_padding_mask", batched, padding(&[2, 3])).is_ok());
+    assert!(infer("key_padding_mask", &[3, 4], padding(&[3])).is_ok());
+    let fails = [
+        (&batched[..], &[3, 2][..]),
+        (batched, &[6]),
+        (batched, &[1, 3]),
+        (&[3, 4], &[1, 3]),
+        (&[3, 4], &[2]),
+    ];
+    for (query, shape) in fails {
+        let error = infer("key_padding_mask", query, padding(shape)).unwrap_err();
+        assert!(error.to_string().contains("key_padding_mask"), "{shape:?}: {error}");
+    }
+    for shape in [&[3, 3][..], &[4, 3, 3]] {
+        assert!(infer("attn_mask", batched, padding(shape)).is_ok(), "{shape:?}");
+    }
+    for shape in [&[3][..], &[1, 3], &[3, 4], &[1, 3, 3], &[2, 3, 3], &[2, 2, 3, 3]] {
+        let error = infer("attn_mask", batched, padding(shape)).unwrap_err();
+        assert!(error.to_string().contains("4×3×3"), "{shape:?}: {error}");
+    }
+    for name in ["attn_mask", "key_padding_mask"] {
+        let shape = if name == "attn_mask" { [3, 3] } else { [2, 3] };
+        assert!(infer(name, batched, TensorMeta::new(DType::F16, shape)).is_ok());
+        let error = infer(name, batched, TensorMeta::new(DType::I64, shape)).unwrap_err();
+        assert!(matches!(error, LayerError::DType { .. }), "{error}");
+        let unknown = TensorMeta::new(DType::Bool, [Dim::symbol("n"), Dim::symbol("s")]);
+        assert!(infer(name, batched, unknown).is_ok());
+        packed(&[]).with_names(&["query", name]).survives(2);
+    }
+}
+
+#[test]
+fn what_is_held_is_limited() {
+    let (rows, padding) = (2000, tensor(&[1, 2000], &[false; 2000]));
+    let layer = packed(&[("batch_first", "True")]).with_names(&["query", "key_padding_mask"]);
+    let run = |bytes: usize| {
+        let x = waves(&[1, rows, 4]);
+        let mut layer = layer.create(2).unwrap();
+        let inputs = [x.view(), padding.view()];
+        let metas = inputs.iter().map(TensorMeta::of).collect::<Vec<_>>();
+        let inferred = layer.infer(&metas).unwrap();
+        let mut workspace = Workspace::new().unwrap();
+        workspace.reserve(layer.workspace(&metas, &inferred)).unwrap();
+        let limits = Limits { max_tensor_bytes: bytes as u64, ..Limits::default() };
+        let mut output = Tensor::zeros(DType::F64, &[1, rows, 4]).unwrap();
+        let mut context = ForwardContext::new(&mut workspace, &limits);
+        layer.forward(&inputs, &mut [output.view_mut().unwrap()], &mut context)
+    };
+    // An input, three projections, what the heads give and its projection; the scores alone would be 2·2000·2000.
+    run(rows * 4 * 6 * 8).unwrap();
+    let error = run(rows * 4 * 6 * 8 - 1).unwrap_err().to_string();
+    assert!(error.contains("projections"), "{error}");
+}
+
+#[test]
 fn weights_are_checked() {
     assert!(operator("nn.MultiheadAttention", &COMMON).create(1).is_err());
     assert!(packed(&[("add_bias_kv", "True")]).create(1).is_err());
@@ -75,6 +150,52 @@ fn weights_are_checked() {
     packed(&[]).survives(2);
 }
 
+const MASKED: &[f64] = &[
+    1.1652722772909703,
+    -0.23125572303484776,
+    0.537656728452607,
+    0.06557341756010782,
+    0.7866292872185932,
+    -1.4328346507344405,
+    2.4165743467089884,
+    -1.8347254943298568,
+    1.2671241241235411,
+    -0.04021980970486039,
+    0.900141762484308,
+    0.07532681056193025,
+    0.17779001833521035,
+    -0.4173812901588214,
+    1.7790060786973618,
+    -1.0471566579948215,
+    0.5360578623241055,
+    -0.0706354307771136,
+    1.5076956610556655,
+    -0.9964945954902183,
+    0.968562184403658,
+    -0.3861945104035656,
+    0.8713870737116391,
+    -1.2577096838511204,
+];
+const MASKED_WEIGHTS: &[f64] = &[
+    0.3666781878958586,
+    0.6333218121041413,
+    0.0,
+    0.8355981424853711,
+    0.16440185751462896,
+    0.0,
+    0.5131532947202417,
+    0.48684670527975815,
+    0.0,
+    0.4459539044931786,
+    0.16244802219326693,
+    0.3915980733135544,
+    0.46669958638880926,
+    0.22726096431239617,
+    0.3060394492987947,
+    0.4362887244708442,
+    0.48256616058832175,
+    0.08114511494083404,
+];
 const SELF: &[f64] = &[
     1.0434314309563941,
     -0.6052930501591526,

@@ -1,0 +1,107 @@
+//! The masks of multi-head attention: what they must look like, and how they are added to a block of scores.
+//!
+//! Neither is ever broadcast to a number for each head, row and column: that could be many times what all inputs take.
+
+use super::super::attention::{added, check_mask, differ};
+use super::MultiheadAttention;
+use crate::Limits;
+use crate::graph::{LayerError, TensorMeta};
+use crate::kernels::Float;
+use crate::tensor::{Dim, Tensor, TensorView};
+use ndarray::{ArrayView2, ArrayView3, ArrayViewMut2, Ix2, Ix3, s};
+
+/// The masks as numbers, in the shapes that they came in.
+pub(super) struct Masks {
+    scores: Option<Tensor>,
+    padding: Option<Tensor>,
+}
+
+/// The masks of all heads, as views.
+pub(super) struct MaskViews<'a, T> {
+    /// (N·heads)×L×S.
+    scores: Option<ArrayView3<'a, T>>,
+    /// N×S.
+    padding: Option<ArrayView2<'a, T>>,
+    heads: usize,
+    /// S, without the extra columns, which are never hidden.
+    seen: usize,
+}
+
+impl MultiheadAttention {
+    /// Checks that the masks are bools or floats of the shapes that PyTorch accepts.
+    pub(super) fn check_masks(
+        &self,
+        inputs: &[TensorMeta],
+        [batch, rows, columns]: [&Dim; 3],
+    ) -> Result<(), LayerError> {
+        if let Some(mask) = self.sources.mask.map(|position| &inputs[position]) {
+            let all = batch.clone() * self.num_heads;
+            check_mask("attn_mask", mask)?;
+            if !fits(mask, &[rows, columns]) && !fits(mask, &[&all, rows, columns]) {
+                let wanted = format!("{rows}×{columns} or {all}×{rows}×{columns}");
+                return Err(LayerError::shape("attn_mask", wanted, mask));
+            }
+        }
+        let Some(mask) = self.sources.padding.map(|position| &inputs[position]) else { return Ok(()) };
+        check_mask("key_padding_mask", mask)?;
+        let (fit, wanted) = match inputs[self.sources.query].rank() {
+            2 => (fits(mask, &[columns]), columns.to_string()),
+            _ => (fits(mask, &[batch, columns]), format!("{batch}×{columns}")),
+        };
+        if fit { Ok(()) } else { Err(LayerError::shape("key_padding_mask", wanted, mask)) }
+    }
+
+    /// The masks among the inputs, as numbers.
+    pub(super) fn masks<T: Float>(
+        &self,
+        inputs: &[TensorView<'_>],
+        limits: &Limits,
+    ) -> Result<Masks, LayerError> {
+        let read = |position: Option<usize>| {
+            position.map(|position| added::<T>(&inputs[position], false, limits)).transpose()
+        };
+        Ok(Masks { scores: read(self.sources.mask)?, padding: read(self.sources.padding)? })
+    }
+}
+
+fn fits(mask: &TensorMeta, dims: &[&Dim]) -> bool {
+    mask.rank() == dims.len() && mask.dims().iter().zip(dims).all(|(a, b)| !differ(a, b))
+}
+
+impl Masks {
+    /// Broadcasts the masks, without a copy, to so many samples, heads, rows and columns.
+    pub(super) fn views<T: Float>(
+        &self,
+        [batch, heads, rows, seen]: [usize; 4],
+    ) -> Result<MaskViews<'_, T>, LayerError> {
+        let scores = match &self.scores {
+            Some(mask) => {
+                let layout = mask.layout().expand(&[batch.saturating_mul(heads), rows, seen])?;
+                Some(mask.view().with_layout(layout)?.array::<T>()?.into_dimensionality::<Ix3>()?)
+            }
+            None => None,
+        };
+        let padding = match &self.padding {
+            Some(mask) => {
+                let layout = mask.layout().expand(&[batch, seen])?;
+                Some(mask.view().with_layout(layout)?.array::<T>()?.into_dimensionality::<Ix2>()?)
+            }
+            None => None,
+        };
+        Ok(MaskViews { scores, padding, heads, seen })
+    }
+}
+
+impl<T: Float> MaskViews<'_, T> {
+    /// Adds the masks of a sample and a head to a block of scores, of which row `start` is the first.
+    pub(super) fn add(&self, [n, head]: [usize; 2], start: usize, mut block: ArrayViewMut2<'_, T>) {
+        let rows = start..start + block.nrows();
+        let mut block = block.slice_mut(s![.., ..self.seen]);
+        if let Some(mask) = &self.scores {
+            block += &mask.slice(s![n * self.heads + head, rows, ..]);
+        }
+        if let Some(mask) = &self.padding {
+            block += &mask.row(n);
+        }
+    }
+}
