@@ -54,8 +54,9 @@ impl ConvertArgs {
             let archive =
                 self.model.bin.clone().filter(|_| self.param.is_none()).unwrap_or(archive_beside(archive));
             let name = archive.file_stem().unwrap_or_default().to_string_lossy();
+            files::check_kept(python, self.model.files().iter().map(PathBuf::as_path))?;
             files::write_text(python, &graph.to_python(&name))?;
-            writeln!(screen, "{}: reads {name}.bin from its own folder", python.display())?;
+            writeln!(screen, "{}: reads {name}.bin, which must lie beside it", python.display())?;
         }
         Ok(Exit::Fine)
     }

@@ -2,7 +2,7 @@
 
 use super::failure::Failure;
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Writes a text file: to a temporary file beside its place first, which then takes its place.
 ///
@@ -37,6 +37,22 @@ pub(crate) fn check_new_file(path: &Path) -> Result<(), Failure> {
         },
         Err(_) => refused(format!("there is no folder {}", folder.display())),
     }
+}
+
+/// Refuses a target that is one of the files that went in, by whatever path.
+pub(crate) fn check_kept<'a>(target: &Path, kept: impl IntoIterator<Item = &'a Path>) -> Result<(), Failure> {
+    let place = real_path(target);
+    if kept.into_iter().any(|file| real_path(file) == place) {
+        let message = format!("{} would be written over, but it was read from", target.display());
+        return Err(Failure::unusable(message).advise("name another file"));
+    }
+    Ok(())
+}
+
+/// The path without links and dots, also of a file that is not there yet.
+pub(crate) fn real_path(path: &Path) -> PathBuf {
+    let beside = || Some(folder_of(path).canonicalize().ok()?.join(path.file_name()?));
+    path.canonicalize().ok().or_else(beside).unwrap_or_else(|| path.to_owned())
 }
 
 /// Makes a folder where there is none, and finds out whether files can be written in it.
@@ -99,6 +115,16 @@ mod tests {
             assert!(check_new_file(&bad).is_err(), "{}", bad.display());
         }
         assert!(make_folder(&file).is_err());
+    }
+
+    #[test]
+    fn files_that_were_read_are_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, other) = (folder.path().join("x.bin"), folder.path().join("y.bin"));
+        std::fs::write(&file, "weights").unwrap();
+        let roundabout = folder.path().join(".").join("x.bin");
+        assert!(check_kept(&roundabout, [other.as_path(), file.as_path()]).is_err());
+        assert!(check_kept(&other, [file.as_path()]).is_ok());
     }
 
     #[test]

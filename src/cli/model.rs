@@ -26,6 +26,12 @@ impl ModelArgs {
         self.bin.clone().or_else(beside)
     }
 
+    /// All files of the model; some may not be there.
+    pub(crate) fn files(&self) -> Vec<PathBuf> {
+        let card = self.param.with_file_name("model.toml");
+        [self.param.clone(), card].into_iter().chain(self.archive()).collect()
+    }
+
     /// Reads the text and the archive's index. Without an archive the weights are absent.
     pub(crate) fn load(&self, limits: &Limits) -> Result<Graph, Failure> {
         Graph::load(&self.param, self.archive().as_deref(), limits).map_err(|error| self.unusable(error))

@@ -219,10 +219,7 @@ pub enum GraphError {
         operators: Vec<UnknownOperator>,
     },
     /// The model has weights, but there is no archive.
-    #[error(
-        "the model has {count} weights, but there is no {}; name the archive with --bin, or try the model with --random-weights",
-        beside.display()
-    )]
+    #[error("the weights are missing: there is no {}", beside.display())]
     NoArchive {
         /// Where the archive was looked for.
         beside: PathBuf,

@@ -1,6 +1,6 @@
 //! `ixion convert`.
 
-use super::command::{ixion, models};
+use super::command::{Ended, ixion, models};
 
 #[test]
 fn a_model_is_written_anew_byte_for_byte() {
@@ -49,4 +49,23 @@ fn targets_are_needed_and_must_be_writable() {
     let error = ixion(["convert", "resnet18/resnet18.pnnx.param", "--param", nowhere.to_str().unwrap()])
         .error(2, folder.path());
     assert!(error.contains("its 256 bytes were not loaded; give the .bin file too"), "{error}");
+}
+
+#[test]
+fn nothing_that_was_read_is_written_over() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["linear.pnnx.param", "linear.pnnx.bin", "in_0.npy"] {
+        std::fs::copy(models().join("linear").join(name), folder.path().join(name)).unwrap();
+    }
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (param, bin, input) = (path("linear.pnnx.param"), path("linear.pnnx.bin"), path("in_0.npy"));
+    let kept = |ended: Ended| {
+        let error = ended.error(2, folder.path());
+        assert!(error.contains("would be written over, but it was read from"), "{error}");
+    };
+    kept(ixion(["convert", &param, "--python", &bin]));
+    kept(ixion(["inspect", &param, "--svg", &bin]));
+    kept(ixion(["inspect", &param, "--svg", &param]));
+    kept(ixion(["run", &param, "-i", &input, "-o", &input]));
+    ixion(["run", &param, "-i", &input]).fine();
 }

@@ -64,6 +64,7 @@ impl InspectArgs {
         match &self.svg {
             Some(path) if path.as_os_str() == "-" => write!(screen, "{}", drawing().to_svg())?,
             Some(path) => {
+                files::check_kept(path, self.model.files().iter().map(PathBuf::as_path))?;
                 files::write_text(path, &drawing().to_svg())?;
                 drop(spinner);
                 let operators = numbers::plural(graph.operator_count(), "operator");

@@ -96,14 +96,14 @@ fn targets(
     let mut targets = BTreeMap::new();
     for source in sources {
         let target = if is_file { path.to_owned() } else { free_name(path, &source.path, &targets) };
-        let real = real_path(&target);
+        let real = files::real_path(&target);
         if taken.contains(&real) {
             let message = format!("{option}: {} would be written over", target.display());
             return Err(Failure::unusable(message).advise("name another folder or file"));
         }
         targets.insert(source.path.clone(), target);
     }
-    taken.extend(targets.values().map(|target| real_path(target)));
+    taken.extend(targets.values().map(|target| files::real_path(target)));
     Ok(targets)
 }
 
@@ -116,13 +116,6 @@ fn free_name(folder: &Path, source: &Path, targets: &BTreeMap<PathBuf, PathBuf>)
     });
     let mut names = names.filter(|name| !targets.iter().any(|(of, target)| of != source && target == name));
     names.next().unwrap_or_else(|| folder.join("picture.png"))
-}
-
-/// The path without links and dots, also of a file that is not there yet.
-fn real_path(path: &Path) -> PathBuf {
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let beside = || Some(parent.canonicalize().ok()?.join(path.file_name()?));
-    path.canonicalize().ok().or_else(beside).unwrap_or_else(|| path.to_owned())
 }
 
 #[cfg(test)]

@@ -56,6 +56,8 @@ impl RunArgs {
             GraphError::UnknownOperators { .. } => Failure::unusable(error).advise(
                 "`ixion inspect` shows the rest of the model; `ixion operators` lists what is supported",
             ),
+            GraphError::NoArchive { .. } => Failure::unusable(error)
+                .advise("--bin names the archive; --random-weights 0 tries the model without"),
             _ => self.model.unusable(error),
         }
     }

@@ -14,10 +14,13 @@ pub(super) fn check(path: &Path) -> Result<(), Failure> {
 ///
 /// `x.npy` takes a single output; several go to `x_0.npy`, `x_1.npy` and so on. Any other path is a folder for
 /// `out_0.npy` and so on.
-pub(super) fn save(path: &Path, outputs: &[(String, Tensor)]) -> Result<(), Failure> {
+///
+/// None takes the place of a file that is `kept`.
+pub(super) fn save(path: &Path, outputs: &[(String, Tensor)], kept: &[PathBuf]) -> Result<(), Failure> {
     for (index, (name, tensor)) in outputs.iter().enumerate() {
         let target = target(path, is_file(path), index, outputs.len());
         files::check_target(&target)?;
+        files::check_kept(&target, kept.iter().map(PathBuf::as_path))?;
         tensor.save_npy(&target).map_err(Failure::failed)?;
         log::info!("output `{name}` is in {}", target.display());
     }

@@ -2,7 +2,7 @@
 
 use super::arguments::RunArgs;
 use super::drawings::Drawings;
-use super::files::Source;
+use super::files::{self, Source};
 use super::findings::{self, Findings};
 use super::picture::Shot;
 use super::round::Round;
@@ -139,7 +139,9 @@ impl<'a> Report<'a> {
     /// Writes what is left to be written, and tells how it went.
     pub(super) fn finish(self, screen: &mut Screen) -> Result<Exit, Failure> {
         if let (Some(path), true) = (&self.args.output, !self.rounds.is_empty()) {
-            output::save(path, &self.joined()?)?;
+            let mut kept = self.args.model.files();
+            kept.extend(files::sources(&self.args.inputs)?.into_iter().map(|source| source.path));
+            output::save(path, &self.joined()?, &kept)?;
         }
         if self.args.json {
             screen.json(&json::json(&self)?)?;

@@ -49,6 +49,14 @@ pub struct Picture {
     pixels: Vec<u8>,
 }
 
+/// Whether the last scan of a JPEG is followed by its end; what decodes it makes up the rest of a picture that was cut off.
+fn has_end(jpeg: &[u8]) -> bool {
+    const SCAN: [u8; 2] = [0xFF, 0xDA];
+    const END: [u8; 2] = [0xFF, 0xD9];
+    let last = |marker: [u8; 2]| jpeg.windows(2).rposition(|bytes| bytes == marker);
+    last(END) > last(SCAN)
+}
+
 impl Picture {
     /// A picture of given pixels: row by row, the channels of a pixel side by side.
     ///
@@ -100,6 +108,9 @@ impl Picture {
         let mut reader = reader.map_err(io_error("read"))?;
         if !matches!(reader.format(), Some(ImageFormat::Png | ImageFormat::Jpeg)) {
             return Err(malformed("its first bytes are those of neither"));
+        }
+        if reader.format() == Some(ImageFormat::Jpeg) && !has_end(bytes) {
+            return Err(malformed("the JPEG ends too early: its end marker is missing"));
         }
         let mut bounds = image::Limits::no_limits();
         bounds.max_alloc = Some(limits.max_tensor_bytes);
@@ -328,6 +339,20 @@ mod tests {
         turned.extend(&bytes[2..]);
         let turned = decode(&turned).unwrap();
         assert!(turned.pixels()[0] < 16 && turned.pixels()[15] < 16 && turned.pixels()[255] > 239);
+    }
+
+    #[test]
+    fn a_jpeg_that_was_cut_off_is_an_error() {
+        let mut bytes = Vec::new();
+        let pixels: Vec<u8> = (0..64 * 64).map(|i| (i * 37 % 251) as u8).collect();
+        JpegEncoder::new_with_quality(&mut bytes, 95)
+            .write_image(&pixels, 64, 64, ExtendedColorType::L8)
+            .unwrap();
+        let error = decode(&bytes[..bytes.len() * 7 / 10]).unwrap_err().to_string();
+        assert!(error.contains("ends too early"), "{error}");
+        // What follows the end is of no concern.
+        bytes.extend([0; 100]);
+        decode(&bytes).unwrap();
     }
 
     #[test]
