@@ -384,6 +384,22 @@ fn limits_end_a_run() {
     assert!(graph.run_with(vec![ones(&[100, 2])]).is_ok());
 }
 
+#[test]
+fn constants_and_counted_sizes_are_within_the_limits() {
+    let counting = "7767517\n2 1\ntorch.arange a 0 1 0 end=100000000 #0=(100000000)i64\n\
+                    pnnx.Output out 1 0 0 #0=(100000000)i64\n";
+    for (limits, name) in [
+        (Limits { max_tensor_bytes: 1000, ..Limits::default() }, "max_tensor_bytes is 1000"),
+        (Limits { max_total_bytes: 1000, ..Limits::default() }, "max_total_bytes is 1000"),
+    ] {
+        let mut graph = RuntimeGraph::from_pnnx(parse(counting));
+        graph.build().unwrap();
+        graph.set_limits(limits);
+        let error = graph.run().unwrap_err().to_string();
+        assert!(error.contains(name), "{error}");
+    }
+}
+
 /// Claims to return a view of another shape than its rule says.
 #[derive(Debug, Clone)]
 struct Liar;

@@ -1,14 +1,15 @@
 //! Indexing with tensors and masks: `x[[0, 2], :, mask]`, and writing there.
 
 use super::arguments::later_input;
-use super::broadcast::{Factor, broadcast, owned};
+use super::broadcast::{Factor, broadcast, broadcasts, owned};
+use crate::Limits;
 use crate::graph::{
     CpuLayer, FieldValue, ForwardContext, Layer, LayerError, OperatorReader, Registry, RegistryError,
     TensorMeta,
 };
 use crate::pnnx::Expr;
-use crate::tensor::{DType, Dim, Layout, Shape, Tensor, TensorError, TensorView, TensorViewMut};
-use ndarray::{ArrayD, ArrayView1, Axis, IxDyn};
+use crate::tensor::{DType, Dim, Element, Shape, Tensor, TensorError, TensorView, TensorViewMut, with_bits};
+use ndarray::{Array1, ArrayD, ArrayViewD, Axis, IxDyn};
 use std::ops::RangeInclusive;
 
 crate::operator! {
@@ -37,9 +38,17 @@ crate::operator! {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Items {
     /// Given in the file: for each axis the indices, or nothing for the whole axis.
-    Given(Vec<Option<ArrayD<i64>>>),
+    Given(Vec<Option<Indices>>),
     /// Computed: one index tensor for each axis, stacked; or masks.
     Input(usize),
+}
+
+/// The indices of one axis.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Indices {
+    array: ArrayD<i64>,
+    /// The length that the axis must have, where they are those of a mask.
+    covers: Option<usize>,
 }
 
 impl FieldValue for Items {
@@ -67,50 +76,57 @@ impl FieldValue for Items {
 }
 
 /// The indices that an item of the file stands for: one tensor, or of a mask one for each of its axes.
-fn constant(item: &Expr) -> Option<Vec<ArrayD<i64>>> {
-    let (mut shape, mut values, mut is_mask) = (Vec::new(), Vec::new(), false);
-    flatten(item, 0, &mut shape, &mut values, &mut is_mask)?;
+fn constant(item: &Expr) -> Option<Vec<Indices>> {
+    let Nested { shape, values, is_mask } = nested(item)?;
     let array = ArrayD::from_shape_vec(IxDyn(&shape), values).ok()?;
-    if is_mask { Some(places_of(&array.mapv(|x| x != 0))) } else { Some(vec![array]) }
+    if is_mask == Some(true) {
+        return Some(places_of(&array.mapv(|x| x != 0).view()));
+    }
+    Some(vec![Indices { array, covers: None }])
 }
 
-fn flatten(
-    item: &Expr,
-    depth: usize,
-    shape: &mut Vec<usize>,
-    values: &mut Vec<i64>,
-    is_mask: &mut bool,
-) -> Option<()> {
-    match item {
-        Expr::List(items) => {
-            if shape.len() == depth {
-                shape.push(items.len());
-            }
-            (shape.get(depth) == Some(&items.len())).then_some(())?;
-            items.iter().try_for_each(|item| flatten(item, depth + 1, shape, values, is_mask))
-        }
-        Expr::Int(value) => {
-            values.push(*value);
-            (shape.len() == depth).then_some(())
-        }
-        Expr::Bool(value) => {
-            *is_mask = true;
-            values.push(i64::from(*value));
-            (shape.len() == depth).then_some(())
-        }
-        _ => None,
+/// What lists of lists hold; of an empty list it is open whether it is a mask.
+struct Nested {
+    shape: Vec<usize>,
+    values: Vec<i64>,
+    is_mask: Option<bool>,
+}
+
+/// The values of lists that are all of one shape and of one type.
+fn nested(item: &Expr) -> Option<Nested> {
+    let number = |value, is_mask| Nested { shape: Vec::new(), values: vec![value], is_mask: Some(is_mask) };
+    let items = match item {
+        Expr::Int(value) => return Some(number(*value, false)),
+        Expr::Bool(value) => return Some(number(i64::from(*value), true)),
+        Expr::List(items) => items,
+        _ => return None,
+    };
+    let mut parts = items.iter().map(nested);
+    let Some(first) = parts.next() else {
+        return Some(Nested { shape: vec![0], values: Vec::new(), is_mask: None });
+    };
+    let mut all = first?;
+    for part in parts {
+        let part = part?;
+        (part.shape == all.shape && part.is_mask == all.is_mask).then_some(())?;
+        all.values.extend(part.values);
     }
+    all.shape.insert(0, items.len());
+    Some(all)
 }
 
 /// The indices of the true elements of a mask, a vector for each axis.
-fn places_of(mask: &ArrayD<bool>) -> Vec<ArrayD<i64>> {
-    let places: Vec<Vec<usize>> = mask
-        .indexed_iter()
-        .filter(|(_, taken)| **taken)
-        .map(|(at, _)| ndarray::Dimension::slice(&at).to_vec())
-        .collect();
-    let axis = |axis: usize| places.iter().map(|place| place[axis] as i64).collect::<Vec<_>>();
-    (0..mask.ndim()).map(|number| ArrayView1::from(&axis(number)).to_owned().into_dyn()).collect()
+fn places_of(mask: &ArrayViewD<'_, bool>) -> Vec<Indices> {
+    let mut places: Vec<Vec<i64>> = vec![Vec::new(); mask.ndim()];
+    for (at, _) in mask.indexed_iter().filter(|(_, taken)| **taken) {
+        let at = ndarray::Dimension::slice(&at);
+        places.iter_mut().zip(at).for_each(|(places, &index)| places.push(index as i64));
+    }
+    let indices = |(places, &len): (Vec<i64>, &usize)| Indices {
+        array: Array1::from(places).into_dyn(),
+        covers: Some(len),
+    };
+    places.into_iter().zip(mask.shape()).map(indices).collect()
 }
 
 impl Items {
@@ -118,13 +134,18 @@ impl Items {
         usize::from(matches!(self, Items::Input(_)))
     }
 
-    /// The shape that the indices have together, and the axes that they are for.
+    /// The shape that the indices have together, and the axes that they are for; masks must be as long as those.
     fn shape(&self, inputs: &[TensorMeta]) -> Result<(Vec<Dim>, Vec<usize>), LayerError> {
         match self {
             Items::Given(items) => {
                 let mut shape = Vec::new();
-                for item in items.iter().flatten() {
-                    let dims: Vec<Dim> = item.shape().iter().map(|&len| Dim::from(len)).collect();
+                for (axis, item) in items.iter().enumerate() {
+                    let Some(item) = item else { continue };
+                    let axis = inputs[0].dims().get(axis);
+                    if let (Some(axis), Some(covers)) = (axis, item.covers) {
+                        check_mask(axis, &Dim::from(covers), &inputs[0])?;
+                    }
+                    let dims: Vec<Dim> = item.array.shape().iter().map(|&len| Dim::from(len)).collect();
                     shape = broadcast(&shape, &dims)?;
                 }
                 Ok((shape, (0..items.len()).filter(|&axis| items[axis].is_some()).collect()))
@@ -138,7 +159,11 @@ impl Items {
                 let count =
                     count.ok_or_else(|| LayerError::shape("the indices", "a known number of them", index))?;
                 match index.dtype() {
-                    DType::Bool if count == 1 => Ok((vec![Dim::fresh("taken")], (0..dims.len()).collect())),
+                    DType::Bool if count == 1 => {
+                        let mut axes = inputs[0].dims().iter().zip(dims);
+                        axes.try_for_each(|(axis, mask)| check_mask(axis, mask, &inputs[0]))?;
+                        Ok((vec![Dim::fresh("taken")], (0..dims.len()).collect()))
+                    }
                     DType::I64 => Ok((dims.to_vec(), (0..count).collect())),
                     found => {
                         let wanted = "i64, or one mask of bool".to_owned();
@@ -150,19 +175,45 @@ impl Items {
     }
 
     /// The indices for each axis.
-    fn values(&self, inputs: &[TensorView<'_>]) -> Result<Vec<Option<ArrayD<i64>>>, LayerError> {
+    fn values(&self, inputs: &[TensorView<'_>], limits: &Limits) -> Result<Vec<Option<Indices>>, LayerError> {
         match self {
             Items::Given(items) => Ok(items.clone()),
             Items::Input(position) if inputs[*position].dtype() == DType::Bool => {
                 let mask = inputs[*position].array::<bool>()?;
-                Ok(places_of(&owned(&mask.index_axis(Axis(0), 0))?).into_iter().map(Some).collect())
+                if mask.len_of(Axis(0)) == 0 {
+                    return Ok(Vec::new());
+                }
+                let mask = mask.index_axis(Axis(0), 0);
+                let taken = mask.iter().filter(|&&taken| taken).count();
+                check_offsets(taken.saturating_mul(mask.ndim()), limits)?;
+                Ok(places_of(&mask).into_iter().map(Some).collect())
             }
             Items::Input(position) => {
+                check_offsets(inputs[*position].num_elements(), limits)?;
                 let stacked = inputs[*position].array::<i64>()?;
-                stacked.outer_iter().map(|index| owned(&index).map(Some)).collect()
+                let indices = |array| Some(Indices { array, covers: None });
+                stacked.outer_iter().map(|index| owned(&index).map(indices)).collect()
             }
         }
     }
+}
+
+/// Checks that a mask is as long as the axis it is for.
+fn check_mask(axis: &Dim, mask: &Dim, input: &TensorMeta) -> Result<(), LayerError> {
+    if axis.fixed().zip(mask.fixed()).is_some_and(|(axis, mask)| axis != mask) {
+        return Err(LayerError::shape(
+            "the input",
+            format!("an axis of {mask} elements, as the mask"),
+            input,
+        ));
+    }
+    Ok(())
+}
+
+/// Checks that so many positions may be held.
+fn check_offsets(count: usize, limits: &Limits) -> Result<(), LayerError> {
+    let bytes = (count as u64).saturating_mul(size_of::<usize>() as u64);
+    Ok(limits.check_tensor("the positions of an index", bytes)?)
 }
 
 /// The dimensions of what indices of some shape leave of an input.
@@ -186,70 +237,69 @@ fn first_axis(axes: &[usize]) -> usize {
     }
 }
 
-/// Where to find the elements: positions in the input for each index, and both layouts with those axes in front.
+/// Where the result's elements are in a contiguous input: at every sum of an offset of `outer`, `indexed` and `inner`, in
+/// that order, begin `block` elements of the result.
 struct Places {
-    positions: Vec<Vec<usize>>,
-    shape: Vec<usize>,
-    axes: Vec<usize>,
+    outer: Vec<usize>,
+    indexed: Vec<usize>,
+    inner: Vec<usize>,
+    block: usize,
+    result: Shape,
 }
 
 impl Places {
-    fn new(items: &[Option<ArrayD<i64>>], input: &Shape) -> Result<Self, LayerError> {
+    fn new(items: &[Option<Indices>], input: &Shape, limits: &Limits) -> Result<Self, LayerError> {
         let axes: Vec<usize> = (0..items.len()).filter(|&axis| items[axis].is_some()).collect();
         let mut shape = Shape::new(&[])?;
         for item in items.iter().flatten() {
-            shape = crate::tensor::broadcast_shapes(&shape, item.shape())?;
+            shape = crate::tensor::broadcast_shapes(&shape, item.array.shape())?;
         }
-        let mut positions = vec![Vec::with_capacity(axes.len()); shape.num_elements()];
-        for &axis in &axes {
-            let len = *input
-                .get(axis)
-                .ok_or_else(|| LayerError::shape("the input", "an axis for each index", input))?;
-            let Some(item) = &items[axis] else { continue };
-            let whole = item
+        let whole = |from: usize, to: usize| (from..to).filter(|axis| !axes.contains(axis));
+        let (first, last) = (first_axis(&axes), axes.last().map_or(0, |last| last + 1));
+        if last > input.rank() {
+            return Err(LayerError::shape("the input", "an axis for each index", input));
+        }
+        let lens = |axes: &mut dyn Iterator<Item = usize>| axes.map(|axis| input[axis]).collect::<Vec<_>>();
+        let (before, after) = (lens(&mut whole(0, first)), lens(&mut whole(first, input.rank())));
+        let result = Shape::new(&[before, shape.to_vec(), after].concat())?;
+        let block = input.iter().skip(last).product();
+        if result.num_elements() == 0 {
+            return Ok(Self { outer: Vec::new(), indexed: Vec::new(), inner: Vec::new(), block, result });
+        }
+        check_offsets(result.num_elements() / block.max(1), limits)?;
+        let mut indexed = vec![0usize; shape.num_elements()];
+        let strides = input.row_major_strides();
+        for (axis, item) in items.iter().enumerate() {
+            let Some(Indices { array, covers }) = item else { continue };
+            if covers.is_some_and(|covers| covers != input[axis]) {
+                return Err(LayerError::shape("the mask", format!("{} elements", input[axis]), array.len()));
+            }
+            let whole = array
                 .broadcast(IxDyn(&shape))
-                .ok_or_else(|| LayerError::shape("the indices", shape, item.len()))?;
-            for (position, &index) in positions.iter_mut().zip(whole.iter()) {
-                position.push(resolved(index, len)?);
+                .ok_or_else(|| LayerError::shape("the indices", shape, array.len()))?;
+            for (offset, &index) in indexed.iter_mut().zip(whole.iter()) {
+                *offset += resolved(index, input[axis])? * strides[axis];
             }
         }
-        Ok(Self { positions, shape: shape.to_vec(), axes })
+        let offsets = |axes: &mut dyn Iterator<Item = usize>| offsets(axes, input);
+        let (outer, inner) = (offsets(&mut whole(0, first)), offsets(&mut whole(first, last)));
+        Ok(Self { outer, indexed, inner, block, result })
     }
 
-    /// The layout of the input with the indexed axes in front.
-    fn of_input(&self, layout: &Layout) -> Result<Layout, TensorError> {
-        let rest = (0..layout.shape().rank()).filter(|axis| !self.axes.contains(axis));
-        layout.permute(&self.axes.iter().copied().chain(rest).collect::<Vec<_>>())
+    /// Where each block of the result begins in the input.
+    fn blocks(&self) -> impl Iterator<Item = usize> + '_ {
+        let places = self.outer.iter().flat_map(|outer| self.indexed.iter().map(move |index| outer + index));
+        places.flat_map(|place| self.inner.iter().map(move |inner| place + inner))
     }
+}
 
-    /// The layout of the result with the axes of the indices in front.
-    fn of_result(&self, layout: &Layout) -> Result<Layout, TensorError> {
-        let first = first_axis(&self.axes);
-        let own = first..first + self.shape.len();
-        let rest = (0..layout.shape().rank()).filter(|axis| !own.contains(axis));
-        layout.permute(&own.clone().chain(rest).collect::<Vec<_>>())
-    }
-
-    /// The shape of the result.
-    fn result(&self, input: &Shape) -> Result<Shape, TensorError> {
-        let first = first_axis(&self.axes);
-        let rest = |range: std::ops::Range<usize>| {
-            range.filter(|axis| !self.axes.contains(axis)).map(|axis| input[axis]).collect::<Vec<_>>()
-        };
-        Shape::new(&[rest(0..first), self.shape.clone(), rest(first..input.rank())].concat())
-    }
-
-    /// The part of a layout with the indexed axes in front that one position names.
-    fn at(layout: &Layout, position: &[usize]) -> Result<Layout, TensorError> {
-        position.iter().try_fold(*layout, |layout, &index| layout.select(0, index))
-    }
-
-    /// The index of each position in the shape of the indices.
-    fn indices(&self) -> impl Iterator<Item = Vec<usize>> + '_ {
-        let shape = Shape::new(&self.shape);
-        (0..self.positions.len())
-            .map(move |position| shape.as_ref().map_or_else(|_| Vec::new(), |shape| shape.index_of(position)))
-    }
+/// The offsets of all elements along some axes, in row-major order.
+fn offsets(axes: &mut dyn Iterator<Item = usize>, shape: &Shape) -> Vec<usize> {
+    let strides = shape.row_major_strides();
+    axes.fold(vec![0], |offsets, axis| {
+        let along = |&start: &usize| (0..shape[axis]).map(move |index| start + index * strides[axis]);
+        offsets.iter().flat_map(along).collect()
+    })
 }
 
 fn resolved(index: i64, len: usize) -> Result<usize, TensorError> {
@@ -263,19 +313,31 @@ fn resolved(index: i64, len: usize) -> Result<usize, TensorError> {
 
 impl Index {
     fn fill(
-        &self,
         places: &Places,
         input: &TensorView<'_>,
         output: &mut TensorViewMut<'_>,
+        limits: &Limits,
     ) -> Result<(), LayerError> {
         if output.num_elements() == 0 {
             return Ok(());
         }
-        let (from, to) = (places.of_input(input.layout())?, places.of_result(output.layout())?);
-        for (position, at) in places.positions.iter().zip(places.indices()) {
-            let source = input.with_layout(Places::at(&from, position)?)?;
-            output.reborrow().with_layout(Places::at(&to, &at)?)?.copy_from(&source)?;
+        if !input.layout().is_contiguous() {
+            return Self::fill(places, &input.to_tensor()?.view(), output, limits);
         }
+        if !output.layout().is_contiguous() {
+            let mut result = Tensor::zeros(output.dtype(), &places.result)?;
+            Self::fill(places, input, &mut result.view_mut()?, limits)?;
+            return Ok(output.copy_from(&result.view())?);
+        }
+        with_bits!(input.dtype(), B => {
+            let (input, mut output) = (input.bits::<B>()?, output.bits::<B>()?);
+            let (Some(from), Some(to)) = (input.as_slice(), output.as_slice_mut()) else {
+                return Err(LayerError::shape("the input", "one block of memory", "strides"));
+            };
+            for (to, start) in to.chunks_exact_mut(places.block.max(1)).zip(places.blocks()) {
+                to.copy_from_slice(from.get(start..start + places.block).unwrap_or_default());
+            }
+        });
         Ok(())
     }
 }
@@ -302,10 +364,11 @@ impl CpuLayer for Index {
         &mut self,
         inputs: &[TensorView<'_>],
         outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
+        context: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
-        let places = Places::new(&self.expr.values(inputs)?, inputs[0].shape())?;
-        self.fill(&places, &inputs[0], &mut outputs[0])
+        let limits = context.limits();
+        let places = Places::new(&self.expr.values(inputs, limits)?, inputs[0].shape(), limits)?;
+        Self::fill(&places, &inputs[0], &mut outputs[0], limits)
     }
 
     fn forward_dynamic(
@@ -313,12 +376,12 @@ impl CpuLayer for Index {
         inputs: &[TensorView<'_>],
         context: &mut ForwardContext<'_>,
     ) -> Result<Vec<Tensor>, LayerError> {
-        let places = Places::new(&self.expr.values(inputs)?, inputs[0].shape())?;
-        let shape = places.result(inputs[0].shape())?;
-        let bytes = (shape.num_elements() as u64).saturating_mul(inputs[0].dtype().size() as u64);
-        context.limits().check_tensor("the indexed elements", bytes)?;
-        let mut output = Tensor::zeros(inputs[0].dtype(), &shape)?;
-        self.fill(&places, &inputs[0], &mut output.view_mut()?)?;
+        let limits = context.limits();
+        let places = Places::new(&self.expr.values(inputs, limits)?, inputs[0].shape(), limits)?;
+        let bytes = (places.result.num_elements() as u64).saturating_mul(inputs[0].dtype().size() as u64);
+        limits.check_tensor("the indexed elements", bytes)?;
+        let mut output = Tensor::zeros(inputs[0].dtype(), &places.result)?;
+        Self::fill(&places, &inputs[0], &mut output.view_mut()?, limits)?;
         Ok(vec![output])
     }
 }
@@ -331,7 +394,18 @@ impl Layer for IndexPut {
 
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
         let (shape, axes) = self.indices.shape(inputs)?;
-        indexed_dims(&inputs[0], shape, &axes)?;
+        let dims = indexed_dims(&inputs[0], shape, &axes)?;
+        if !broadcasts(self.values.dims(inputs), &dims) {
+            let wanted = format!("what broadcasts to {}", inputs[0].with_dims(dims));
+            return Err(LayerError::shape("the values", wanted, format!("{:?}", self.values.dims(inputs))));
+        }
+        self.values.check_fits(inputs[0].dtype())?;
+        if let Factor::Input(position) = self.values
+            && inputs[position].dtype() != inputs[0].dtype()
+        {
+            let (what, wanted) = ("the values".to_owned(), inputs[0].dtype().to_string());
+            return Err(LayerError::DType { what, wanted, found: inputs[position].dtype() });
+        }
         if self.accumulate && inputs[0].dtype().is_complex() {
             let wanted = "real numbers where `accumulate` is True".to_owned();
             return Err(LayerError::DType { what: "the input".to_owned(), wanted, found: inputs[0].dtype() });
@@ -345,30 +419,62 @@ impl CpuLayer for IndexPut {
         &mut self,
         inputs: &[TensorView<'_>],
         outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
+        context: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
-        let (input, output) = (&inputs[0], &mut outputs[0]);
-        output.copy_from(input)?;
-        let places = Places::new(&self.indices.values(inputs)?, input.shape())?;
-        let result = places.result(input.shape())?;
-        if result.num_elements() == 0 {
-            return Ok(());
+        let (input, limits) = (&inputs[0], context.limits());
+        let places = Places::new(&self.indices.values(inputs, limits)?, input.shape(), limits)?;
+        if places.result.num_elements() == 0 {
+            return Ok(outputs[0].copy_from(input)?);
         }
         let values = self.values.converted(inputs, input.dtype())?;
-        let values = values.expanded(&result)?;
-        let (to, from) = (places.of_input(output.layout())?, places.of_result(values.layout())?);
-        for (position, at) in places.positions.iter().zip(places.indices()) {
-            let source = values.with_layout(Places::at(&from, &at)?)?;
-            let mut target = output.reborrow().with_layout(Places::at(&to, position)?)?;
-            if self.accumulate {
-                let sum = target.as_view().to_tensor()?.add(&source.to_tensor()?)?;
-                target.copy_from(&sum.view())?;
-            } else {
-                target.copy_from(&source)?;
+        let values = values.expanded(&places.result)?;
+        let bytes = (places.result.num_elements() as u64).saturating_mul(size_of::<f64>() as u64);
+        limits.check_tensor("the values of index_put", bytes)?;
+        let result = match (self.accumulate, input.dtype()) {
+            (false, _) => replaced(&places, input, &values)?,
+            (true, DType::F32 | DType::F64 | DType::F16 | DType::Bf16) => {
+                added::<f64>(&places, input, &values, |a, b| a + b)?
             }
-        }
-        Ok(())
+            // Of bool, the lowest bit is set by one true value or more.
+            (true, DType::Bool) => added::<i64>(&places, input, &values, |a, b| a | b)?,
+            (true, _) => added::<i64>(&places, input, &values, i64::wrapping_add)?,
+        };
+        Ok(outputs[0].copy_from(&result.view())?)
     }
+}
+
+/// The input with values at some places, the last one where a place is named more than once.
+fn replaced(places: &Places, input: &TensorView<'_>, values: &TensorView<'_>) -> Result<Tensor, LayerError> {
+    let (mut result, values) = (input.to_tensor()?, values.to_tensor()?);
+    let mut view = result.view_mut()?;
+    with_bits!(input.dtype(), B => {
+        let values = values.view();
+        let (mut to, from) = (view.bits::<B>()?, values.bits::<B>()?);
+        let (Some(to), Some(from)) = (to.as_slice_mut(), from.as_slice()) else {
+            return Err(LayerError::shape("the input", "one block of memory", "strides"));
+        };
+        for (from, start) in from.chunks_exact(places.block.max(1)).zip(places.blocks()) {
+            to.get_mut(start..start + places.block).unwrap_or_default().copy_from_slice(from);
+        }
+    });
+    drop(view);
+    Ok(result)
+}
+
+/// The input with values added at some places, in order and in a wide type.
+fn added<T: Element>(
+    places: &Places,
+    input: &TensorView<'_>,
+    values: &TensorView<'_>,
+    add: impl Fn(T, T) -> T,
+) -> Result<Tensor, LayerError> {
+    let mut sum = input.to_tensor()?.cast(T::DTYPE)?.to_vec::<T>()?;
+    let values = values.to_tensor()?.cast(T::DTYPE)?;
+    for (values, start) in values.slice::<T>()?.chunks_exact(places.block.max(1)).zip(places.blocks()) {
+        let sums = sum.get_mut(start..start + places.block).unwrap_or_default();
+        sums.iter_mut().zip(values).for_each(|(sum, &value)| *sum = add(*sum, value));
+    }
+    Ok(Tensor::from_vec(sum, input.shape())?.cast(input.dtype())?)
 }
 
 /// Registers the layers of this family.
@@ -378,59 +484,4 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::testing::{counting, operator, tensor};
-    use super::*;
-    use crate::tensor::Workspace;
-
-    fn index(expr: &str, x: &Tensor) -> Result<(Vec<usize>, Vec<i32>), LayerError> {
-        let output = operator("Tensor.index", &[("expr", expr)]).run_one(&[x])?;
-        Ok((output.shape().to_vec(), output.to_vec()?))
-    }
-
-    #[test]
-    fn lists_and_masks_of_the_file() {
-        let x = counting(DType::I32, &[2, 3]);
-        assert_eq!(index("[[1,0,-1]]", &x).unwrap(), (vec![3, 3], vec![3, 4, 5, 0, 1, 2, 3, 4, 5]));
-        assert_eq!(index("[None,[2,0]]", &x).unwrap(), (vec![2, 2], vec![2, 0, 5, 3]));
-        assert_eq!(index("[[0,1],[2,1]]", &x).unwrap(), (vec![2], vec![2, 4]));
-        assert_eq!(index("[[[0],[1]],[2,1]]", &x).unwrap(), (vec![2, 2], vec![2, 1, 5, 4]));
-        assert_eq!(index("[[True,False],[1]]", &x).unwrap(), (vec![1], vec![1]));
-        assert_eq!(index("[[[True,False,True],[False,True,False]]]", &x).unwrap(), (vec![3], vec![0, 2, 4]));
-        let y = counting(DType::I32, &[2, 2, 2]);
-        assert_eq!(index("[[0,1],None,[1,1]]", &y).unwrap(), (vec![2, 2], vec![1, 3, 5, 7]));
-        assert!(index("[[2]]", &x).is_err() && index("[None,None,[0]]", &x).is_err());
-        assert!(index("[zero]", &x).is_err() && index("3", &x).is_err());
-    }
-
-    #[test]
-    fn indices_that_are_computed() {
-        let x = counting(DType::I32, &[2, 3]);
-        let run = |items: &Tensor| {
-            let mut layer = operator("Tensor.index", &[]).with_names(&["input", "expr"]).create(2)?;
-            let (mut workspace, limits) = (Workspace::new()?, crate::Limits::default());
-            let mut context = ForwardContext::new(&mut workspace, &limits);
-            let output = layer.forward_dynamic(&[x.view(), items.view()], &mut context)?.remove(0);
-            Ok::<_, LayerError>(output.to_vec::<i32>()?)
-        };
-        assert_eq!(run(&tensor(&[2, 2], &[0i64, 1, 2, -3])).unwrap(), [2, 3]);
-        assert_eq!(run(&tensor(&[1, 2, 3], &[true, false, false, false, false, true])).unwrap(), [0, 5]);
-        assert!(run(&tensor(&[1, 1], &[2i64])).is_err());
-    }
-
-    #[test]
-    fn elements_are_put() {
-        let x = tensor(&[4], &[0f32; 4]);
-        let indices = tensor(&[1, 3], &[1i64, 1, 3]);
-        let put = |params: &[(&str, &str)], inputs: &[&Tensor]| {
-            let layer = operator("Tensor.index_put", params).with_names(&["input", "indices", "values"]);
-            layer.run_one(inputs).map(|output| output.to_vec::<f32>().unwrap())
-        };
-        assert_eq!(put(&[("values", "45.0")], &[&x, &indices]).unwrap(), [0.0, 45.0, 0.0, 45.0]);
-        let values = tensor(&[3], &[1f32, 2.0, 4.0]);
-        assert_eq!(put(&[("accumulate", "True")], &[&x, &indices, &values]).unwrap(), [0.0, 3.0, 0.0, 4.0]);
-        let mask = tensor(&[1, 4], &[true, false, false, true]);
-        assert_eq!(put(&[("values", "2")], &[&x, &mask]).unwrap(), [2.0, 0.0, 0.0, 2.0]);
-        assert!(put(&[], &[&x, &indices, &tensor(&[2], &[1f32, 2.0])]).is_err());
-    }
-}
+mod tests;

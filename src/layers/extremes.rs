@@ -223,14 +223,14 @@ crate::operator! {
         dim: i64 = -1,
         /// Whether the largest are taken.
         largest: bool = true,
-        /// Whether they are sorted, the first of equal elements first; else they come in the order in which PyTorch finds
-        /// them on a CPU.
+        /// Whether they are sorted, the first of equal elements first; else they come in no particular order, which
+        /// PyTorch leaves open too.
         sorted: bool = true,
     }
 }
 
-/// Brings the first `k` places to the front, in the order in which PyTorch's selection leaves them: halves are parted
-/// around the median of three until no more than three places are left, which are sorted.
+/// Brings the first `k` places to the front, in no particular order: halves are parted around the median of three until
+/// no more than three places are left, which are sorted.
 fn select(places: &mut [usize], k: usize, less: impl Fn(usize, usize) -> bool) {
     let (mut first, mut last) = (0, places.len());
     let mut depth = 2 * places.len().max(1).ilog2();
