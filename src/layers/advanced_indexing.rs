@@ -329,6 +329,7 @@ impl Index {
             Self::fill(places, input, &mut result.view_mut()?, limits)?;
             return Ok(output.copy_from(&result.view())?);
         }
+        limits.check_deadline()?;
         with_bits!(input.dtype(), B => {
             let (input, mut output) = (input.bits::<B>()?, output.bits::<B>()?);
             let (Some(from), Some(to)) = (input.as_slice(), output.as_slice_mut()) else {
@@ -457,7 +458,6 @@ fn replaced(places: &Places, input: &TensorView<'_>, values: &TensorView<'_>) ->
             to.get_mut(start..start + places.block).unwrap_or_default().copy_from_slice(from);
         }
     });
-    drop(view);
     Ok(result)
 }
 

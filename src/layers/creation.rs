@@ -329,7 +329,6 @@ fn counted([start, end, step]: [i64; 3], dtype: DType, limits: &Limits) -> Resul
     let mut view = tensor.view_mut()?;
     let numbers = view.slice::<i64>()?.iter_mut().zip(0i64..);
     numbers.for_each(|(number, i)| *number = start.wrapping_add(i.wrapping_mul(step)));
-    drop(view);
     Ok(tensor.cast(dtype)?)
 }
 
