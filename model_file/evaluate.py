@@ -10,14 +10,12 @@ import importlib.util
 import sys
 from pathlib import Path
 
-import numpy as np
 import torch
 
 from metrics import mean_average_precision, mean_iou
-from scenes import render
+from shapes import as_input, render_many
 
 SCENES = 500
-SIZE = 128
 
 
 def network(source: Path) -> torch.nn.Module:
@@ -33,10 +31,9 @@ def main() -> None:
         sys.exit(__doc__)
     name, seed, source = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]).resolve()
     model = network(source)
-    scenes = [render(seed, index, SIZE, SIZE) for index in range(SCENES)]
-    x = torch.from_numpy(np.stack([scene.pixels for scene in scenes])).permute(0, 3, 1, 2).float() / 255
+    scenes = render_many(seed, SCENES)
     with torch.no_grad():
-        outputs = torch.cat([model(batch) for batch in x.split(1)])
+        outputs = torch.cat([model(batch) for batch in as_input(scenes).split(1)])
     if name == "shapes_detector":
         print(f"mAP@0.5 {mean_average_precision(outputs.numpy(), scenes):.4f} on {SCENES} scenes of seed {seed}")
     else:

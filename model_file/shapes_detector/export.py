@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from PIL import Image
 from torch import Tensor
 
 HERE = Path(__file__).resolve().parent
@@ -14,19 +13,13 @@ from export_common import export, read_card, save_arrays, seed_everything  # noq
 from loss import detection_loss  # noqa: E402
 from metrics import mean_average_precision  # noqa: E402
 from network import ShapesDetector  # noqa: E402
-from scenes import CLASSES, FIRST_UNSEEN_SEED, Scene, render  # noqa: E402
+from scenes import CLASSES, Scene  # noqa: E402
+from shapes import MEASURED_SEED, SIZE, as_input, render_many, write_samples  # noqa: E402
 
-SIZE = 128
 SCENES = 5000
 EPOCHS = 6
 BATCH = 16
 TRAINING_SEED = 1
-MEASURED_SEED = FIRST_UNSEEN_SEED + 1
-
-
-def as_input(scenes: list[Scene]) -> Tensor:
-    """f32 N×3×128×128 in 0..1."""
-    return torch.from_numpy(np.stack([scene.pixels for scene in scenes])).permute(0, 3, 1, 2).float() / 255
 
 
 def centred(scene: Scene) -> Tensor:
@@ -79,28 +72,20 @@ def measure(model: ShapesDetector, scenes: list[Scene]) -> float:
     return mean_average_precision(rows.numpy(), scenes)
 
 
-def write_samples(card: dict) -> None:
-    """Writes `samples/0.png` … from scenes that no training saw: square, wide and high."""
-    assert card["input"]["size"] == [SIZE, SIZE] and card["input"]["fit"] == "letterbox"
-    (HERE / "samples").mkdir(exist_ok=True)
-    for index, (width, height) in enumerate(((128, 128), (192, 128), (128, 192), (128, 128))):
-        Image.fromarray(render(FIRST_UNSEEN_SEED, index + 40, width, height).pixels).save(HERE / "samples" / f"{index}.png")
-
-
 def main():
     card = read_card(HERE)
     assert card["output"]["labels"] == list(CLASSES)
     seed_everything(0)
     model = ShapesDetector(len(CLASSES))
     print(f"shapes_detector: {sum(parameter.numel() for parameter in model.parameters())} parameters")
-    train(model, [render(TRAINING_SEED, index, SIZE, SIZE) for index in range(SCENES)])
+    train(model, render_many(TRAINING_SEED, SCENES))
 
-    unseen = [render(MEASURED_SEED, index, SIZE, SIZE) for index in range(500)]
+    unseen = render_many(MEASURED_SEED, 500)
     reached = measure(model, unseen)
     print(f"shapes_detector: mAP@0.5 {reached:.4f} on {len(unseen)} scenes of seed {MEASURED_SEED}")
     assert reached >= 0.9
 
-    write_samples(card)
+    write_samples(HERE, card, first=40)
     inputs = [as_input(unseen[:2])]
     export(model, HERE, "shapes_detector", inputs, other_inputs=[as_input(unseen[:3])], tolerance=1e-4)
     save_arrays(model, HERE, inputs)

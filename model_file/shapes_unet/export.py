@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from PIL import Image
 from torch import Tensor, nn
 
 HERE = Path(__file__).resolve().parent
@@ -13,19 +12,13 @@ sys.path.insert(0, str(HERE.parent))
 from export_common import export, read_card, save_arrays, seed_everything  # noqa: E402
 from metrics import mean_iou  # noqa: E402
 from network import ShapesUNet  # noqa: E402
-from scenes import CLASSES, FIRST_UNSEEN_SEED, Scene, render  # noqa: E402
+from scenes import CLASSES, Scene  # noqa: E402
+from shapes import MEASURED_SEED, as_input, render_many, write_samples  # noqa: E402
 
-SIZE = 128
 SCENES = 3000
 EPOCHS = 4
 BATCH = 8
 TRAINING_SEED = 2
-MEASURED_SEED = FIRST_UNSEEN_SEED + 1
-
-
-def as_input(scenes: list[Scene]) -> Tensor:
-    """f32 N×3×128×128 in 0..1."""
-    return torch.from_numpy(np.stack([scene.pixels for scene in scenes])).permute(0, 3, 1, 2).float() / 255
 
 
 def train(model: ShapesUNet, scenes: list[Scene]) -> None:
@@ -63,29 +56,21 @@ def measure(model: ShapesUNet, scenes: list[Scene]) -> float:
     return mean_iou(masks.numpy(), scenes)
 
 
-def write_samples(card: dict) -> None:
-    """Writes `samples/0.png` … from scenes that no training saw."""
-    assert card["input"]["size"] == [SIZE, SIZE] and card["input"]["fit"] == "letterbox"
-    (HERE / "samples").mkdir(exist_ok=True)
-    for index, (width, height) in enumerate(((128, 128), (192, 128), (128, 192), (128, 128))):
-        Image.fromarray(render(FIRST_UNSEEN_SEED, index + 60, width, height).pixels).save(HERE / "samples" / f"{index}.png")
-
-
 def main():
     card = read_card(HERE)
     assert card["output"]["labels"] == ["background", *CLASSES]
     seed_everything(0)
     model = ShapesUNet(1 + len(CLASSES))
     print(f"shapes_unet: {sum(parameter.numel() for parameter in model.parameters())} parameters")
-    train(model, [render(TRAINING_SEED, index, SIZE, SIZE) for index in range(SCENES)])
+    train(model, render_many(TRAINING_SEED, SCENES))
 
     model.to(memory_format=torch.contiguous_format)
-    unseen = [render(MEASURED_SEED, index, SIZE, SIZE) for index in range(500)]
+    unseen = render_many(MEASURED_SEED, 500)
     reached = measure(model, unseen)
     print(f"shapes_unet: mean IoU {reached:.4f} on {len(unseen)} scenes of seed {MEASURED_SEED}")
     assert reached >= 0.9
 
-    write_samples(card)
+    write_samples(HERE, card, first=60)
     inputs = [as_input(unseen[:1])]
     export(model, HERE, "shapes_unet", inputs, other_inputs=[as_input(unseen[1:3])], tolerance=1e-4)
     save_arrays(model, HERE, inputs)

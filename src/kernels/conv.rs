@@ -146,16 +146,8 @@ pub fn conv<T: Float>(
 mod tests {
     use super::*;
     use crate::kernels::naive;
-    use ndarray::{ArrayD, IxDyn};
+    use crate::kernels::testing::whole_noise;
     use proptest::prelude::*;
-
-    fn array(shape: &[usize], seed: usize) -> ArrayD<f64> {
-        let mut state = seed;
-        ArrayD::from_shape_simple_fn(IxDyn(shape), || {
-            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            ((state >> 33) % 17) as f64 - 8.0
-        })
-    }
 
     fn windows() -> impl Strategy<Value = Vec<Window>> {
         let window = (1usize..4, 1usize..4, 1usize..3, 0usize..3, 0usize..3).prop_map(
@@ -172,10 +164,10 @@ mod tests {
 
     /// Compares a convolution of `c` channels in a group with the naive one.
     fn check(shape: &ConvShape, c: usize, with_bias: bool) {
-        let input = array(&[&[1, shape.channels], &shape.lens[..]].concat(), 1);
+        let input = whole_noise(&[&[1, shape.channels], &shape.lens[..]].concat(), 1);
         let kernel: Vec<usize> = shape.windows.iter().map(|w| w.kernel).collect();
-        let weight = array(&[&[shape.out_channels, c], &kernel[..]].concat(), 2);
-        let bias = array(&[shape.out_channels], 3);
+        let weight = whole_noise(&[&[shape.out_channels, c], &kernel[..]].concat(), 2);
+        let bias = whole_noise(&[shape.out_channels], 3);
         let bias = with_bias.then(|| bias.as_slice().unwrap());
         let want = naive::conv(input.view(), weight.view(), bias, &shape.windows, shape.groups);
         let (mut got, mut scratch) = (vec![1.0; want.len()], vec![7.0; shape.scratch(8)]);

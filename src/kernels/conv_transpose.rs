@@ -88,22 +88,15 @@ pub fn conv_transpose<T: Float>(
 mod tests {
     use super::*;
     use crate::kernels::naive;
-    use ndarray::{ArrayD, IxDyn};
+    use crate::kernels::testing::whole_noise;
     use proptest::prelude::*;
 
-    fn array(shape: &[usize], seed: usize) -> ArrayD<f64> {
-        let mut state = seed;
-        ArrayD::from_shape_simple_fn(IxDyn(shape), || {
-            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            ((state >> 33) % 17) as f64 - 8.0
-        })
-    }
-
     fn check(shape: &ConvTransposeShape, with_bias: bool) {
-        let input = array(&[&[1, shape.channels], &shape.lens[..]].concat(), 1);
+        let input = whole_noise(&[&[1, shape.channels], &shape.lens[..]].concat(), 1);
         let kernel: Vec<usize> = shape.windows.iter().map(|w| w.kernel).collect();
-        let weight = array(&[&[shape.channels, shape.out_channels / shape.groups], &kernel[..]].concat(), 2);
-        let bias = array(&[shape.out_channels], 3);
+        let weight =
+            whole_noise(&[&[shape.channels, shape.out_channels / shape.groups], &kernel[..]].concat(), 2);
+        let bias = whole_noise(&[shape.out_channels], 3);
         let bias = with_bias.then(|| bias.as_slice().unwrap());
         let want = naive::conv_transpose(
             input.view(),

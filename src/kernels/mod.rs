@@ -17,6 +17,8 @@ pub mod pool;
 pub mod reduce;
 pub mod resample;
 pub mod softmax;
+#[cfg(test)]
+mod testing;
 mod wide;
 pub mod window;
 

@@ -6,6 +6,7 @@ use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, Regist
 use crate::kernels::elementwise::Program;
 use crate::pnnx::Function;
 use crate::tensor::{DType, TensorView, TensorViewMut};
+use ndarray::Zip;
 use std::ops::RangeInclusive;
 
 /// The shape rule: integers, or truth values where there is no shift.
@@ -80,19 +81,60 @@ bitwise! {
     RightShift is Rshift for "torch.bitwise_right_shift";
 }
 
+crate::operator! {
+    /// `torch.bitwise_not`: all bits of an integer turned; of a truth value, the other one.
+    pub struct BitwiseNot for "torch.bitwise_not" {}
+}
+
+impl Layer for BitwiseNot {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        let dtype = inputs[0].dtype();
+        if dtype.is_integer() || dtype == DType::Bool {
+            return Ok(vec![inputs[0].with_dtype(dtype)]);
+        }
+        Err(LayerError::DType {
+            what: "the input".to_owned(),
+            wanted: "integers and bool".to_owned(),
+            found: dtype,
+        })
+    }
+}
+
+impl CpuLayer for BitwiseNot {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        _: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        if inputs[0].dtype() == DType::Bool {
+            return ask_not(&inputs[0], &mut outputs[0]);
+        }
+        let mut turned = inputs[0].to_tensor()?.cast(DType::I64)?;
+        turned.view_mut()?.array::<i64>()?.mapv_inplace(|x| !x);
+        Ok(outputs[0].copy_from(&turned.cast(inputs[0].dtype())?.view())?)
+    }
+}
+
+fn ask_not(input: &TensorView<'_>, output: &mut TensorViewMut<'_>) -> Result<(), LayerError> {
+    Zip::from(output.array::<bool>()?).and(input.array::<bool>()?).for_each(|y, &x| *y = !x);
+    Ok(())
+}
+
 /// Registers the layers of this family.
 pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
     registry.register::<BitwiseAnd>()?;
     registry.register::<BitwiseOr>()?;
     registry.register::<BitwiseXor>()?;
     registry.register::<LeftShift>()?;
-    registry.register::<RightShift>()
+    registry.register::<RightShift>()?;
+    registry.register::<BitwiseNot>()
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::testing::{operator, tensor};
-    use crate::tensor::DType;
+    use crate::tensor::{DType, Tensor};
 
     /// PyTorch's results.
     #[test]
@@ -114,5 +156,14 @@ mod tests {
         assert_eq!(both.to_vec::<bool>().unwrap(), [false, true]);
         assert!(operator("torch.bitwise_left_shift", &[]).run(&[&t, &f]).is_err());
         assert!(operator("torch.bitwise_and", &[]).run(&[&tensor(&[1], &[1f32]), &f]).is_err());
+    }
+
+    #[test]
+    fn turned_bits() {
+        let turn = |x: &Tensor| operator("torch.bitwise_not", &[]).run_one(&[x]);
+        assert_eq!(turn(&tensor(&[2], &[true, false])).unwrap().to_vec::<bool>().unwrap(), [false, true]);
+        assert_eq!(turn(&tensor(&[3], &[0u8, 1, 255])).unwrap().to_vec::<u8>().unwrap(), [255, 254, 0]);
+        assert!(turn(&tensor(&[1], &[1f32])).is_err());
+        operator("torch.bitwise_not", &[]).survives(1);
     }
 }

@@ -268,46 +268,6 @@ questions! {
     IsFinite for "torch.isfinite" asks |x| x.is_finite();
 }
 
-crate::operator! {
-    /// `torch.bitwise_not`: all bits of an integer turned; of a truth value, the other one.
-    pub struct BitwiseNot for "torch.bitwise_not" {}
-}
-
-impl Layer for BitwiseNot {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-        let dtype = inputs[0].dtype();
-        if dtype.is_integer() || dtype == DType::Bool {
-            return Ok(vec![inputs[0].with_dtype(dtype)]);
-        }
-        Err(LayerError::DType {
-            what: "the input".to_owned(),
-            wanted: "integers and bool".to_owned(),
-            found: dtype,
-        })
-    }
-}
-
-impl CpuLayer for BitwiseNot {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        if inputs[0].dtype() == DType::Bool {
-            return ask_not(&inputs[0], &mut outputs[0]);
-        }
-        let mut turned = inputs[0].to_tensor()?.cast(DType::I64)?;
-        turned.view_mut()?.array::<i64>()?.mapv_inplace(|x| !x);
-        Ok(outputs[0].copy_from(&turned.cast(inputs[0].dtype())?.view())?)
-    }
-}
-
-fn ask_not(input: &TensorView<'_>, output: &mut TensorViewMut<'_>) -> Result<(), LayerError> {
-    Zip::from(output.array::<bool>()?).and(input.array::<bool>()?).for_each(|y, &x| *y = !x);
-    Ok(())
-}
-
 /// Registers the layers of this family.
 pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
     registry.register::<Eq>()?;
@@ -322,8 +282,7 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
     registry.register::<LogicalNot>()?;
     registry.register::<IsNan>()?;
     registry.register::<IsInf>()?;
-    registry.register::<IsFinite>()?;
-    registry.register::<BitwiseNot>()
+    registry.register::<IsFinite>()
 }
 
 #[cfg(test)]
@@ -384,10 +343,6 @@ mod tests {
         let z = tensor(&[3], &[f64::INFINITY, f64::NAN, 1.0]);
         assert_eq!(compare("torch.isinf", &[], &[&z]), [true, false, false]);
         assert_eq!(compare("torch.isfinite", &[], &[&z]), [false, false, true]);
-        assert_eq!(compare("torch.bitwise_not", &[], &[&tensor(&[2], &[true, false])]), [false, true]);
-        let turned = operator("torch.bitwise_not", &[]).run_one(&[&tensor(&[3], &[0u8, 1, 255])]).unwrap();
-        assert_eq!(turned.to_vec::<u8>().unwrap(), [255, 254, 0]);
-        assert!(operator("torch.bitwise_not", &[]).run(&[&x]).is_err());
     }
 
     #[test]
@@ -402,7 +357,7 @@ mod tests {
         for op_type in ["torch.eq", "torch.lt", "torch.logical_and"] {
             operator(op_type, &[]).survives(2);
         }
-        for op_type in ["torch.logical_not", "torch.isnan", "torch.bitwise_not"] {
+        for op_type in ["torch.logical_not", "torch.isnan"] {
             operator(op_type, &[]).survives(1);
         }
     }
