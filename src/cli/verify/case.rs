@@ -1,6 +1,6 @@
 //! Running one case and comparing what comes out.
 
-use super::folder::Folder;
+use super::folder::{Folder, Set};
 use crate::cli::failure::full_message;
 use ixion::Limits;
 use ixion::graph::{GraphError, OperandIndex, RuntimeGraph, Trace};
@@ -123,18 +123,45 @@ fn attempt(
     }
     let mut graph = RuntimeGraph::new(&folder.param).with_limits(limits.clone());
     graph.build().map_err(|error| Verdict::unbuilt(&error))?;
-    let inputs = folder.inputs(graph.inputs().len(), limits).map_err(unreadable)?;
-    let wanted = folder.outputs(limits).map_err(unreadable)?;
+    let sets = folder.sets().map_err(unreadable)?;
+    let mut max_abs_diff = 0f64;
+    for set in &sets {
+        match run_set(&folder, set, &mut graph, limits)? {
+            Verdict::Pass(diff) => max_abs_diff = max_abs_diff.max(diff),
+            other => return Ok(other),
+        }
+    }
+    Ok(Verdict::Pass(max_abs_diff))
+}
+
+/// Runs the model on one set of inputs.
+fn run_set(
+    folder: &Folder,
+    set: &Set,
+    graph: &mut RuntimeGraph,
+    limits: &Limits,
+) -> Result<Verdict, Verdict> {
+    let unreadable = |reason: String| Verdict::error(Kind::Read, reason);
+    let (inputs, wanted) = set.load(graph.inputs().len(), limits).map_err(unreadable)?;
     let names: Vec<String> = graph.inputs().iter().map(|port| port.name.clone()).collect();
-    let is_sample = names.iter().zip(&inputs).all(|(name, tensor)| fits_file(&graph, name, tensor));
+    let is_sample = names.iter().zip(&inputs).all(|(name, tensor)| fits_file(graph, name, tensor));
     for (name, tensor) in names.iter().zip(inputs) {
         graph.set_input(name, tensor).map_err(|error| unreadable(full_message(&error)))?;
     }
-    let failed = |error: GraphError| Verdict::error(Kind::Run, full_message(&error));
+    let failed = |error: GraphError| {
+        let place = set.name().map_or_else(String::new, |name| format!("{name}: "));
+        Verdict::error(Kind::Run, format!("{place}{}", full_message(&error)))
+    };
     let trace = graph.run_traced().map_err(failed)?;
     let found = graph.output_values().map_err(failed)?;
-    let contradiction = if is_sample { contradiction(&graph, &trace) } else { None };
-    Ok(compare(&folder, &graph, &found, &wanted, contradiction))
+    let contradiction = if is_sample { contradiction(graph, &trace) } else { None };
+    let verdict = compare(folder, graph, &found, &wanted, contradiction);
+    Ok(match (verdict, set.name()) {
+        (Verdict::Fail(mismatch), Some(name)) => {
+            Verdict::Fail(Mismatch { reason: format!("{name}: {}", mismatch.reason), ..mismatch })
+        }
+        (verdict, _) => verdict,
+    })
 }
 
 /// Reads every weight and compares it with its checksum.

@@ -42,34 +42,79 @@ impl Folder {
         Ok(Self { path: path.to_owned(), param, bin, tolerance, values: settings.values.unwrap_or(true) })
     }
 
-    /// The arrays `in_0.npy` and so on, as many as the model has inputs.
-    pub(super) fn inputs(&self, count: usize, limits: &Limits) -> Result<Vec<Tensor>, String> {
-        let found = self.count("in");
+    /// The sets of inputs and outputs: that of the files `in_N.npy` and `out_N.npy`, or those of `arrays.npz`,
+    /// `arrays_1.npz` and so on.
+    pub(super) fn sets(&self) -> Result<Vec<Set>, String> {
+        let packed = |index: usize| match index {
+            0 => self.path.join("arrays.npz"),
+            _ => self.path.join(format!("arrays_{index}.npz")),
+        };
+        let packed: Vec<PathBuf> = (0..).map(packed).take_while(|path| path.is_file()).collect();
+        let loose = self.path.join("out_0.npy").is_file();
+        match packed.is_empty() {
+            true => Ok(vec![Set::Loose(self.path.clone())]),
+            false if loose => {
+                let path = self.path.display();
+                Err(format!("{path}: there are arrays.npz and out_0.npy; only one of the two is wanted"))
+            }
+            false => Ok(packed.into_iter().map(Set::Packed).collect()),
+        }
+    }
+}
+
+/// Inputs of a model and the outputs that they should give.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Set {
+    /// Files `in_N.npy` and `out_N.npy` in this folder.
+    Loose(PathBuf),
+    /// Arrays `in_N` and `out_N` in this file of `numpy.savez`.
+    Packed(PathBuf),
+}
+
+impl Set {
+    /// The file, where a folder can have several sets.
+    pub(super) fn name(&self) -> Option<String> {
+        match self {
+            Set::Loose(_) => None,
+            Set::Packed(path) => path.file_name().map(|name| name.to_string_lossy().into_owned()),
+        }
+    }
+
+    /// The inputs, as many as the model has (`count`), and all outputs that are there: at least one.
+    pub(super) fn load(&self, count: usize, limits: &Limits) -> Result<(Vec<Tensor>, Vec<Tensor>), String> {
+        let (path, inputs, outputs) = match self {
+            Set::Loose(path) => (path, loose(path, "in", limits)?, loose(path, "out", limits)?),
+            Set::Packed(path) => {
+                let mut arrays = Tensor::load_npz(path, limits).map_err(|error| error.to_string())?;
+                (path, packed(&mut arrays, "in"), packed(&mut arrays, "out"))
+            }
+        };
+        let (path, found) = (path.display(), inputs.len());
         if found != count {
-            let path = self.path.display();
-            return Err(format!(
-                "{path}: the model has {count} inputs, but there are {found} files in_N.npy"
-            ));
+            return Err(format!("{path}: the model has {count} inputs, but there are {found} arrays in_N"));
         }
-        self.arrays("in", count, limits)
-    }
-
-    /// The arrays `out_0.npy` and so on, as many as there are.
-    pub(super) fn outputs(&self, limits: &Limits) -> Result<Vec<Tensor>, String> {
-        match self.count("out") {
-            0 => Err(format!("{}: there is no out_0.npy to compare with", self.path.display())),
-            count => self.arrays("out", count, limits),
+        if outputs.is_empty() {
+            return Err(format!("{path}: there is no out_0 to compare with"));
         }
+        Ok((inputs, outputs))
     }
+}
 
-    fn count(&self, stem: &str) -> usize {
-        (0..).take_while(|index| self.path.join(format!("{stem}_{index}.npy")).is_file()).count()
-    }
+/// The arrays `STEM_0.npy`, `STEM_1.npy` and so on, as many as there are.
+fn loose(folder: &Path, stem: &str, limits: &Limits) -> Result<Vec<Tensor>, String> {
+    let paths = (0..).map(|index| folder.join(format!("{stem}_{index}.npy")));
+    let load = |path| Tensor::load_npy(path, limits).map_err(|error| error.to_string());
+    paths.take_while(|path| path.is_file()).map(load).collect()
+}
 
-    fn arrays(&self, stem: &str, count: usize, limits: &Limits) -> Result<Vec<Tensor>, String> {
-        let load = |index| Tensor::load_npy(self.path.join(format!("{stem}_{index}.npy")), limits);
-        (0..count).map(|index| load(index).map_err(|error| error.to_string())).collect()
-    }
+/// The arrays named `STEM_0`, `STEM_1` and so on, as many as there are.
+fn packed(arrays: &mut Vec<(String, Tensor)>, stem: &str) -> Vec<Tensor> {
+    let mut take = |index: usize| {
+        let name = format!("{stem}_{index}");
+        let at = arrays.iter().position(|(key, _)| *key == name)?;
+        Some(arrays.swap_remove(at).1)
+    };
+    (0..).map_while(&mut take).collect()
 }
 
 impl Settings {
@@ -127,6 +172,29 @@ mod tests {
         fs::write(folder.path().join("model.param"), "").unwrap();
         let case = Folder::open(folder.path(), None).unwrap();
         assert!(case.param.ends_with("model.param") && case.bin.is_none());
+    }
+
+    #[test]
+    fn arrays_are_loose_or_packed_and_of_several_sets() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, bytes: &[u8]| fs::write(folder.path().join(name), bytes).unwrap();
+        write("model.param", b"");
+        let case = Folder::open(folder.path(), None).unwrap();
+        let load = |set: &Set| set.load(1, &Limits::default());
+        let sets = case.sets().unwrap();
+        assert_eq!(sets, [Set::Loose(folder.path().to_owned())]);
+        assert!(load(&sets[0]).unwrap_err().contains("the model has 1 inputs, but there are 0"));
+        let tensor = Tensor::scalar(1f32);
+        tensor.save_npy(folder.path().join("in_0.npy")).unwrap();
+        assert!(load(&sets[0]).unwrap_err().contains("there is no out_0"));
+        tensor.save_npy(folder.path().join("out_0.npy")).unwrap();
+        assert_eq!(load(&sets[0]), Ok((vec![tensor.clone()], vec![tensor])));
+        write("arrays.npz", b"");
+        write("arrays_1.npz", b"");
+        assert!(case.sets().unwrap_err().contains("only one of the two"));
+        fs::remove_file(folder.path().join("out_0.npy")).unwrap();
+        let names: Vec<Option<String>> = case.sets().unwrap().iter().map(Set::name).collect();
+        assert_eq!(names, [Some("arrays.npz".to_owned()), Some("arrays_1.npz".to_owned())]);
     }
 
     #[test]

@@ -1,0 +1,256 @@
+"""What a case is, and how it is written.
+
+A case is a folder under `tests/cases` that `ixion verify` reads: `model.param`, `model.bin` where the model has weights,
+and `arrays.npz` with the inputs `in_N` and PyTorch's outputs `out_N`; further sets of other sizes are `arrays_1.npz`
+and so on. There are two kinds:
+
+- *exported*: PNNX exports a module, so the text is what users have;
+- *direct*: the text is written here, one line for each call of an operator, and PyTorch is asked for the results. It
+  reaches what PNNX's tracing does not: all element types, empty tensors, every rank, spellings of other versions.
+"""
+
+import contextlib
+import io
+import os
+import tempfile
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pnnx
+import torch
+from torch import Tensor, nn
+
+from text import Line, Text, dtype_name
+
+ROOT = Path(__file__).resolve().parent.parent / "cases"
+# What `ixion verify` allows unless `case.toml` says otherwise.
+TOLERANCE = 1e-4
+# NumPy has no such elements: they travel as the wider type and are converted in the model.
+TRAVELS_AS = {torch.bfloat16: torch.float32, torch.complex32: torch.complex64}
+
+
+def flatten(values) -> list[Tensor]:
+    """Tensors of nested lists and tuples, depth first, as `ixion verify` wants them."""
+    if isinstance(values, Tensor):
+        return [values]
+    if isinstance(values, dict):
+        values = values.values()
+    return [tensor for value in values for tensor in flatten(value)]
+
+
+def as_array(tensor: Tensor) -> np.ndarray:
+    return tensor.detach().resolve_conj().resolve_neg().contiguous().numpy()
+
+
+@contextlib.contextmanager
+def quiet():
+    """PNNX's program tells its passes on standard output and in warnings; nobody wants to read 200 times that."""
+    kept = os.dup(1), os.dup(2)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 1)
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        for target, original in zip((1, 2), kept):
+            os.dup2(original, target)
+            os.close(original)
+        os.close(nowhere)
+
+
+class Folder:
+    """Where a case is written; files that would stay the same are left alone."""
+
+    def __init__(self, name: str):
+        self.path = ROOT / name
+        self.path.mkdir(parents=True, exist_ok=True)
+        self.written: set[str] = set()
+
+    def write(self, name: str, data: bytes) -> None:
+        self.written.add(name)
+        path = self.path / name
+        if not path.is_file() or path.read_bytes() != data:
+            path.write_bytes(data)
+
+    def write_set(self, index: int, inputs: list[Tensor], outputs: list[Tensor]) -> None:
+        arrays = {f"in_{i}": as_array(tensor) for i, tensor in enumerate(inputs)}
+        arrays |= {f"out_{i}": as_array(tensor) for i, tensor in enumerate(outputs)}
+        packed = io.BytesIO()
+        np.savez(packed, **arrays)
+        self.write("arrays.npz" if index == 0 else f"arrays_{index}.npz", packed.getvalue())
+
+    def write_settings(self, tolerance: float | None, values: bool) -> None:
+        settings = [f"tolerance = {tolerance}"] if tolerance is not None else []
+        settings += [] if values else ["values = false"]
+        if settings:
+            self.write("case.toml", ("\n".join(settings) + "\n").encode())
+
+    def close(self) -> int:
+        """Removes what an earlier version of the case left; returns the size in bytes."""
+        for file in self.path.iterdir():
+            if file.name not in self.written:
+                file.unlink()
+        return sum(file.stat().st_size for file in self.path.iterdir())
+
+
+class Export:
+    """A module for PNNX to export, with one or more sets of inputs.
+
+    With several sets, the dimensions in which the first two differ become dynamic (`?`).
+    """
+
+    def __init__(self, module: nn.Module, *inputs: Tensor, others: list[tuple[Tensor, ...]] = [],
+                 tolerance: float | None = None, values: bool = True, optlevel: int = 2):
+        self.module, self.sets = module.eval(), [inputs, *others]
+        self.tolerance, self.values, self.optlevel = tolerance, values, optlevel
+
+    def write(self, folder: Folder) -> None:
+        with tempfile.TemporaryDirectory() as scratch, contextlib.chdir(scratch):
+            self.export()
+            folder.write("model.param", Path("model.pnnx.param").read_bytes())
+            weights = Path("model.pnnx.bin").read_bytes()
+        # An archive without entries is only its end record.
+        if weights.startswith(b"PK\x03\x04"):
+            folder.write("model.bin", weights)
+        for index, inputs in enumerate(self.sets):
+            with torch.no_grad():
+                outputs = flatten(self.module(*[tensor.clone() for tensor in inputs]))
+            folder.write_set(index, list(inputs), outputs)
+        folder.write_settings(self.tolerance, self.values)
+
+    def export(self) -> None:
+        # With it, PyTorch would trace attention as one operator that PNNX does not know.
+        torch.backends.mha.set_fastpath_enabled(False)
+        second = self.sets[1] if len(self.sets) > 1 else None
+        with quiet(), torch.no_grad():
+            traced = torch.jit.trace(self.module, self.sets[0], check_trace=False)
+            traced.save("model.pt")
+            try:
+                pnnx.convert("model.pt", inputs=self.sets[0], inputs2=second, optlevel=self.optlevel)
+            except (SyntaxError, ImportError, NameError, AttributeError):
+                pass  # Of some models PNNX writes Python that cannot be read; the graph is none the worse.
+        assert Path("model.pnnx.param").stat().st_size > 0, "PNNX wrote no graph"
+
+
+class Model:
+    """A direct case: calls of operators, gathered into one text."""
+
+    def __init__(self, tolerance: float | None = None, values: bool = True):
+        self.tolerance, self.values = tolerance, values
+        self.text = Text()
+        self.inputs: list[Tensor] = []
+        self.known: dict[int, tuple[Tensor, str]] = {}
+        self.outputs: list[Tensor] = []
+        self.results: list[str] = []
+
+    def op(self, op_type: str, *args: Tensor | list[Tensor], f: Callable | None = None,
+           weights: dict[str, Tensor] | None = None, keys: list[str] | None = None,
+           named: dict[str, Tensor] | None = None, outputs: int | None = None, **params) -> list[Tensor]:
+        """Adds one call of an operator and its results as outputs of the model; returns them.
+
+        `args` are inputs by position and `named` inputs by key (behind them; `keys` names the positions), `params`
+        what the text says. PyTorch is asked through `f(*args, **named)` where it is given; else `torch.`, `F.` and
+        `Tensor.` are called by name with the parameters, and `nn.` makes a module whose weights go along. `outputs`
+        keeps only the first ones.
+        """
+        named = named or {}
+        if f is None:
+            f, weights = reference(op_type, params, weights)
+        with torch.no_grad():
+            results = flatten(f(*args, **named))[:outputs]
+        inputs = flatten(list(args) + list(named.values()))
+        keys = [None] * (len(inputs) - len(named)) if keys is None else list(keys)
+        line = Line(op_type, self.text.fresh(op_type.rsplit(".")[-1].rsplit(":")[-1]))
+        line.inputs = list(zip((self.operand(tensor) for tensor in inputs), [*keys, *named], strict=True))
+        line.params = params
+        line.weights = weights or {}
+        for result in results:
+            name = self.text.operand(result)
+            line.outputs.append(name)
+        self.text.add(line)
+        for name, result in zip(line.outputs, results, strict=True):
+            self.output(name, result)
+        return results
+
+    def operand(self, tensor: Tensor) -> str:
+        """The name under which the text has this input; the same tensor is one input."""
+        if id(tensor) in self.known:
+            return self.known[id(tensor)][1]
+        stored = tensor.to(TRAVELS_AS.get(tensor.dtype, tensor.dtype))
+        name = self.text.operand(stored)
+        self.text.add(Line("pnnx.Input", f"input_{len(self.inputs)}", outputs=[name]))
+        self.inputs.append(stored)
+        if stored.dtype != tensor.dtype:
+            name = self.converted(name, tensor)
+        self.known[id(tensor)] = (tensor, name)
+        return name
+
+    def output(self, name: str, result: Tensor) -> None:
+        travels = TRAVELS_AS.get(result.dtype)
+        if travels is not None:
+            result = result.to(travels)
+            name = self.converted(name, result)
+        self.results.append(name)
+        self.outputs.append(result)
+
+    def converted(self, name: str, wanted: Tensor) -> str:
+        line = Line("Tensor.to", self.text.fresh("to"), inputs=[(name, "input")])
+        line.params = {"copy": False, "dtype": wanted.dtype, "non_blocking": False}
+        line.outputs = [self.text.operand(wanted)]
+        self.text.add(line)
+        return line.outputs[0]
+
+    def write(self, folder: Folder) -> None:
+        text, weights = self.text.finish(self.results)
+        folder.write("model.param", text)
+        if weights:
+            folder.write("model.bin", weights)
+        folder.write_set(0, self.inputs, self.outputs)
+        folder.write_settings(self.tolerance, self.values)
+
+
+def reference(op_type: str, params: dict, weights: dict[str, Tensor] | None):
+    """What PyTorch calls an operator of this name, with these parameters, and the weights that it has."""
+    space, name = op_type.rsplit(".", 1)
+    if space == "nn":
+        module = getattr(nn, name)(**params).eval()
+        state = {key: tensor for key, tensor in module.state_dict().items() if key != "num_batches_tracked"}
+        return module, weights or state
+    if space == "Tensor":
+        return lambda x, *rest, **named: getattr(x, name)(*rest, **named, **params), weights
+    function = getattr(torch.nn.functional if space == "F" else torch, name)
+    return lambda *args, **named: function(*args, **named, **params), weights
+
+
+CASES: dict[str, Callable[[], Export | Model]] = {}
+
+
+def exported(function: Callable[[], Export]) -> Callable[[], Export]:
+    """Registers a function that returns an `Export`; its name is the folder's."""
+    assert function.__name__ not in CASES, f"two cases are called {function.__name__}"
+    CASES[function.__name__] = function
+    return function
+
+
+def direct(function: Callable[[Model], None] | None = None, *, tolerance: float | None = None,
+           values: bool = True):
+    """Registers a function that fills a `Model`; its name is the folder's."""
+    def register(function: Callable[[Model], None]):
+        def fill() -> Model:
+            model = Model(tolerance, values)
+            function(model)
+            return model
+        assert function.__name__ not in CASES, f"two cases are called {function.__name__}"
+        CASES[function.__name__] = fill
+        return function
+    return register if function is None else register(function)
+
+
+def write_case(name: str) -> int:
+    """Makes a case anew, from a seed of its own; returns its size in bytes."""
+    torch.manual_seed(zlib.crc32(name.encode()))
+    folder = Folder(name)
+    CASES[name]().write(folder)
+    return folder.close()
