@@ -10,6 +10,7 @@ pub mod conv_transpose;
 mod direct;
 pub mod elementwise;
 pub mod float;
+pub mod folding;
 pub mod gemm;
 pub mod naive;
 pub mod norm;

@@ -75,6 +75,7 @@ pub mod einsum;
 pub mod expression;
 pub mod extremes;
 pub mod float;
+pub mod folding;
 pub mod gating;
 pub mod identity;
 pub mod indexing;
@@ -124,6 +125,7 @@ pub fn registry() -> Registry<dyn CpuLayer> {
         einsum::register,
         expression::register,
         extremes::register,
+        folding::register,
         gating::register,
         identity::register,
         indexing::register,

@@ -5,6 +5,7 @@
 mod attention;
 mod conv;
 mod elementwise;
+mod fold;
 mod interpolate;
 mod matmul;
 mod norm;
@@ -16,6 +17,7 @@ mod softmax;
 pub use attention::attention;
 pub use conv::{conv, conv_transpose};
 pub use elementwise::evaluate;
+pub use fold::{fold, unfold};
 pub use interpolate::{Interpolation, Resampling, interpolate};
 pub use matmul::matmul;
 pub use norm::{local_response_norm, root_mean_square, standardize};
