@@ -148,7 +148,7 @@ class Model:
     def op(self, op_type: str, *args: Tensor | list[Tensor], f: Callable | None = None,
            weights: dict[str, Tensor] | None = None, keys: list[str] | None = None,
            named: dict[str, Tensor] | None = None, outputs: int | None = None, **params) -> list[Tensor]:
-        """Adds one call of an operator and its results as outputs of the model; returns them.
+        """Adds one call of an operator and its results as outputs of the model; returns them, to be inputs of others.
 
         `args` are inputs by position and `named` inputs by key (behind them; `keys` names the positions), `params`
         what the text says. PyTorch is asked through `f(*args, **named)` where it is given; else `torch.`, `F.` and
@@ -172,6 +172,7 @@ class Model:
         self.text.add(line)
         for name, result in zip(line.outputs, results, strict=True):
             self.output(name, result)
+            self.known[id(result)] = (result, name)
         return results
 
     def operand(self, tensor: Tensor) -> str:
