@@ -1,20 +1,25 @@
 //! From the graph of the file to the runtime graph.
 //!
-//! Operators are taken over in topological order and get their layers. Tuples and lists exist in the file only:
-//! they are resolved here, so that the runtime graph passes tensors and nothing else.
+//! Operators are taken over in topological order and get their layers. Tuples, lists and constants exist in the file
+//! only: they are resolved here, so that the runtime graph passes tensors and nothing else.
+
+mod arguments;
+mod values;
+mod writes;
 
 use super::error::{OperatorPlace, Stage, UnknownOperator};
 use super::operator::{OperandIndex, OperatorIndex, RuntimeOperand, RuntimeOperator};
 use super::registry::RegistryError;
 use super::runtime::{InputPort, OutputPort};
 use super::sort::topological_order;
-use super::{CpuLayer, GraphError, LayerError, OperatorReader, Registry, RuntimeAttribute};
+use super::{CpuLayer, Creator, GraphError, LayerError, OperatorReader, Registry, RuntimeAttribute};
 use crate::Limits;
-use crate::pnnx::{self, OperandId, OperatorId};
+use crate::pnnx::{self, Expr, OperandId, OperatorId};
 use crate::tensor::{DType, Tensor};
-use std::collections::{BTreeMap, HashMap};
+use arguments::Arguments;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
-use std::sync::Arc;
+use values::{MAX_DEPTH, Value, literal};
 
 /// The parts of a runtime graph.
 #[derive(Debug, Default)]
@@ -23,54 +28,6 @@ pub(super) struct Converted {
     pub(super) operands: Vec<RuntimeOperand>,
     pub(super) inputs: Vec<InputPort>,
     pub(super) outputs: Vec<OutputPort>,
-}
-
-/// What an operand of the file stands for. Cloning shares the items of a tuple.
-#[derive(Debug, Clone)]
-enum Value {
-    Tensor(OperandIndex),
-    Tuple(Arc<Tuple>),
-}
-
-/// The items of a tuple, and how many tensors and levels are in it: a small file can describe a huge one.
-#[derive(Debug)]
-struct Tuple {
-    items: Vec<Value>,
-    tensors: usize,
-    depth: usize,
-}
-
-/// The most levels of tuples within tuples. PyTorch's models have two or three.
-const MAX_DEPTH: usize = 64;
-
-impl Value {
-    fn tuple(items: Vec<Value>) -> Self {
-        let tensors = items.iter().map(Value::tensors).fold(0, usize::saturating_add);
-        let depth = items.iter().map(Value::depth).max().unwrap_or(0) + 1;
-        Value::Tuple(Arc::new(Tuple { items, tensors, depth }))
-    }
-
-    fn tensors(&self) -> usize {
-        match self {
-            Value::Tensor(_) => 1,
-            Value::Tuple(tuple) => tuple.tensors,
-        }
-    }
-
-    fn depth(&self) -> usize {
-        match self {
-            Value::Tensor(_) => 0,
-            Value::Tuple(tuple) => tuple.depth,
-        }
-    }
-
-    /// All tensors, depth first.
-    fn flatten(&self, into: &mut Vec<OperandIndex>) {
-        match self {
-            Value::Tensor(index) => into.push(*index),
-            Value::Tuple(tuple) => tuple.items.iter().for_each(|item| item.flatten(into)),
-        }
-    }
 }
 
 /// Converts a graph.
@@ -93,6 +50,8 @@ pub(super) fn convert(
         random_weights,
         limits,
         values: HashMap::new(),
+        made: HashMap::new(),
+        numbers: HashSet::new(),
         unknown: Vec::new(),
         result: Converted::default(),
     };
@@ -143,6 +102,10 @@ struct Converter<'a> {
     random_weights: Option<u64>,
     limits: &'a Limits,
     values: HashMap<OperandId, Value>,
+    /// The tensors of constants that some layer wants as tensors.
+    made: HashMap<OperandId, OperandIndex>,
+    /// Numbers that the graph computes, such as the size of an axis.
+    numbers: HashSet<OperandIndex>,
     unknown: Vec<UnknownOperator>,
     result: Converted,
 }
@@ -154,8 +117,17 @@ impl Converter<'_> {
             "pnnx.Input" => self.add_input(operator),
             "pnnx.Output" => self.add_output(operator),
             "prim::TupleConstruct" | "prim::ListConstruct" => self.add_tuple(operator),
+            "prim::DictConstruct" => self.add_dict(operator),
             "prim::TupleUnpack" | "prim::ListUnpack" => self.unpack_tuple(operator),
-            _ => self.add_layer(operator),
+            "pnnx.Expression" if self.is_index_list(operator) => self.add_index_list(operator),
+            "Tensor.copy" | "aten::copy" => self.add_write(operator),
+            _ => match (literal(operator), operator.outputs()) {
+                (Some(raw), &[output]) => {
+                    self.values.insert(output, Value::constant(&raw, Some(output)));
+                    Ok(())
+                }
+                _ => self.add_layer(operator),
+            },
         }
     }
 
@@ -169,7 +141,8 @@ impl Converter<'_> {
 
     fn add_output(&mut self, operator: &pnnx::Operator) -> Result<(), GraphError> {
         let mut operands = Vec::new();
-        self.inputs_of(operator)?.iter().for_each(|value| value.flatten(&mut operands));
+        let values = self.inputs_of(operator)?;
+        values.iter().try_for_each(|value| self.flatten(operator, value, &mut operands))?;
         let alone = operands.len() == 1;
         for operand in operands {
             let runtime = &mut self.result.operands[operand.0];
@@ -182,6 +155,57 @@ impl Converter<'_> {
 
     fn add_tuple(&mut self, operator: &pnnx::Operator) -> Result<(), GraphError> {
         let tuple = Value::tuple(self.inputs_of(operator)?);
+        self.set_tuple(operator, tuple)
+    }
+
+    /// The values of a dictionary in their order. Keys and values come in turns; a key is a constant.
+    fn add_dict(&mut self, operator: &pnnx::Operator) -> Result<(), GraphError> {
+        let inputs = self.inputs_of(operator)?;
+        let (keys, rest) = (inputs.iter().step_by(2), inputs.len() % 2);
+        if rest != 0 || !keys.clone().all(|key| matches!(key, Value::Constant(_))) {
+            return Err(
+                self.tuple_error(operator, "a dictionary needs a constant key for each value".to_owned())
+            );
+        }
+        let tuple = Value::tuple(inputs.into_iter().skip(1).step_by(2).collect());
+        self.set_tuple(operator, tuple)
+    }
+
+    /// Whether an expression is a list that only indexing takes: such a list may hold `None`, masks, and tensors of
+    /// different shapes.
+    fn is_index_list(&self, operator: &pnnx::Operator) -> bool {
+        let is_list = operator.param("expr").is_some_and(|expr| expr.raw().starts_with('['));
+        let [output] = operator.outputs() else { return false };
+        let consumers = self.file.operand(*output).consumers();
+        let is_index = |id: &OperatorId| {
+            matches!(self.file.operator(*id).op_type(), "Tensor.index" | "Tensor.index_put")
+        };
+        is_list && !operator.inputs().is_empty() && !consumers.is_empty() && consumers.iter().all(is_index)
+    }
+
+    fn add_index_list(&mut self, operator: &pnnx::Operator) -> Result<(), GraphError> {
+        let raw = operator.param("expr").map(|expr| expr.raw()).unwrap_or_default();
+        let Ok(Expr::List(items)) = Expr::parse(raw) else { return self.add_layer(operator) };
+        let values = self.inputs_of(operator)?;
+        let mut list = Vec::with_capacity(items.len());
+        for (position, item) in items.iter().enumerate() {
+            list.push(match item {
+                Expr::Input(input) if values.get(*input).is_some() => values[*input].clone(),
+                item if item.input_count() == 0 => Value::constant(&item.to_string(), None),
+                item => {
+                    let mut arguments = Arguments::default().with_param("expr", &item.to_string());
+                    let mut inputs = Vec::new();
+                    values.iter().try_for_each(|value| self.flatten(operator, value, &mut inputs))?;
+                    arguments.push(&inputs, None);
+                    let name = format!("{}.{position}", operator.name());
+                    Value::Tensor(self.insert(operator, "pnnx.Expression", name, arguments)?)
+                }
+            });
+        }
+        self.set_tuple(operator, Value::tuple(list))
+    }
+
+    fn set_tuple(&mut self, operator: &pnnx::Operator, tuple: Value) -> Result<(), GraphError> {
         if tuple.tensors() > self.limits.max_ops || tuple.depth() > MAX_DEPTH {
             let reason =
                 format!("a tuple of {} tensors in {} levels is too large", tuple.tensors(), tuple.depth());
@@ -218,62 +242,125 @@ impl Converter<'_> {
     /// An item of a tuple that a layer returned has no name of its own until it is unpacked.
     fn rename(&mut self, item: &Value, output: OperandId) {
         let Value::Tensor(index) = item else { return };
-        let runtime = &mut self.result.operands[index.0];
+        let runtime = &self.result.operands[index.0];
         if runtime.shape.is_none() && runtime.dtype.is_none() {
-            let operand = self.file.operand(output);
-            runtime.name = operand.name().to_owned();
-            runtime.dtype = operand.dtype();
-            runtime.shape = operand.shape().map(<[_]>::to_vec);
+            self.name_operand(*index, output);
         }
+    }
+
+    /// Gives a tensor the name and the hints of an operand of the file.
+    fn name_operand(&mut self, index: OperandIndex, operand: OperandId) {
+        let (runtime, operand) = (&mut self.result.operands[index.0], self.file.operand(operand));
+        runtime.name = operand.name().to_owned();
+        runtime.dtype = operand.dtype();
+        runtime.shape = operand.shape().map(<[_]>::to_vec);
     }
 
     fn add_layer(&mut self, operator: &pnnx::Operator) -> Result<(), GraphError> {
         let values = self.inputs_of(operator)?;
-        let (inputs, input_names) = flatten_named(&values, operator.input_names());
         let attrs = self.attributes(operator)?;
-        let creator = match self.registry.get(operator.op_type()) {
+        let registry = self.registry;
+        let creator = match registry.get(operator.op_type()) {
             Ok(creator) => creator,
             Err(error) => return self.skip_unknown(operator, error),
         };
-        let reader = OperatorReader::new(operator.params(), &attrs, &input_names, operator.outputs().len());
-        let layer = creator.create(reader).map_err(|source| self.create_error(operator, source))?;
-        self.check_inputs(operator, &*layer, inputs.len())?;
-        let index = OperatorIndex(self.result.operators.len());
+        let arguments = self.arguments(operator, creator, &values)?;
+        let used = self.outputs_in_use(operator).to_vec();
+        let layer = self.create(operator, creator, &arguments, &attrs, Some(&used))?;
         let outputs = self.add_outputs(operator, layer.num_outputs())?;
-        for &input in &inputs {
+        if is_number(operator.op_type()) || self.is_of_numbers(operator, &arguments) {
+            self.numbers.extend(&outputs);
+        }
+        let (name, op_type) = (operator.name().to_owned(), operator.op_type().to_owned());
+        self.push_operator(operator, Made { name, op_type, arguments, attrs, layer }, outputs);
+        Ok(())
+    }
+
+    /// Whether an operator of TorchScript computes a number from nothing but numbers.
+    fn is_of_numbers(&self, operator: &pnnx::Operator, arguments: &Arguments) -> bool {
+        let inputs = &arguments.inputs;
+        operator.op_type().starts_with("aten::")
+            && !inputs.is_empty()
+            && inputs.iter().all(|input| self.numbers.contains(input))
+    }
+
+    /// Adds an operator that the file does not have, on behalf of one that it has. Returns its output.
+    fn insert(
+        &mut self,
+        operator: &pnnx::Operator,
+        op_type: &str,
+        name: String,
+        arguments: Arguments,
+    ) -> Result<OperandIndex, GraphError> {
+        let output = self.push_operand(name.clone(), None, None);
+        let registry = self.registry;
+        let creator = match registry.get(op_type) {
+            Ok(creator) => creator,
+            Err(error) => {
+                let place = OperatorPlace { op_type: op_type.to_owned(), ..*place_of(operator, self.path) };
+                self.unknown.push(UnknownOperator { place, nearest: nearest(error) });
+                return Ok(output);
+            }
+        };
+        let attrs = BTreeMap::new();
+        let layer = self.create(operator, creator, &arguments, &attrs, None)?;
+        let op_type = op_type.to_owned();
+        self.push_operator(operator, Made { name, op_type, arguments, attrs, layer }, vec![output]);
+        Ok(output)
+    }
+
+    fn create(
+        &self,
+        operator: &pnnx::Operator,
+        creator: &Creator,
+        arguments: &Arguments,
+        attrs: &BTreeMap<String, RuntimeAttribute>,
+        outputs: Option<&[OperandId]>,
+    ) -> Result<Box<dyn CpuLayer>, GraphError> {
+        let recorded = |input: &OperandIndex| self.result.operands[input.0].shape.as_deref();
+        let input_shapes = arguments.inputs.iter().map(recorded).collect();
+        let recorded = |&output: &OperandId| self.file.operand(output).shape();
+        let output_shapes = outputs.unwrap_or_default().iter().map(recorded).collect();
+        let count = outputs.map_or(1, <[_]>::len);
+        let reader = OperatorReader::new(&arguments.params, attrs, &arguments.names, count)
+            .with_shapes(input_shapes, output_shapes);
+        let layer = creator.create(reader).map_err(|source| self.create_error(operator, source))?;
+        self.check_inputs(operator, &*layer, arguments.inputs.len())?;
+        Ok(layer)
+    }
+
+    /// Connects an operator with its operands.
+    fn push_operator(&mut self, source: &pnnx::Operator, made: Made, outputs: Vec<OperandIndex>) {
+        let index = OperatorIndex(self.result.operators.len());
+        for &input in &made.arguments.inputs {
             self.result.operands[input.0].consumers.push(index);
         }
         for &output in &outputs {
             self.result.operands[output.0].producer = Some(index);
         }
         self.result.operators.push(RuntimeOperator {
-            name: operator.name().to_owned(),
-            op_type: operator.op_type().to_owned(),
-            line: operator.line(),
-            inputs,
-            input_names,
+            name: made.name,
+            op_type: made.op_type,
+            line: source.line(),
+            inputs: made.arguments.inputs,
+            input_names: made.arguments.names,
             outputs,
-            params: operator.params().clone(),
-            attrs,
-            layer: Some(layer),
+            params: made.arguments.params,
+            attrs: made.attrs,
+            layer: Some(made.layer),
             is_initialized: false,
             has_run: false,
             configured: None,
         });
-        Ok(())
     }
 
     /// Notes an operator without a layer and goes on, so that all of them are reported at once.
     fn skip_unknown(&mut self, operator: &pnnx::Operator, error: RegistryError) -> Result<(), GraphError> {
-        let nearest = match error {
-            RegistryError::Missing { nearest, .. } => nearest,
-            RegistryError::Duplicate { .. } => None,
-        };
-        self.unknown.push(UnknownOperator { place: *place_of(operator, self.path), nearest });
+        self.unknown.push(UnknownOperator { place: *place_of(operator, self.path), nearest: nearest(error) });
         for &output in operator.outputs() {
             let index = self.add_operand(output);
             if self.is_unpacked(output) {
-                let count = self.unpacked_count(output);
+                let count = self.outputs_in_use(operator).len();
                 self.values.insert(output, Value::tuple(vec![Value::Tensor(index); count]));
             }
         }
@@ -306,14 +393,22 @@ impl Converter<'_> {
         }
     }
 
-    fn is_unpacked(&self, operand: OperandId) -> bool {
-        let consumers = self.file.operand(operand).consumers();
-        consumers.iter().any(|&id| is_unpack(self.file.operator(id)))
+    /// The outputs of an operator; the items of the only one, where that is a tuple which the file unpacks.
+    fn outputs_in_use<'o>(&'o self, operator: &'o pnnx::Operator) -> &'o [OperandId] {
+        match operator.outputs() {
+            [tuple] => self.unpack_of(*tuple).map_or(operator.outputs(), pnnx::Operator::outputs),
+            outputs => outputs,
+        }
     }
 
-    fn unpacked_count(&self, operand: OperandId) -> usize {
+    fn is_unpacked(&self, operand: OperandId) -> bool {
+        self.unpack_of(operand).is_some()
+    }
+
+    /// The operator that unpacks a tuple; where there are several, one that makes the most of it.
+    fn unpack_of(&self, operand: OperandId) -> Option<&pnnx::Operator> {
         let consumers = self.file.operand(operand).consumers().iter().map(|&id| self.file.operator(id));
-        consumers.filter(|consumer| is_unpack(consumer)).map(|c| c.outputs().len()).max().unwrap_or(0)
+        consumers.filter(|consumer| is_unpack(consumer)).max_by_key(|unpack| unpack.outputs().len())
     }
 
     fn add_operand(&mut self, id: OperandId) -> OperandIndex {
@@ -404,18 +499,34 @@ fn is_unpack(operator: &pnnx::Operator) -> bool {
     matches!(operator.op_type(), "prim::TupleUnpack" | "prim::ListUnpack")
 }
 
-/// The tensors of all inputs, and their names; of a tuple, the first tensor has the name.
-fn flatten_named(values: &[Value], names: &[Option<String>]) -> (Vec<OperandIndex>, Vec<Option<String>>) {
-    let mut inputs = Vec::new();
-    let mut flat_names = Vec::new();
-    for (position, value) in values.iter().enumerate() {
-        value.flatten(&mut inputs);
-        if flat_names.len() < inputs.len() {
-            flat_names.push(names.get(position).cloned().flatten());
-        }
-        flat_names.resize(inputs.len(), None);
+/// An operator that is not connected yet.
+struct Made {
+    name: String,
+    op_type: String,
+    arguments: Arguments,
+    attrs: BTreeMap<String, RuntimeAttribute>,
+    layer: Box<dyn CpuLayer>,
+}
+
+fn nearest(error: RegistryError) -> Option<String> {
+    match error {
+        RegistryError::Missing { nearest, .. } => nearest,
+        RegistryError::Duplicate { .. } => None,
     }
-    (inputs, flat_names)
+}
+
+/// Operators whose result is a number in TorchScript, and a tensor without axes here.
+fn is_number(op_type: &str) -> bool {
+    matches!(
+        op_type,
+        "Tensor.size"
+            | "aten::size"
+            | "aten::Int"
+            | "aten::Float"
+            | "aten::Bool"
+            | "aten::ScalarImplicit"
+            | "aten::len"
+    )
 }
 
 /// Random values for a weight that has none. What normalisation multiplies and divides by becomes one.

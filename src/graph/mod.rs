@@ -27,6 +27,7 @@ pub use error::{GraphError, LayerError, OperatorPlace, Stage, UnknownOperator};
 pub use layer::{CloneCpuLayer, Cost, CpuLayer, ForwardContext, Layer, Tactic, TensorFormat, View};
 pub use meta::TensorMeta;
 pub use operator::{OperandIndex, OperatorIndex, RuntimeOperand, RuntimeOperator, RuntimeParameter};
+pub(crate) use reader::INPUT_KIND;
 pub use reader::{Field, FieldValue, FromParameter, OperatorReader, Weight};
 pub use registry::{Creator, Device, DeviceLayer, FromOperator, Registry, RegistryError};
 pub use runtime::{BuildState, InputPort, OutputPort, RuntimeGraph, archive_beside};

@@ -1,7 +1,9 @@
 //! Reading an operator: typed parameters, weights, and the certainty that no key was ignored.
 
 use super::{LayerError, RuntimeAttribute, RuntimeParameter};
+use crate::pnnx::Dim;
 use crate::tensor::{DType, TensorView};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a layer is created from: the parameters, attributes and named inputs of one operator.
@@ -14,7 +16,8 @@ pub struct OperatorReader<'a> {
     attrs: &'a BTreeMap<String, RuntimeAttribute>,
     input_names: &'a [Option<String>],
     num_outputs: usize,
-    read: BTreeSet<&'static str>,
+    shapes: [Vec<Option<&'a [Dim]>>; 2],
+    read: BTreeSet<Cow<'static, str>>,
     unnamed_taken: usize,
 }
 
@@ -26,19 +29,28 @@ impl<'a> OperatorReader<'a> {
         input_names: &'a [Option<String>],
         num_outputs: usize,
     ) -> Self {
-        Self { params, attrs, input_names, num_outputs, read: BTreeSet::new(), unnamed_taken: 0 }
+        let (shapes, read) = ([Vec::new(), Vec::new()], BTreeSet::new());
+        Self { params, attrs, input_names, num_outputs, shapes, read, unnamed_taken: 0 }
+    }
+
+    /// The same with the shapes that the file records for inputs and outputs.
+    #[must_use]
+    pub fn with_shapes(self, inputs: Vec<Option<&'a [Dim]>>, outputs: Vec<Option<&'a [Dim]>>) -> Self {
+        Self { shapes: [inputs, outputs], ..self }
     }
 
     /// The parameter of this key, and ticks the key off.
     pub fn param(&mut self, key: &'static str) -> Option<&'a RuntimeParameter> {
-        self.read.insert(key);
+        self.read.insert(Cow::Borrowed(key));
         self.params.get(key)
     }
 
     /// The attribute of this key, and ticks the key off. What it decodes is the layer's own and not kept by the graph.
-    pub fn attr(&mut self, key: &'static str) -> Option<RuntimeAttribute> {
+    pub fn attr(&mut self, key: impl Into<Cow<'static, str>>) -> Option<RuntimeAttribute> {
+        let key = key.into();
+        let attribute = self.attrs.get(key.as_ref()).map(RuntimeAttribute::detached);
         self.read.insert(key);
-        self.attrs.get(key).map(RuntimeAttribute::detached)
+        attribute
     }
 
     /// Position of the input of this name (`$key=…`), and ticks the key off.
@@ -46,7 +58,7 @@ impl<'a> OperatorReader<'a> {
     /// Names are optional in the file. Inputs without one are handed out in their order to the keys that ask, except
     /// the first: that is the tensor that the operator works on, and layers find it at position 0.
     pub fn input(&mut self, key: &'static str) -> Option<usize> {
-        self.read.insert(key);
+        self.read.insert(Cow::Borrowed(key));
         let named = self.input_names.iter().position(|name| name.as_deref() == Some(key));
         named.or_else(|| {
             let unnamed = self.input_names.iter().enumerate().skip(1).filter(|(_, name)| name.is_none());
@@ -66,9 +78,19 @@ impl<'a> OperatorReader<'a> {
         self.input_names.len()
     }
 
-    /// How many outputs the operator has.
+    /// How many outputs the operator has; where it has one that the file unpacks, how many items are in that.
     pub fn num_outputs(&self) -> usize {
         self.num_outputs
+    }
+
+    /// The shape that the file records for an input: that of the sample which the model was exported with.
+    pub fn input_shape(&self, position: usize) -> Option<&'a [Dim]> {
+        self.shapes[0].get(position).copied().flatten()
+    }
+
+    /// The shape that the file records for an output.
+    pub fn output_shape(&self, position: usize) -> Option<&'a [Dim]> {
+        self.shapes[1].get(position).copied().flatten()
     }
 
     /// Ends the reading.
@@ -91,10 +113,13 @@ impl<'a> OperatorReader<'a> {
         if keys.is_empty() {
             return Ok(());
         }
-        let known = self.read.iter().map(|key| (*key).to_owned()).collect();
+        let known = self.read.iter().map(|key| key.clone().into_owned()).collect();
         Err(LayerError::UnknownKeys { what, keys, known })
     }
 }
+
+/// The kind of a field that is an input and never a parameter.
+pub(crate) const INPUT_KIND: &str = "an input";
 
 /// One field of an operator: what a registry publishes of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -96,6 +96,13 @@ impl<L: ?Sized> Creator<L> {
         Self { namespace, version, doc: String::new(), fields: Vec::new(), create: Arc::new(create) }
     }
 
+    /// The same with what is published of the operator. The order of the fields is that of the arguments of an operator of
+    /// TorchScript, whose inputs have no names: see [`Registry`].
+    #[must_use]
+    pub fn described(self, doc: impl Into<String>, fields: impl Into<Vec<Field>>) -> Self {
+        Self { doc: doc.into(), fields: fields.into(), ..self }
+    }
+
     /// Makes a layer; every key of the operator must be read by it.
     ///
     /// # Errors

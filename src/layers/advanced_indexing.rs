@@ -1,14 +1,18 @@
 //! Indexing with tensors and masks: `x[[0, 2], :, mask]`, and writing there.
 
-use super::arguments::later_input;
+use super::arguments::{Operand, later_input};
 use super::broadcast::{Factor, broadcast, broadcasts, owned};
 use crate::Limits;
 use crate::graph::{
     CpuLayer, FieldValue, ForwardContext, Layer, LayerError, OperatorReader, Registry, RegistryError,
     TensorMeta,
 };
-use crate::pnnx::Expr;
-use crate::tensor::{DType, Dim, Element, Shape, Tensor, TensorError, TensorView, TensorViewMut, with_bits};
+use crate::kernels::elementwise::Program;
+use crate::pnnx::{Expr, Function};
+use crate::tensor::{
+    DType, Dim, Element, Scalar, Shape, Tensor, TensorError, TensorView, TensorViewMut, resolve_axis,
+    with_bits,
+};
 use ndarray::{Array1, ArrayD, ArrayViewD, Axis, IxDyn};
 use std::ops::RangeInclusive;
 
@@ -34,12 +38,49 @@ crate::operator! {
     }
 }
 
+crate::operator! {
+    /// `torch.index_fill`: the input with one number at some indices of one axis.
+    pub struct IndexFill for "torch.index_fill", "Tensor.index_fill", "aten::index_fill" {
+        /// The axis; may count from the end.
+        dim: i64,
+        /// The indices, a vector.
+        index: Operand,
+        /// The number.
+        value: Factor,
+    }
+}
+
+crate::operator! {
+    /// `torch.index_add`: the input plus, for each index of one axis, the slice of `source` at that place, times `alpha`.
+    pub struct IndexAdd for "torch.index_add", "Tensor.index_add", "aten::index_add" {
+        /// The axis; may count from the end.
+        dim: i64,
+        /// The indices, a vector.
+        index: Operand,
+        /// What is added.
+        source: Operand,
+        /// What `source` is multiplied by.
+        alpha: Scalar = Scalar::Int(1),
+    }
+}
+
 /// The items of an index.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Items {
-    /// Given in the file: for each axis the indices, or nothing for the whole axis.
-    Given(Vec<Option<Indices>>),
+    /// Listed: one item for each axis, but a mask stands for all of its axes.
+    Listed(Vec<Item>),
     /// Computed: one index tensor for each axis, stacked; or masks.
+    Input(usize),
+}
+
+/// One item of a list of indices.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Item {
+    /// The whole axis.
+    Whole,
+    /// Given in the file.
+    Given(Indices),
+    /// Computed: the position of the input, which holds indices, or a mask of one axis or more.
     Input(usize),
 }
 
@@ -67,11 +108,13 @@ impl FieldValue for Items {
         let mut given = Vec::new();
         for item in &items {
             match item {
-                Expr::None => given.push(None),
-                _ => given.extend(constant(item).ok_or_else(wrong)?.into_iter().map(Some)),
+                Expr::None => given.push(Item::Whole),
+                Expr::Input(0) => return Err(wrong()),
+                Expr::Input(position) => given.push(Item::Input(*position)),
+                _ => given.extend(constant(item).ok_or_else(wrong)?.into_iter().map(Item::Given)),
             }
         }
-        Ok(Some(Items::Given(given)))
+        Ok(Some(Items::Listed(given)))
     }
 }
 
@@ -131,25 +174,16 @@ fn places_of(mask: &ArrayViewD<'_, bool>) -> Vec<Indices> {
 
 impl Items {
     fn num_inputs(&self) -> usize {
-        usize::from(matches!(self, Items::Input(_)))
+        match self {
+            Items::Input(_) => 1,
+            Items::Listed(items) => items.iter().filter(|item| matches!(item, Item::Input(_))).count(),
+        }
     }
 
     /// The shape that the indices have together, and the axes that they are for; masks must be as long as those.
     fn shape(&self, inputs: &[TensorMeta]) -> Result<(Vec<Dim>, Vec<usize>), LayerError> {
         match self {
-            Items::Given(items) => {
-                let mut shape = Vec::new();
-                for (axis, item) in items.iter().enumerate() {
-                    let Some(item) = item else { continue };
-                    let axis = inputs[0].dims().get(axis);
-                    if let (Some(axis), Some(covers)) = (axis, item.covers) {
-                        check_mask(axis, &Dim::from(covers), &inputs[0])?;
-                    }
-                    let dims: Vec<Dim> = item.array.shape().iter().map(|&len| Dim::from(len)).collect();
-                    shape = broadcast(&shape, &dims)?;
-                }
-                Ok((shape, (0..items.len()).filter(|&axis| items[axis].is_some()).collect()))
-            }
+            Items::Listed(items) => listed_shape(items, inputs),
             Items::Input(position) => {
                 let index = &inputs[*position];
                 let Some((count, dims)) = index.dims().split_first() else {
@@ -177,16 +211,13 @@ impl Items {
     /// The indices for each axis.
     fn values(&self, inputs: &[TensorView<'_>], limits: &Limits) -> Result<Vec<Option<Indices>>, LayerError> {
         match self {
-            Items::Given(items) => Ok(items.clone()),
+            Items::Listed(items) => listed_values(items, inputs, limits),
             Items::Input(position) if inputs[*position].dtype() == DType::Bool => {
                 let mask = inputs[*position].array::<bool>()?;
                 if mask.len_of(Axis(0)) == 0 {
                     return Ok(Vec::new());
                 }
-                let mask = mask.index_axis(Axis(0), 0);
-                let taken = mask.iter().filter(|&&taken| taken).count();
-                check_offsets(taken.saturating_mul(mask.ndim()), limits)?;
-                Ok(places_of(&mask).into_iter().map(Some).collect())
+                Ok(checked_places(&mask.index_axis(Axis(0), 0), limits)?.into_iter().map(Some).collect())
             }
             Items::Input(position) => {
                 check_offsets(inputs[*position].num_elements(), limits)?;
@@ -196,6 +227,78 @@ impl Items {
             }
         }
     }
+}
+
+/// The indices of the true elements of a mask, if so many may be held.
+fn checked_places(mask: &ArrayViewD<'_, bool>, limits: &Limits) -> Result<Vec<Indices>, LayerError> {
+    let taken = mask.iter().filter(|&&taken| taken).count();
+    check_offsets(taken.saturating_mul(mask.ndim()), limits)?;
+    Ok(places_of(mask))
+}
+
+/// What [`Items::shape`] is of listed items.
+fn listed_shape(items: &[Item], inputs: &[TensorMeta]) -> Result<(Vec<Dim>, Vec<usize>), LayerError> {
+    let (mut shape, mut axes, mut axis) = (Vec::new(), Vec::new(), 0);
+    for item in items {
+        let (dims, covered) = match item {
+            Item::Whole => {
+                axis += 1;
+                continue;
+            }
+            Item::Given(Indices { array, covers }) => {
+                let covered = covers.iter().map(|&len| Dim::from(len)).collect();
+                (array.shape().iter().map(|&len| Dim::from(len)).collect(), covered)
+            }
+            Item::Input(position) => computed_shape(&inputs[*position])?,
+        };
+        let mut lens = inputs[0].dims().iter().skip(axis).zip(&covered);
+        lens.try_for_each(|(len, mask)| check_mask(len, mask, &inputs[0]))?;
+        // A mask may take one element, which is broadcast, so its number is only known to go with any other.
+        shape = if shape.is_empty() { dims } else { broadcast(&shape, &dims)? };
+        let next = axis + covered.len().max(1);
+        axes.extend(axis..next);
+        axis = next;
+    }
+    Ok((shape, axes))
+}
+
+/// The shape of computed indices, and the axes that they cover if they are a mask.
+fn computed_shape(index: &TensorMeta) -> Result<(Vec<Dim>, Vec<Dim>), LayerError> {
+    match index.dtype() {
+        DType::I64 | DType::I32 | DType::I16 | DType::I8 => Ok((index.dims().to_vec(), Vec::new())),
+        DType::Bool | DType::U8 if index.rank() > 0 => Ok((vec![Dim::fresh("taken")], index.dims().to_vec())),
+        found => {
+            let wanted = "integers, or a mask of bool with axes".to_owned();
+            Err(LayerError::DType { what: "an index".to_owned(), wanted, found })
+        }
+    }
+}
+
+/// What [`Items::values`] is of listed items.
+fn listed_values(
+    items: &[Item],
+    inputs: &[TensorView<'_>],
+    limits: &Limits,
+) -> Result<Vec<Option<Indices>>, LayerError> {
+    let mut values = Vec::with_capacity(items.len());
+    for item in items {
+        match item {
+            Item::Whole => values.push(None),
+            Item::Given(indices) => values.push(Some(indices.clone())),
+            Item::Input(position) if matches!(inputs[*position].dtype(), DType::Bool | DType::U8) => {
+                let mask = inputs[*position].to_tensor()?.cast(DType::Bool)?;
+                let places = checked_places(&mask.view().array::<bool>()?, limits)?;
+                values.extend(places.into_iter().map(Some));
+            }
+            Item::Input(position) => {
+                check_offsets(inputs[*position].num_elements(), limits)?;
+                let indices = inputs[*position].to_tensor()?.cast(DType::I64)?;
+                let array = owned(&indices.view().array::<i64>()?)?;
+                values.push(Some(Indices { array, covers: None }));
+            }
+        }
+    }
+    Ok(values)
 }
 
 /// Checks that a mask is as long as the axis it is for.
@@ -477,10 +580,94 @@ fn added<T: Element>(
     Ok(Tensor::from_vec(sum, input.shape())?.cast(input.dtype())?)
 }
 
+/// The write that indices of one axis are.
+fn along(
+    dim: i64,
+    rank: usize,
+    index: Operand,
+    values: Factor,
+    accumulate: bool,
+) -> Result<IndexPut, LayerError> {
+    let axis = resolve_axis(dim, rank)?;
+    let mut items = vec![Item::Whole; axis];
+    items.push(Item::Input(index.0));
+    Ok(IndexPut { indices: Items::Listed(items), values, accumulate })
+}
+
+impl IndexFill {
+    fn put(&self, rank: usize) -> Result<IndexPut, LayerError> {
+        along(self.dim, rank, self.index, self.value, false)
+    }
+}
+
+impl Layer for IndexFill {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        let count = 2 + self.value.num_inputs();
+        count..=count
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        self.put(inputs[0].rank())?.infer(inputs)
+    }
+}
+
+impl CpuLayer for IndexFill {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        context: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        self.put(inputs[0].shape().rank())?.forward(inputs, outputs, context)
+    }
+}
+
+impl IndexAdd {
+    fn put(&self, rank: usize) -> Result<IndexPut, LayerError> {
+        along(self.dim, rank, self.index, Factor::Input(self.source.0), true)
+    }
+}
+
+impl Layer for IndexAdd {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        3..=3
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        self.put(inputs[0].rank())?.infer(inputs)
+    }
+}
+
+impl CpuLayer for IndexAdd {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        context: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        let mut put = self.put(inputs[0].shape().rank())?;
+        if self.alpha == Scalar::Int(1) {
+            return put.forward(inputs, outputs, context);
+        }
+        let source = &inputs[self.source.0];
+        let mut program = Program::default();
+        let value = program.input(0, source.dtype());
+        let alpha = program.constant(self.alpha, source.dtype());
+        let product = program.apply(Function::Mul, source.dtype(), value, alpha);
+        let mut scaled = Tensor::zeros(source.dtype(), source.shape())?;
+        program.run(product, &[*source], &mut scaled.view_mut()?, context.limits())?;
+        let mut inputs = inputs.to_vec();
+        inputs[self.source.0] = scaled.view();
+        put.forward(&inputs, outputs, context)
+    }
+}
+
 /// Registers the layers of this family.
 pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
     registry.register::<Index>()?;
-    registry.register::<IndexPut>()
+    registry.register::<IndexPut>()?;
+    registry.register::<IndexFill>()?;
+    registry.register::<IndexAdd>()
 }
 
 #[cfg(test)]

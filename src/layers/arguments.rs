@@ -1,7 +1,7 @@
 //! Arguments beyond plain parameters: values that the graph may compute, inputs that the file names, and the number of
 //! outputs that it lists.
 
-use crate::graph::{FieldValue, FromParameter, LayerError, OperatorReader, TensorMeta};
+use crate::graph::{FieldValue, FromParameter, INPUT_KIND, LayerError, OperatorReader, TensorMeta};
 use crate::tensor::{DType, Dim};
 
 /// An argument that is a parameter of the file (`shape=(2,-1)`) or an input whose values the graph computes (`$shape=…`).
@@ -111,7 +111,7 @@ impl<T: FromParameter> FieldValue for Option<Argument<T>> {
 pub struct Operand(pub usize);
 
 impl FieldValue for Operand {
-    const KIND: &'static str = "an input";
+    const KIND: &'static str = INPUT_KIND;
 
     fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>, LayerError> {
         Ok(later_input(reader, key)?.map(Operand))

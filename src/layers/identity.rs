@@ -7,7 +7,7 @@ use crate::tensor::{Layout, Shape};
 crate::operator! {
     /// `torch.clone` and `torch.Tensor.contiguous`: the same elements. Nobody writes to a tensor of a graph, so a view
     /// serves as a copy, in whatever order its elements lie.
-    pub struct CloneTensor for "torch.clone", "Tensor.clone", "Tensor.contiguous" {
+    pub struct CloneTensor for "torch.clone", "Tensor.clone", "Tensor.contiguous", "aten::detach" {
         /// Accepted for compatibility; how elements lie in memory cannot be seen from outside.
         memory_format: Option<String> = None,
     }
@@ -22,7 +22,7 @@ crate::operator! {
     /// `torch.nn.Dropout` and its relatives when they are evaluated: the input.
     pub struct Dropout for
         "nn.Dropout", "nn.Dropout1d", "nn.Dropout2d", "nn.Dropout3d", "nn.AlphaDropout", "nn.FeatureAlphaDropout",
-        "F.dropout", "F.dropout1d", "F.dropout2d", "F.dropout3d", "F.alpha_dropout", "F.feature_alpha_dropout"
+        "F.dropout", "F.dropoutnd", "F.dropout1d", "F.dropout2d", "F.dropout3d", "F.alpha_dropout", "F.feature_alpha_dropout"
     {
         /// The share of elements that are dropped in training.
         p: f64 = 0.5,

@@ -59,6 +59,7 @@ pub mod activation;
 pub mod adaptive_pooling;
 pub mod advanced_indexing;
 pub mod arguments;
+pub mod arithmetic;
 pub mod attention;
 pub mod axes;
 pub mod bitwise;
@@ -76,7 +77,9 @@ pub mod expression;
 pub mod extremes;
 pub mod float;
 pub mod folding;
+pub mod fourier;
 pub mod gating;
+pub mod grid;
 pub mod identity;
 pub mod indexing;
 pub mod interpolation;
@@ -89,6 +92,7 @@ pub mod padding;
 pub mod parts;
 pub mod pooling;
 pub mod product;
+pub mod recurrent;
 pub mod reduction;
 pub mod repetition;
 pub mod reshaping;
@@ -97,6 +101,7 @@ pub mod selection;
 pub mod shuffling;
 pub mod slicing;
 pub mod softmax;
+pub mod striding;
 #[cfg(test)]
 pub(crate) mod testing;
 mod views;
@@ -112,6 +117,7 @@ pub fn registry() -> Registry<dyn CpuLayer> {
         activation::register,
         adaptive_pooling::register,
         advanced_indexing::register,
+        arithmetic::register,
         attention::register,
         axes::register,
         bitwise::register,
@@ -126,7 +132,9 @@ pub fn registry() -> Registry<dyn CpuLayer> {
         expression::register,
         extremes::register,
         folding::register,
+        fourier::register,
         gating::register,
+        grid::register,
         identity::register,
         indexing::register,
         interpolation::register,
@@ -139,6 +147,7 @@ pub fn registry() -> Registry<dyn CpuLayer> {
         parts::register,
         pooling::register,
         product::register,
+        recurrent::register,
         reduction::register,
         repetition::register,
         reshaping::register,
@@ -147,6 +156,7 @@ pub fn registry() -> Registry<dyn CpuLayer> {
         shuffling::register,
         slicing::register,
         softmax::register,
+        striding::register,
     ];
     for register in families {
         if let Err(duplicate) = register(&mut registry) {

@@ -37,6 +37,8 @@ macro_rules! slice_operators {
                 end: Bound = None,
                 /// Every how many elements one is taken; 1 where absent.
                 step: Bound = None,
+                /// The only index of `dim` that is taken, so that the axis disappears; 2147483647 where it is sliced.
+                select: Bound = None,
                 /// Instead of `dim`: the axes that are sliced or selected from, as the input counts them.
                 dims: Option<Vec<i64>> = None,
                 /// Where the slice of each of `dims` begins.
@@ -55,8 +57,10 @@ macro_rules! slice_operators {
         impl $name {
             fn region(&self) -> Region<'_> {
                 Region {
-                    one: [&self.start, &self.end, &self.step],
+                    one: [&self.start, &self.end, &self.step, &self.select],
                     dim: self.dim.unwrap_or(0),
+                    is_whole: self.dim.is_none()
+                        && [&self.start, &self.end, &self.step, &self.select].iter().all(|bound| bound.is_none()),
                     dims: self.dims.as_deref(),
                     many: [&self.starts, &self.ends, &self.steps, &self.selects],
                 }
@@ -70,8 +74,8 @@ slice_operators! {
     Slice for "Tensor.slice" {}
 
     /// `x[…] = src` as a function: a copy of a tensor in which one part comes from another tensor, which is broadcast to
-    /// that part.
-    SliceCopy for "Tensor.slice_copy", "torch.slice_scatter" {
+    /// that part. Without any of the other keys the part is all of it.
+    SliceCopy for "Tensor.slice_copy", "torch.slice_scatter", "Tensor.copy", "aten::copy" {
         /// The tensor that the part comes from.
         src: Operand,
     }
@@ -79,8 +83,10 @@ slice_operators! {
 
 /// The parameters of a slice, in whichever of two forms they came.
 struct Region<'a> {
-    one: [&'a Bound; 3],
+    one: [&'a Bound; 4],
     dim: i64,
+    /// Neither an axis nor a bound is given.
+    is_whole: bool,
     dims: Option<&'a [i64]>,
     many: [&'a Bounds; 4],
 }
@@ -99,7 +105,9 @@ impl Region<'_> {
         let one = has_dim || self.one.iter().any(|bound| bound.is_some());
         let many = self.many.iter().any(|bounds| bounds.is_some());
         let reason = match self.dims {
-            Some(_) if one => "with `dims`, the keys `dim`, `start`, `end` and `step` have no meaning",
+            Some(_) if one => {
+                "with `dims`, the keys `dim`, `start`, `end`, `step` and `select` have no meaning"
+            }
             None if many => {
                 "without `dims`, the keys `starts`, `ends`, `steps` and `selects` have no meaning"
             }
@@ -117,8 +125,14 @@ impl Region<'_> {
     /// What happens to each axis that is cut, given the inputs.
     fn cuts(&self, inputs: &[TensorMeta]) -> Result<Vec<Cut>, LayerError> {
         let Some(dims) = self.dims else {
+            if self.is_whole {
+                return Ok(Vec::new());
+            }
             let axis = axis_of(self.dim, &inputs[0])?;
-            let [start, end, step] = self.one;
+            let [start, end, step, index] = self.one;
+            if let Some(index) = value(index, inputs)?.filter(|index| *index != NOT_SELECTED) {
+                return Ok(vec![select(&inputs[0], axis, index)?]);
+            }
             let bounds = [value(start, inputs)?, value(end, inputs)?, value(step, inputs)?];
             return Ok(vec![slice(&inputs[0], axis, bounds)?]);
         };

@@ -1,0 +1,249 @@
+//! Which inputs of an operator become tensors, and which parameters.
+//!
+//! At optimisation level 2 PNNX writes an operator's settings as parameters. At the levels below it leaves constants
+//! that feed named inputs (`$dim=3`), and operators of TorchScript (`aten::add`) whose inputs have no names at all. Here
+//! both become what level 2 has, so that layers need not know.
+
+use super::Converter;
+use super::values::{Constant, Tuple, Value, expression_text};
+use crate::graph::INPUT_KIND;
+use crate::graph::{Creator, GraphError, OperandIndex, RuntimeParameter};
+use crate::pnnx;
+use std::collections::BTreeMap;
+
+/// The parameters and inputs that a layer is created with.
+#[derive(Debug, Default)]
+pub(super) struct Arguments {
+    pub(super) params: BTreeMap<String, RuntimeParameter>,
+    pub(super) inputs: Vec<OperandIndex>,
+    pub(super) names: Vec<Option<String>>,
+}
+
+impl Arguments {
+    /// Adds inputs of which the first has a name.
+    pub(super) fn push(&mut self, inputs: &[OperandIndex], name: Option<String>) {
+        if let Some(first) = inputs.first() {
+            self.inputs.push(*first);
+            self.names.push(name);
+        }
+        self.inputs.extend(inputs.iter().skip(1));
+        self.names.resize(self.inputs.len(), None);
+    }
+
+    /// Adds a parameter.
+    pub(super) fn with_param(mut self, key: &str, raw: &str) -> Self {
+        self.params.insert(key.to_owned(), RuntimeParameter::parse(raw));
+        self
+    }
+}
+
+/// Arguments of TorchScript's operators that say where and how a tensor lies in memory.
+const IGNORED: [&str; 5] = ["layout", "device", "pin_memory", "memory_format", "non_blocking"];
+
+/// The arguments of operators of TorchScript whose layers have their fields in another order.
+fn signature(op_type: &str, values: &[Value]) -> Option<&'static [&'static str]> {
+    let along_axis = matches!(values.get(1), Some(Value::Constant(_)));
+    match op_type {
+        "aten::max" | "aten::min" if along_axis => Some(&["input", "dim", "keepdim"]),
+        "aten::copy" => Some(&["self", "src", "non_blocking"]),
+        _ => None,
+    }
+}
+
+/// The names of an operator's inputs. Where the file has none, those of TorchScript's operators are known by their
+/// position: they are the fields of the layer, or `arg_0`, `arg_1` and so on where a layer publishes no fields.
+fn argument_names(operator: &pnnx::Operator, creator: &Creator, values: &[Value]) -> Vec<Option<String>> {
+    let (names, count) = (operator.input_names(), operator.inputs().len());
+    if !operator.op_type().contains("::") || names.iter().any(Option::is_some) {
+        return names.to_vec();
+    }
+    if let Some(keys) = signature(operator.op_type(), values) {
+        return keys.iter().map(|key| Some((*key).to_owned())).collect();
+    }
+    if creator.fields.is_empty() {
+        return (0..count).map(|position| Some(format!("arg_{position}"))).collect();
+    }
+    let keys = creator.fields.iter().map(|field| field.key).filter(|&key| key != "input");
+    std::iter::once("input").chain(keys).take(count).map(|key| Some(key.to_owned())).collect()
+}
+
+/// Whether a layer reads a constant of this key as a parameter, and not as a tensor.
+fn takes_parameter(creator: &Creator, key: &str, position: usize) -> bool {
+    match creator.fields.iter().find(|field| field.key == key) {
+        Some(field) => field.kind != INPUT_KIND,
+        None => position > 0 || creator.fields.is_empty(),
+    }
+}
+
+/// TorchScript writes element types as numbers.
+fn as_parameter(key: &str, constant: &Constant) -> RuntimeParameter {
+    let name = match (key, constant.parameter.raw()) {
+        ("dtype", "0") => "torch.uint8",
+        ("dtype", "1") => "torch.int8",
+        ("dtype", "2") => "torch.short",
+        ("dtype", "3") => "torch.int",
+        ("dtype", "4") => "torch.long",
+        ("dtype", "5") => "torch.half",
+        ("dtype", "6") => "torch.float",
+        ("dtype", "7") => "torch.double",
+        ("dtype", "8") => "torch.complex32",
+        ("dtype", "9") => "torch.complex64",
+        ("dtype", "10") => "torch.complex128",
+        ("dtype", "11") => "torch.bool",
+        ("dtype", "15") => "torch.bfloat16",
+        _ => return constant.parameter.clone(),
+    };
+    RuntimeParameter::parse(name)
+}
+
+/// Whether this input of an operator is a list of indices, which may hold `None`, masks and tensors of different shapes.
+fn is_index(op_type: &str, key: &str) -> bool {
+    matches!((op_type, key), ("Tensor.index", "expr") | ("Tensor.index_put", "indices"))
+}
+
+impl Converter<'_> {
+    /// Sorts an operator's inputs into parameters and tensors.
+    pub(super) fn arguments(
+        &mut self,
+        operator: &pnnx::Operator,
+        creator: &Creator,
+        values: &[Value],
+    ) -> Result<Arguments, GraphError> {
+        let names = argument_names(operator, creator, values);
+        let mut arguments = Arguments { params: operator.params().clone(), ..Arguments::default() };
+        for (position, value) in values.iter().enumerate() {
+            let name = names.get(position).cloned().flatten();
+            let key = name.as_deref().unwrap_or_default();
+            let value = self.listed(value);
+            match &value {
+                Value::Constant(_) if operator.op_type().contains("::") && IGNORED.contains(&key) => {}
+                Value::Constant(constant) if name.is_some() && takes_parameter(creator, key, position) => {
+                    arguments.params.insert(key.to_owned(), as_parameter(key, constant));
+                }
+                Value::Tuple(items) if is_index(operator.op_type(), key) => {
+                    self.add_index(operator, key, items, &mut arguments)?;
+                }
+                Value::Tuple(items) if self.is_numbers(items) => {
+                    let list = self.number_list(operator, position, items)?;
+                    arguments.push(&[list], name);
+                }
+                _ => {
+                    let mut inputs = Vec::new();
+                    self.flatten(operator, &value, &mut inputs)?;
+                    arguments.push(&inputs, name);
+                }
+            }
+        }
+        Ok(arguments)
+    }
+
+    /// A list of constants is a constant.
+    fn listed(&self, value: &Value) -> Value {
+        let Value::Tuple(tuple) = value else { return value.clone() };
+        let text = |item: &Value| match item {
+            Value::Constant(constant) => Some(expression_text(&constant.parameter)),
+            _ => None,
+        };
+        match tuple.items.iter().map(text).collect::<Option<Vec<String>>>() {
+            Some(texts) if !texts.is_empty() => Value::constant(&format!("[{}]", texts.join(",")), None),
+            _ => value.clone(),
+        }
+    }
+
+    /// Whether a list holds numbers that the graph computes, and at most constants beside them.
+    fn is_numbers(&self, tuple: &Tuple) -> bool {
+        let is_number = |item: &Value| match item {
+            Value::Tensor(index) => self.numbers.contains(index),
+            Value::Constant(_) => true,
+            Value::Tuple(_) => false,
+        };
+        !tuple.items.is_empty() && tuple.items.iter().all(is_number)
+    }
+
+    /// One tensor of all numbers of a list.
+    fn number_list(
+        &mut self,
+        operator: &pnnx::Operator,
+        position: usize,
+        tuple: &Tuple,
+    ) -> Result<OperandIndex, GraphError> {
+        let (mut arguments, mut texts) = (Arguments::default(), Vec::new());
+        for item in &tuple.items {
+            match item {
+                Value::Constant(constant) => texts.push(expression_text(&constant.parameter)),
+                item => {
+                    texts.push(format!("@{}", arguments.inputs.len()));
+                    let mut inputs = Vec::new();
+                    self.flatten(operator, item, &mut inputs)?;
+                    arguments.push(&inputs, None);
+                }
+            }
+        }
+        let arguments = arguments.with_param("expr", &format!("[{}]", texts.join(",")));
+        let name = format!("{}.{position}", operator.name());
+        self.insert(operator, "pnnx.Expression", name, arguments)
+    }
+
+    /// A list of indices becomes the parameter that a list of constants is, and its tensors become inputs.
+    fn add_index(
+        &mut self,
+        operator: &pnnx::Operator,
+        key: &str,
+        tuple: &Tuple,
+        arguments: &mut Arguments,
+    ) -> Result<(), GraphError> {
+        let mut texts = Vec::new();
+        for item in &tuple.items {
+            match item {
+                Value::Constant(constant) => texts.push(expression_text(&constant.parameter)),
+                Value::Tensor(index) => {
+                    texts.push(format!("@{}", arguments.inputs.len()));
+                    arguments.push(&[*index], None);
+                }
+                Value::Tuple(_) => {
+                    return Err(self.tuple_error(operator, "an index is a tuple of tensors".to_owned()));
+                }
+            }
+        }
+        let text = format!("[{}]", texts.join(","));
+        arguments.params.insert(key.to_owned(), RuntimeParameter::parse(&text));
+        Ok(())
+    }
+
+    /// All tensors of a value, depth first. Constants become tensors.
+    pub(super) fn flatten(
+        &mut self,
+        operator: &pnnx::Operator,
+        value: &Value,
+        into: &mut Vec<OperandIndex>,
+    ) -> Result<(), GraphError> {
+        match value {
+            Value::Tensor(index) => into.push(*index),
+            Value::Constant(constant) => into.push(self.constant_tensor(operator, constant)?),
+            Value::Tuple(tuple) => {
+                tuple.items.iter().try_for_each(|item| self.flatten(operator, item, into))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The tensor that a constant is where a layer wants one.
+    fn constant_tensor(
+        &mut self,
+        operator: &pnnx::Operator,
+        constant: &Constant,
+    ) -> Result<OperandIndex, GraphError> {
+        if let Some(made) = constant.operand.and_then(|operand| self.made.get(&operand)) {
+            return Ok(*made);
+        }
+        let producer = constant.operand.and_then(|operand| self.file.operand(operand).producer());
+        let operator = producer.map_or(operator, |producer| self.file.operator(producer));
+        let arguments = Arguments::default().with_param("expr", &expression_text(&constant.parameter));
+        let index = self.insert(operator, "pnnx.Expression", operator.name().to_owned(), arguments)?;
+        if let Some(operand) = constant.operand {
+            self.name_operand(index, operand);
+            self.made.insert(operand, index);
+        }
+        Ok(index)
+    }
+}

@@ -1,0 +1,160 @@
+//! `Tensor.copy`: writing into a tensor, which PNNX makes a function below optimisation level 2.
+//!
+//! Where `self` is a view of another tensor (`z[:, 0] = src` writes into a slice of `z`), the result is that whole
+//! tensor with other elements in the place of the view. So each view on the way from `z` becomes a write: a slice or a
+//! selection a `Tensor.slice_copy`, a reshape one back to the shape before.
+
+use super::Converter;
+use super::arguments::Arguments;
+use super::values::Value;
+use crate::graph::operator::{OperandIndex, RuntimeOperator};
+use crate::graph::{GraphError, RuntimeParameter};
+use crate::pnnx::{self, OperandId};
+
+/// The operators through which PNNX follows a view.
+fn is_view(op_type: &str) -> bool {
+    matches!(op_type, "Tensor.slice" | "Tensor.select" | "Tensor.reshape" | "Tensor.view")
+}
+
+impl Converter<'_> {
+    /// Adds a write. The operator of the file writes where the first view begins, or all of a tensor that is no view.
+    pub(super) fn add_write(&mut self, operator: &pnnx::Operator) -> Result<(), GraphError> {
+        let values = self.inputs_of(operator)?;
+        let (Some(Value::Tensor(target)), Some(source), &[output]) =
+            (values.first(), values.get(1), operator.outputs())
+        else {
+            return self.add_layer(operator);
+        };
+        let views = self.views(*target, output);
+        if views.is_empty() {
+            return self.add_layer(operator);
+        }
+        let mut inputs = Vec::new();
+        self.flatten(operator, source, &mut inputs)?;
+        let &[source] = inputs.as_slice() else {
+            return Err(self.tuple_error(operator, "a tuple is written to a tensor".to_owned()));
+        };
+        let whole = write(*target, source).with_param("dims", "()");
+        let mut written =
+            self.insert(operator, "Tensor.slice_copy", format!("{}.0", operator.name()), whole)?;
+        let last = views.len();
+        for (position, view) in views.into_iter().enumerate() {
+            let name = match position + 1 {
+                count if count == last => operator.name().to_owned(),
+                count => format!("{}.{count}", operator.name()),
+            };
+            written = self.write_back(operator, name, view, written)?;
+        }
+        self.name_operand(written, output);
+        self.values.insert(output, Value::Tensor(written));
+        Ok(())
+    }
+
+    /// The operators that make a tensor a view of the tensor that a write returns, the last one first. PNNX records that
+    /// tensor's shape; where it did not, all views are followed that cannot be anything else.
+    fn views(&self, target: OperandIndex, output: OperandId) -> Vec<usize> {
+        let wanted = self.file.operand(output).shape();
+        let (mut views, mut certain, mut fitting) = (Vec::new(), 0, None);
+        let mut at = target;
+        while let Some(producer) = self.result.operands[at.0].producer {
+            let view = &self.result.operators[producer.0];
+            let Some(&base) = view.inputs.first().filter(|_| is_view(&view.op_type)) else { break };
+            views.push(producer.0);
+            at = base;
+            if certain + 1 == views.len()
+                && !matches!(view.op_type.as_str(), "Tensor.reshape" | "Tensor.view")
+            {
+                certain = views.len();
+            }
+            if wanted.is_some() && self.result.operands[at.0].shape.as_deref() == wanted {
+                fitting = Some(views.len());
+            }
+        }
+        let is_whole = wanted.is_some() && self.result.operands[target.0].shape.as_deref() == wanted;
+        views.truncate(fitting.unwrap_or(if is_whole { 0 } else { certain }));
+        views
+    }
+
+    /// Writes a view's new elements to the tensor that it is a view of.
+    fn write_back(
+        &mut self,
+        operator: &pnnx::Operator,
+        name: String,
+        view: usize,
+        written: OperandIndex,
+    ) -> Result<OperandIndex, GraphError> {
+        let view = &self.result.operators[view];
+        let base = view.inputs[0];
+        if !matches!(view.op_type.as_str(), "Tensor.slice" | "Tensor.select") {
+            let mut sizes = Arguments::default().with_param("expr", "size(@0)");
+            sizes.push(&[base], None);
+            let sizes = self.insert(operator, "pnnx.Expression", format!("{name}.shape"), sizes)?;
+            let mut reshape = Arguments::default();
+            reshape.push(&[written], Some("input".to_owned()));
+            reshape.push(&[sizes], Some("shape".to_owned()));
+            return self.insert(operator, "Tensor.reshape", name, reshape);
+        }
+        let mut arguments = write(base, written);
+        arguments.params.clone_from(&view.params);
+        for (&input, key) in view.inputs.iter().zip(&view.input_names).skip(1) {
+            arguments.push(&[input], key.clone());
+        }
+        if view.op_type == "Tensor.select" {
+            arguments = self.selecting(operator, view_of(view), arguments, &name)?;
+        }
+        self.insert(operator, "Tensor.slice_copy", name, arguments)
+    }
+
+    /// A selection says which axis and which index; a write of several axes has lists of both.
+    fn selecting(
+        &mut self,
+        operator: &pnnx::Operator,
+        view: Selection,
+        mut arguments: Arguments,
+        name: &str,
+    ) -> Result<Arguments, GraphError> {
+        arguments.params.clear();
+        arguments.inputs.truncate(2);
+        arguments.names.truncate(2);
+        let arguments = arguments.with_param("dims", &format!("({})", view.dim));
+        match view.index {
+            Index::Given(raw) => Ok(arguments.with_param("selects", &format!("({raw})"))),
+            Index::Computed(index) => {
+                let mut list = Arguments::default().with_param("expr", "[@0]");
+                list.push(&[index], None);
+                let list = self.insert(operator, "pnnx.Expression", format!("{name}.index"), list)?;
+                let mut arguments = arguments;
+                arguments.push(&[list], Some("selects".to_owned()));
+                Ok(arguments)
+            }
+        }
+    }
+}
+
+/// What a `Tensor.select` takes.
+struct Selection {
+    dim: String,
+    index: Index,
+}
+
+enum Index {
+    Given(String),
+    Computed(OperandIndex),
+}
+
+fn view_of(view: &RuntimeOperator) -> Selection {
+    let text = |key: &str| view.params.get(key).map_or("0", RuntimeParameter::raw).to_owned();
+    let index = match view.inputs.get(1) {
+        Some(&index) if !view.params.contains_key("index") => Index::Computed(index),
+        _ => Index::Given(text("index")),
+    };
+    Selection { dim: text("dim"), index }
+}
+
+/// The arguments of a write.
+fn write(target: OperandIndex, source: OperandIndex) -> Arguments {
+    let mut arguments = Arguments::default();
+    arguments.push(&[target], Some("self".to_owned()));
+    arguments.push(&[source], Some("src".to_owned()));
+    arguments
+}

@@ -1,0 +1,313 @@
+//! Arithmetic that stands alone: TorchScript's operators as PNNX leaves them below optimisation level 2, such as
+//! `aten::add`.
+//!
+//! At level 2 they are parts of a `pnnx.Expression`. Here each is an [`Expression`] of its own, so that arithmetic and
+//! promotion of types are written once: a table gives the expression of each operator and the names of its arguments.
+//! An argument is an input, or a Python number where the file has a constant.
+
+use super::broadcast::{Factor, common};
+use super::expression::{Compiled, Expression};
+use super::extremes::{Max, Min};
+use crate::graph::{
+    CpuLayer, Creator, Field, FieldValue, ForwardContext, FromOperator, Layer, LayerError, OperatorReader,
+    Registry, RegistryError, TensorMeta,
+};
+use crate::pnnx::Expr;
+use crate::tensor::{Scalar, TensorView, TensorViewMut};
+use std::ops::RangeInclusive;
+
+/// The fields of these operators, in the order of TorchScript's arguments.
+const FIELDS: [Field; 3] = [
+    Field { key: "input", kind: "a number or an input", default: None, doc: "The first operand." },
+    Field {
+        key: "other",
+        kind: "a number or an input",
+        default: None,
+        doc: "The second operand; tensors are broadcast.",
+    },
+    Field {
+        key: "alpha",
+        kind: "a number or an input",
+        default: Some("1"),
+        doc: "What `other` is multiplied by.",
+    },
+];
+
+/// Type, number of arguments, and expression of them.
+const OPERATORS: &[(&str, usize, &str)] = &[
+    ("aten::__and__", 2, "and(@0,@1)"),
+    ("aten::__lshift__", 2, "lshift(@0,@1)"),
+    ("aten::__or__", 2, "or(@0,@1)"),
+    ("aten::__rshift__", 2, "rshift(@0,@1)"),
+    ("aten::__xor__", 2, "xor(@0,@1)"),
+    ("aten::abs", 1, "abs(@0)"),
+    ("aten::acos", 1, "acos(@0)"),
+    ("aten::acosh", 1, "acosh(@0)"),
+    ("aten::add", 3, "add(@0,mul(@1,@2))"),
+    ("aten::asin", 1, "asin(@0)"),
+    ("aten::asinh", 1, "asinh(@0)"),
+    ("aten::atan", 1, "atan(@0)"),
+    ("aten::atan2", 2, "atan2(@0,@1)"),
+    ("aten::atanh", 1, "atanh(@0)"),
+    ("aten::ceil", 1, "ceil(@0)"),
+    ("aten::cos", 1, "cos(@0)"),
+    ("aten::cosh", 1, "cosh(@0)"),
+    ("aten::erf", 1, "erf(@0)"),
+    ("aten::exp", 1, "exp(@0)"),
+    ("aten::expm1", 1, "expm1(@0)"),
+    ("aten::floor", 1, "floor(@0)"),
+    ("aten::floor_divide", 2, "floor_divide(@0,@1)"),
+    ("aten::fmod", 2, "fmod(@0,@1)"),
+    ("aten::log", 1, "log(@0)"),
+    ("aten::log10", 1, "log10(@0)"),
+    ("aten::log1p", 1, "log1p(@0)"),
+    ("aten::logaddexp", 2, "logaddexp(@0,@1)"),
+    ("aten::maximum", 2, "maximum(@0,@1)"),
+    ("aten::minimum", 2, "minimum(@0,@1)"),
+    ("aten::mul", 2, "mul(@0,@1)"),
+    ("aten::neg", 1, "neg(@0)"),
+    ("aten::pow", 2, "pow(@0,@1)"),
+    ("aten::reciprocal", 1, "reciprocal(@0)"),
+    ("aten::remainder", 2, "remainder(@0,@1)"),
+    ("aten::rsqrt", 1, "rsqrt(@0)"),
+    ("aten::rsub", 3, "sub(@1,mul(@0,@2))"),
+    ("aten::sign", 1, "sign(@0)"),
+    ("aten::sin", 1, "sin(@0)"),
+    ("aten::sinh", 1, "sinh(@0)"),
+    ("aten::sqrt", 1, "sqrt(@0)"),
+    ("aten::square", 1, "square(@0)"),
+    ("aten::sub", 3, "sub(@0,mul(@1,@2))"),
+    ("aten::tan", 1, "tan(@0)"),
+    ("aten::tanh", 1, "tanh(@0)"),
+    ("aten::trunc", 1, "trunc(@0)"),
+    ("aten::true_divide", 2, "div(@0,@1)"),
+    ("aten::Bool", 1, "torch.bool(@0)"),
+    ("aten::Float", 1, "torch.double(@0)"),
+    ("aten::Int", 1, "torch.long(@0)"),
+    ("aten::ScalarImplicit", 1, "@0"),
+    ("prim::NumToTensor", 1, "@0"),
+];
+
+/// An operand in an expression, where the file has it.
+fn operand(factor: Factor) -> Expr {
+    match factor {
+        Factor::Input(position) => Expr::Input(position),
+        Factor::Number(Scalar::Bool(value)) => Expr::Bool(value),
+        Factor::Number(Scalar::Int(value)) => Expr::Int(value),
+        Factor::Number(Scalar::Float(value)) => Expr::Float(value),
+        Factor::Number(Scalar::Complex(value)) => Expr::Complex(value),
+    }
+}
+
+/// The first operand: a number, or the input at position 0.
+fn first(reader: &mut OperatorReader<'_>) -> Result<Factor, LayerError> {
+    let number = <Scalar as FieldValue>::read(reader, "input")?;
+    reader.input("input");
+    Ok(number.map_or(Factor::Input(0), Factor::Number))
+}
+
+/// The operand of this name: a number or an input, which is the first one where the first operand is a number.
+fn later(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Factor>, LayerError> {
+    if let Some(number) = <Scalar as FieldValue>::read(reader, key)? {
+        return Ok(Some(Factor::Number(number)));
+    }
+    Ok(reader.input(key).map(Factor::Input))
+}
+
+fn required(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Factor, LayerError> {
+    let present = reader.keys();
+    later(reader, key)?.ok_or_else(|| LayerError::MissingParameter {
+        key: key.to_owned(),
+        wanted: "a number or an input",
+        present,
+    })
+}
+
+/// An expression with operands in the places of its inputs. What is multiplied by the integer 1 stays as it is.
+fn substituted(expr: &Expr, operands: &[Expr]) -> Expr {
+    match expr {
+        Expr::Input(position) => operands.get(*position).unwrap_or(expr).clone(),
+        Expr::Call { function, args } => {
+            let mut args: Vec<Expr> = args.iter().map(|arg| substituted(arg, operands)).collect();
+            if *function == crate::pnnx::Function::Mul && args.last() == Some(&Expr::Int(1)) {
+                return args.swap_remove(0);
+            }
+            Expr::Call { function: *function, args }
+        }
+        other => other.clone(),
+    }
+}
+
+fn compiled(template: &str, operands: &[Expr]) -> Result<Expression, LayerError> {
+    let unreadable = |error: crate::pnnx::ExpressionError| LayerError::Unsupported(error.to_string());
+    let template = Expr::parse(template).map_err(unreadable)?;
+    Ok(Expression::new(Compiled::new(&substituted(&template, operands))?))
+}
+
+fn creator(
+    doc: String,
+    fields: &[Field],
+    create: impl Fn(&mut OperatorReader<'_>) -> Result<Box<dyn CpuLayer>, LayerError> + Send + Sync + 'static,
+) -> Creator {
+    Creator::new(Creator::<dyn CpuLayer>::BUILT_IN, "1", create).described(doc, fields)
+}
+
+/// The creator of an operator of the table.
+fn of_table(arity: usize, template: &'static str) -> Creator {
+    let create = move |reader: &mut OperatorReader<'_>| -> Result<Box<dyn CpuLayer>, LayerError> {
+        let mut operands = vec![operand(first(reader)?)];
+        if arity > 1 {
+            operands.push(operand(required(reader, "other")?));
+        }
+        if arity > 2 {
+            operands.push(later(reader, "alpha")?.map_or(Expr::Int(1), operand));
+        }
+        Ok(Box::new(compiled(template, &operands)?))
+    };
+    let doc =
+        format!("`{template}` of the operands `@0`, `@1` and `@2`, as a `pnnx.Expression` computes it.");
+    creator(doc, FIELDS.get(..arity).unwrap_or(&FIELDS), create)
+}
+
+/// `aten::div`, with the three ways of rounding.
+fn division() -> Creator {
+    let mode = Field {
+        key: "rounding_mode",
+        kind: "a string or None",
+        default: Some("None"),
+        doc: "`floor` rounds down, `trunc` towards zero; the exact quotient where absent.",
+    };
+    let create = |reader: &mut OperatorReader<'_>| -> Result<Box<dyn CpuLayer>, LayerError> {
+        let factors = [first(reader)?, required(reader, "other")?];
+        let operands = factors.map(operand);
+        let mode = Option::<String>::read(reader, "rounding_mode")?.flatten();
+        match mode.as_deref() {
+            None => Ok(Box::new(compiled("div(@0,@1)", &operands)?)),
+            Some("floor") => Ok(Box::new(compiled("floor_divide(@0,@1)", &operands)?)),
+            Some("trunc") => Ok(Box::new(TruncatedDivision {
+                factors,
+                floats: compiled("trunc(div(@0,@1))", &operands)?,
+                integers: compiled("floor_divide(sub(@0,fmod(@0,@1)),@1)", &operands)?,
+            })),
+            Some(other) => Err(LayerError::WrongParameter {
+                key: "rounding_mode".to_owned(),
+                wanted: "None, floor or trunc".to_owned(),
+                found: other.to_owned(),
+            }),
+        }
+    };
+    creator("`torch.div`: the quotient, rounded or not.".to_owned(), &[FIELDS[0], FIELDS[1], mode], create)
+}
+
+/// `aten::round`, to whole numbers or to decimals.
+fn rounding() -> Creator {
+    let decimals = Field {
+        key: "decimals",
+        kind: "an integer",
+        default: Some("0"),
+        doc: "How many digits stay behind the point; a negative number rounds digits before it.",
+    };
+    let create = |reader: &mut OperatorReader<'_>| -> Result<Box<dyn CpuLayer>, LayerError> {
+        let number = operand(first(reader)?);
+        let decimals = i64::read(reader, "decimals")?.unwrap_or(0).clamp(-400, 400);
+        let power = Expr::Float(10f64.powi(decimals.unsigned_abs() as i32));
+        let template = match decimals {
+            0 => "round(@0)",
+            1.. => "div(round(mul(@0,@1)),@1)",
+            _ => "mul(round(div(@0,@1)),@1)",
+        };
+        Ok(Box::new(compiled(template, &[number, power])?))
+    };
+    let doc = "`torch.round`: the nearest number of so many decimals; halves go to the even one.".to_owned();
+    creator(doc, &[FIELDS[0], decimals], create)
+}
+
+/// `aten::max` and `aten::min`: of two tensors, or as the layer of `torch.max` of one.
+fn extreme<T: FromOperator + CpuLayer + 'static>(template: &'static str) -> Creator {
+    let create = move |reader: &mut OperatorReader<'_>| -> Result<Box<dyn CpuLayer>, LayerError> {
+        reader.input("input");
+        match later(reader, "other")? {
+            None => {
+                let layer = T::from_operator(reader)?;
+                layer.validate()?;
+                Ok(Box::new(layer))
+            }
+            Some(other) => Ok(Box::new(compiled(template, &[Expr::Input(0), operand(other)])?)),
+        }
+    };
+    let fields = [&FIELDS[..2], T::FIELDS].concat();
+    creator(format!("`{template}` of two tensors; of one, as with `torch`.\n{}", T::DOC), &fields, create)
+}
+
+/// `Tensor.size`: the length of an axis, or of all axes.
+fn size() -> Creator {
+    let dim = Field {
+        key: "dim",
+        kind: "an integer or None",
+        default: Some("None"),
+        doc: "The axis; may count from the end. All axes where absent.",
+    };
+    let create = |reader: &mut OperatorReader<'_>| -> Result<Box<dyn CpuLayer>, LayerError> {
+        reader.input("input");
+        reader.input("self");
+        let template = match Option::<i64>::read(reader, "dim")?.flatten() {
+            Some(dim) => format!("size(@0,{dim})"),
+            None => "size(@0)".to_owned(),
+        };
+        Ok(Box::new(compiled(&template, &[Expr::Input(0)])?))
+    };
+    creator(
+        "`torch.Tensor.size`: the length of an axis, or a vector of all.".to_owned(),
+        &[FIELDS[0], dim],
+        create,
+    )
+}
+
+/// A quotient rounded towards zero. That of integers stays exact, which a division of floats would not.
+#[derive(Debug, Clone)]
+struct TruncatedDivision {
+    factors: [Factor; 2],
+    floats: Expression,
+    integers: Expression,
+}
+
+impl TruncatedDivision {
+    fn of(&self, inputs: &[TensorMeta]) -> &Expression {
+        if common(inputs, &self.factors).is_float() { &self.floats } else { &self.integers }
+    }
+}
+
+impl Layer for TruncatedDivision {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        self.floats.num_inputs()
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        self.of(inputs).infer(inputs)
+    }
+}
+
+impl CpuLayer for TruncatedDivision {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        context: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        let metas: Vec<TensorMeta> = inputs.iter().map(TensorMeta::of).collect();
+        self.of(&metas).clone().forward(inputs, outputs, context)
+    }
+}
+
+/// Registers the layers of this family.
+pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
+    for (op_type, arity, template) in OPERATORS {
+        registry.add(*op_type, of_table(*arity, template))?;
+    }
+    registry.add("aten::div", division())?;
+    registry.add("aten::round", rounding())?;
+    registry.add("aten::max", extreme::<Max>("maximum(@0,@1)"))?;
+    registry.add("aten::min", extreme::<Min>("minimum(@0,@1)"))?;
+    registry.add("aten::size", size())?;
+    registry.add("Tensor.size", size())
+}
