@@ -1,0 +1,201 @@
+//! How long every operator takes, and how its time grows: `cargo bench --bench operators`.
+//!
+//! Each line of `operators.tsv` becomes a model of one operator, which runs on one thread on random inputs of n and of
+//! 16 n elements. What is shown is the shortest of several runs, in milliseconds, and the growth from n to 16 n, marked
+//! where it is above 20 without a reason in the list. `operators.py` times the same in PyTorch and compares.
+//!
+//! `cargo bench --bench operators -- conv` runs the lines that contain `conv`; `--json FILE` writes the times to a file.
+
+#![allow(missing_docs, clippy::expect_used, clippy::panic, reason = "a bench that cannot run should stop")]
+
+use ixion::Limits;
+use ixion::graph::{GraphError, RuntimeGraph};
+use ixion::tensor::{DType, Tensor};
+use std::fmt::Write;
+use std::time::{Duration, Instant};
+
+/// The smaller number of elements; the larger one is 16 times as many. Both are squares.
+const N: usize = 62_500;
+/// Growth above this is marked.
+const MOST_GROWTH: f64 = 20.0;
+/// Each line is run until it has taken this long, but at least and at most so many times.
+const TIME: Duration = Duration::from_millis(60);
+const RUNS: std::ops::Range<usize> = 5..60;
+
+/// One line of the list.
+struct Case<'a> {
+    op_type: &'a str,
+    outputs: usize,
+    inputs: Vec<Input<'a>>,
+    params: &'a str,
+    reason: &'a str,
+}
+
+/// `name:dtype<bound[lengths]@axes`
+struct Input<'a> {
+    name: &'a str,
+    dtype: DType,
+    /// What follows the type: a bound of integers, or `+`.
+    range: &'a str,
+    dims: &'a str,
+    axes: Option<&'a str>,
+}
+
+impl<'a> Case<'a> {
+    fn new(line: &'a str) -> Self {
+        let mut columns = line.split('\t');
+        let mut column = || columns.next().unwrap_or_default();
+        let (op_type, outputs, inputs, params) = (column(), column(), column(), column());
+        let (_, reason) = (column(), column());
+        let outputs = outputs.parse().unwrap_or_else(|_| panic!("no number of outputs: {line}"));
+        Self { op_type, outputs, inputs: inputs.split_whitespace().map(Input::new).collect(), params, reason }
+    }
+
+    /// Type, inputs and parameters, without weights: tells the lines apart.
+    fn name(&self, line: &str) -> String {
+        let inputs = line.split('\t').nth(2).unwrap_or_default();
+        let params: Vec<&str> =
+            self.params.split(' ').filter(|param| !param.starts_with(['@', '$'])).collect();
+        [self.op_type, inputs, &params.join(" ")].join(" ").trim().to_owned()
+    }
+
+    /// The model for this number of elements.
+    fn graph(&self, n: usize) -> Result<RuntimeGraph, GraphError> {
+        let mut text = String::new();
+        let outputs: Vec<String> = (0..self.outputs).map(|index| format!("out{index}")).collect();
+        let names: Vec<&str> = self.inputs.iter().map(|input| input.name).collect();
+        let count = names.len() + outputs.len();
+        let mut line = |line: std::fmt::Arguments<'_>| writeln!(text, "{line}").expect("a string grows");
+        line(format_args!("7767517\n{} {count}", count + 1));
+        names.iter().for_each(|name| line(format_args!("pnnx.Input in_{name} 0 1 {name}")));
+        let (op_type, params) = (self.op_type, computed(self.params, n));
+        let operands = [names.join(" "), outputs.join(" ")].join(" ");
+        line(format_args!("{op_type} op {} {} {operands} {params}", names.len(), outputs.len()));
+        outputs.iter().for_each(|name| line(format_args!("pnnx.Output {name}_ 1 0 {name}")));
+        let model = ixion::pnnx::Graph::parse(&text, &Limits::default()).expect("the line makes a model");
+        let mut graph = RuntimeGraph::from_pnnx(model).with_random_weights(0);
+        graph.build()?;
+        Ok(graph)
+    }
+
+    /// The shortest of several runs.
+    fn time(&self, n: usize) -> Result<Duration, GraphError> {
+        let mut graph = self.graph(n)?;
+        let inputs: Vec<Tensor> = self.inputs.iter().map(|input| input.tensor(n)).collect();
+        let (mut best, begin) = (Duration::MAX, Instant::now());
+        for run in 0..RUNS.end {
+            let (inputs, start) = (inputs.clone(), Instant::now());
+            let outputs = graph.run_with(inputs)?;
+            best = best.min(start.elapsed());
+            drop(outputs);
+            if run >= RUNS.start && begin.elapsed() > TIME {
+                break;
+            }
+        }
+        Ok(best)
+    }
+}
+
+impl<'a> Input<'a> {
+    fn new(text: &'a str) -> Self {
+        let (name, rest) = text.split_once(':').expect("an input has a name");
+        let (kind, rest) = rest.split_once('[').expect("an input has lengths");
+        let (dims, axes) = rest.split_once(']').expect("lengths end");
+        let (dtype, range) = kind.split_at(kind.find(['<', '+']).unwrap_or(kind.len()));
+        let dtype = DType::from_name(dtype).unwrap_or_else(|| panic!("{dtype} is no element type"));
+        Self { name, dtype, range: range.trim_start_matches('<'), dims, axes: axes.strip_prefix('@') }
+    }
+
+    /// Random elements.
+    fn tensor(&self, n: usize) -> Tensor {
+        let dims: Vec<usize> = self.dims.split(',').map(|dim| value(dim, n)).collect();
+        let float = match self.range {
+            "" if self.dtype == DType::Bool => {
+                Tensor::rand_uniform(&dims, 0.0, 2.0, 1).and_then(|x| x.map(|x: f32| x.floor()))
+            }
+            "" => Tensor::randn(&dims, 1),
+            "+" => Tensor::rand_uniform(&dims, 0.01, 1.0, 1),
+            bound => {
+                let bound = value(bound, n) as f32;
+                Tensor::rand_uniform(&dims, 0.0, bound, 1).and_then(|x| x.map(|x: f32| x.min(bound - 1.0)))
+            }
+        };
+        let tensor = float.and_then(|x| x.cast(self.dtype)).expect("there is memory");
+        match self.axes {
+            Some(axes) => {
+                let axes: Vec<i64> = axes.split(',').map(|axis| axis.parse().expect("an axis")).collect();
+                tensor.permute(&axes).expect("the axes fit")
+            }
+            None => tensor,
+        }
+    }
+}
+
+/// The text with what stands in braces computed.
+fn computed(text: &str, n: usize) -> String {
+    let mut parts = text.split('{');
+    let mut result = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (formula, rest) = part.split_once('}').expect("a brace is closed");
+        result += &value(formula, n).to_string();
+        result += rest;
+    }
+    result
+}
+
+/// A sum of products and quotients of numbers, n and its root r.
+fn value(formula: &str, n: usize) -> usize {
+    let number = |text: &str| match text {
+        "n" => n,
+        "r" => n.isqrt(),
+        text => text.parse().unwrap_or_else(|_| panic!("{formula} is no formula")),
+    };
+    let term = |term: &str| {
+        let mut factors = term.split_inclusive(['*', '/']);
+        let mut result = 1;
+        let mut operator = '*';
+        for factor in &mut factors {
+            let name = number(factor.trim_end_matches(['*', '/']));
+            result = if operator == '*' { result * name } else { result / name };
+            operator = factor.chars().last().unwrap_or('*');
+        }
+        result
+    };
+    formula.split('+').map(term).sum()
+}
+
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
+    let json = args.iter().position(|arg| arg == "--json").and_then(|at| args.get(at + 1));
+    let wanted = args.iter().take_while(|arg| *arg != "--json").last();
+    let list = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/operators.tsv");
+    let list = std::fs::read_to_string(list).expect("the list is beside this file");
+    let mut times = serde_json::Map::new();
+    println!("{:>9} {:>9} {:>7}  one thread, n = {N}", "n, ms", "16 n, ms", "growth");
+    for line in list.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        let case = Case::new(line);
+        let name = case.name(line);
+        if wanted.is_some_and(|wanted| !line.to_lowercase().contains(&wanted.to_lowercase())) {
+            continue;
+        }
+        let (small, large) = match (case.time(N), case.time(16 * N)) {
+            (Ok(small), Ok(large)) => (small.as_secs_f64() * 1e3, large.as_secs_f64() * 1e3),
+            (Err(error), _) | (_, Err(error)) => {
+                println!("{:>29}{name}: {error}", "");
+                continue;
+            }
+        };
+        let growth = large / small;
+        let mark = match case.reason {
+            _ if growth <= MOST_GROWTH => "",
+            "" => "  << grows faster than its work",
+            reason => reason,
+        };
+        println!("{small:9.3} {large:9.3} {growth:7.1}  {name}{mark}");
+        times.insert(name, serde_json::json!([small, large]));
+    }
+    if let Some(file) = json {
+        let text = serde_json::to_string_pretty(&times).expect("numbers can be written");
+        std::fs::write(file, text).unwrap_or_else(|error| panic!("{file}: {error}"));
+    }
+}
