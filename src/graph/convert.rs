@@ -4,6 +4,7 @@
 //! only: they are resolved here, so that the runtime graph passes tensors and nothing else.
 
 mod arguments;
+mod shared;
 mod values;
 mod writes;
 
@@ -257,7 +258,7 @@ impl Converter<'_> {
     }
 
     fn add_layer(&mut self, operator: &pnnx::Operator) -> Result<(), GraphError> {
-        let values = self.inputs_of(operator)?;
+        let values = self.without_shared_weights(operator, self.inputs_of(operator)?);
         let attrs = self.attributes(operator)?;
         let registry = self.registry;
         let creator = match registry.get(operator.op_type()) {
@@ -319,11 +320,15 @@ impl Converter<'_> {
     ) -> Result<Box<dyn CpuLayer>, GraphError> {
         let recorded = |input: &OperandIndex| self.result.operands[input.0].shape.as_deref();
         let input_shapes = arguments.inputs.iter().map(recorded).collect();
-        let recorded = |&output: &OperandId| self.file.operand(output).shape();
-        let output_shapes = outputs.unwrap_or_default().iter().map(recorded).collect();
+        let recorded = |input: &OperandIndex| self.result.operands[input.0].dtype;
+        let input_dtypes = arguments.inputs.iter().map(recorded).collect();
+        let outputs_of_file = outputs.unwrap_or_default().iter().map(|&output| self.file.operand(output));
+        let output_dtypes = outputs_of_file.clone().map(pnnx::Operand::dtype).collect();
+        let output_shapes = outputs_of_file.map(pnnx::Operand::shape).collect();
         let count = outputs.map_or(1, <[_]>::len);
         let reader = OperatorReader::new(&arguments.params, attrs, &arguments.names, count)
-            .with_shapes(input_shapes, output_shapes);
+            .with_shapes(input_shapes, output_shapes)
+            .with_dtypes(input_dtypes, output_dtypes);
         let layer = creator.create(reader).map_err(|source| self.create_error(operator, source))?;
         self.check_inputs(operator, &*layer, arguments.inputs.len())?;
         Ok(layer)

@@ -213,7 +213,7 @@ pub enum GraphError {
         file: PathBuf,
     },
     /// Operators that no layer is registered for: all of them.
-    #[error("{} operators are not supported:\n{}", operators.len(), lines(operators))]
+    #[error("{} operators are not supported:\n{}", operators.len(), groups(operators))]
     UnknownOperators {
         /// Every such operator, in the order of the file.
         operators: Vec<UnknownOperator>,
@@ -348,6 +348,39 @@ fn list(names: &[String]) -> String {
 fn lines<T: fmt::Display>(items: &[T]) -> String {
     let lines: Vec<String> = items.iter().map(|item| format!("  {item}")).collect();
     lines.join("\n")
+}
+
+/// The operators by their type, and for each type what can be done.
+fn groups(operators: &[UnknownOperator]) -> String {
+    let mut types: Vec<&str> = Vec::new();
+    for operator in operators {
+        if !types.contains(&operator.place.op_type.as_str()) {
+            types.push(&operator.place.op_type);
+        }
+    }
+    let group = |op_type: &&str| {
+        let of_type = operators.iter().filter(|operator| operator.place.op_type == *op_type);
+        let places: Vec<String> = of_type.map(|operator| format!("  {operator}")).collect();
+        format!("{}\n    {}", places.join("\n"), advice(op_type))
+    };
+    types.iter().map(group).collect::<Vec<_>>().join("\n")
+}
+
+/// What can be done about a type of operator that no layer is registered for.
+fn advice(op_type: &str) -> &'static str {
+    const BUILT_IN: [&str; 5] = ["nn.", "F.", "torch.", "Tensor.", "torchvision."];
+    match op_type {
+        _ if op_type.starts_with("pnnx.custom_op.") => {
+            "an operator of your own (`customop`): register a layer of this type, whose fields are arg_0, arg_1, …"
+        }
+        _ if op_type.contains("::") => {
+            "PNNX knows no operator for this: export without optlevel=0, or register a layer of this type"
+        }
+        _ if BUILT_IN.iter().any(|prefix| op_type.starts_with(prefix)) => "register a layer of this type",
+        _ => {
+            "a module that PNNX kept whole (`moduleop`)? Export without that, or register a layer of this type"
+        }
+    }
 }
 
 fn hint(inputs: &[String]) -> String {

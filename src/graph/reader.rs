@@ -17,6 +17,7 @@ pub struct OperatorReader<'a> {
     input_names: &'a [Option<String>],
     num_outputs: usize,
     shapes: [Vec<Option<&'a [Dim]>>; 2],
+    dtypes: [Vec<Option<DType>>; 2],
     read: BTreeSet<Cow<'static, str>>,
     unnamed_taken: usize,
 }
@@ -29,14 +30,20 @@ impl<'a> OperatorReader<'a> {
         input_names: &'a [Option<String>],
         num_outputs: usize,
     ) -> Self {
-        let (shapes, read) = ([Vec::new(), Vec::new()], BTreeSet::new());
-        Self { params, attrs, input_names, num_outputs, shapes, read, unnamed_taken: 0 }
+        let (shapes, dtypes, read) = (Default::default(), Default::default(), BTreeSet::new());
+        Self { params, attrs, input_names, num_outputs, shapes, dtypes, read, unnamed_taken: 0 }
     }
 
     /// The same with the shapes that the file records for inputs and outputs.
     #[must_use]
     pub fn with_shapes(self, inputs: Vec<Option<&'a [Dim]>>, outputs: Vec<Option<&'a [Dim]>>) -> Self {
         Self { shapes: [inputs, outputs], ..self }
+    }
+
+    /// The same with the element types that the file records for inputs and outputs.
+    #[must_use]
+    pub fn with_dtypes(self, inputs: Vec<Option<DType>>, outputs: Vec<Option<DType>>) -> Self {
+        Self { dtypes: [inputs, outputs], ..self }
     }
 
     /// The parameter of this key, and ticks the key off.
@@ -93,6 +100,16 @@ impl<'a> OperatorReader<'a> {
         self.shapes[1].get(position).copied().flatten()
     }
 
+    /// The element type that the file records for an input.
+    pub fn input_dtype(&self, position: usize) -> Option<DType> {
+        self.dtypes[0].get(position).copied().flatten()
+    }
+
+    /// The element type that the file records for an output.
+    pub fn output_dtype(&self, position: usize) -> Option<DType> {
+        self.dtypes[1].get(position).copied().flatten()
+    }
+
     /// Ends the reading.
     ///
     /// # Errors
@@ -132,6 +149,28 @@ pub struct Field {
     pub default: Option<&'static str>,
     /// What it means.
     pub doc: &'static str,
+}
+
+impl Field {
+    /// The default as a file would say it: `zeros` for `PaddingMode::Zeros`, `1` for `PerAxis::all(1)`.
+    pub fn default_in_file(&self) -> Option<String> {
+        self.default.map(in_file)
+    }
+}
+
+fn in_file(default: &str) -> String {
+    if let Some((_, inner)) = default.split_once('(')
+        && let Some((inner, _)) = inner.rsplit_once(')')
+        && !inner.is_empty()
+    {
+        return in_file(inner);
+    }
+    match (default, default.rsplit_once("::")) {
+        ("true", _) => "True".to_owned(),
+        ("false", _) => "False".to_owned(),
+        (_, Some((_, variant))) => variant.to_lowercase(),
+        _ => default.to_owned(),
+    }
 }
 
 /// A type that a field of an operator can have.
@@ -378,6 +417,12 @@ impl FieldValue for Option<Weight> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn defaults_are_those_of_a_file() {
+        let texts = ["Padding::Places(PerAxis::all(0))", "PaddingMode::Zeros", "Some(true)", "None", "1e-5"];
+        assert_eq!(texts.map(in_file), ["0", "zeros", "True", "None", "1e-5"]);
+    }
     use crate::tensor::Tensor;
 
     struct Source {

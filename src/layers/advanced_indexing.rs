@@ -286,13 +286,13 @@ fn listed_values(
             Item::Whole => values.push(None),
             Item::Given(indices) => values.push(Some(indices.clone())),
             Item::Input(position) if matches!(inputs[*position].dtype(), DType::Bool | DType::U8) => {
-                let mask = inputs[*position].to_tensor()?.cast(DType::Bool)?;
+                let mask = inputs[*position].cast(DType::Bool)?;
                 let places = checked_places(&mask.view().array::<bool>()?, limits)?;
                 values.extend(places.into_iter().map(Some));
             }
             Item::Input(position) => {
                 check_offsets(inputs[*position].num_elements(), limits)?;
-                let indices = inputs[*position].to_tensor()?.cast(DType::I64)?;
+                let indices = inputs[*position].cast(DType::I64)?;
                 let array = owned(&indices.view().array::<i64>()?)?;
                 values.push(Some(Indices { array, covers: None }));
             }
@@ -571,8 +571,8 @@ fn added<T: Element>(
     values: &TensorView<'_>,
     add: impl Fn(T, T) -> T,
 ) -> Result<Tensor, LayerError> {
-    let mut sum = input.to_tensor()?.cast(T::DTYPE)?.to_vec::<T>()?;
-    let values = values.to_tensor()?.cast(T::DTYPE)?;
+    let mut sum = input.cast(T::DTYPE)?.to_vec::<T>()?;
+    let values = values.cast(T::DTYPE)?;
     for (values, start) in values.slice::<T>()?.chunks_exact(places.block.max(1)).zip(places.blocks()) {
         let sums = sum.get_mut(start..start + places.block).unwrap_or_default();
         sums.iter_mut().zip(values).for_each(|(sum, &value)| *sum = add(*sum, value));

@@ -16,76 +16,88 @@ use crate::pnnx::Expr;
 use crate::tensor::{Scalar, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
 
-/// The fields of these operators, in the order of TorchScript's arguments.
-const FIELDS: [Field; 3] = [
-    Field { key: "input", kind: "a number or an input", default: None, doc: "The first operand." },
-    Field {
-        key: "other",
-        kind: "a number or an input",
-        default: None,
-        doc: "The second operand; tensors are broadcast.",
-    },
-    Field {
-        key: "alpha",
-        kind: "a number or an input",
-        default: Some("1"),
-        doc: "What `other` is multiplied by.",
-    },
-];
+/// A field that is a number or an input.
+const fn field(key: &'static str, default: Option<&'static str>, doc: &'static str) -> Field {
+    Field { key, kind: "a number or an input", default, doc }
+}
 
-/// Type, number of arguments, and expression of them.
-const OPERATORS: &[(&str, usize, &str)] = &[
-    ("aten::__and__", 2, "and(@0,@1)"),
-    ("aten::__lshift__", 2, "lshift(@0,@1)"),
-    ("aten::__or__", 2, "or(@0,@1)"),
-    ("aten::__rshift__", 2, "rshift(@0,@1)"),
-    ("aten::__xor__", 2, "xor(@0,@1)"),
-    ("aten::abs", 1, "abs(@0)"),
-    ("aten::acos", 1, "acos(@0)"),
-    ("aten::acosh", 1, "acosh(@0)"),
-    ("aten::add", 3, "add(@0,mul(@1,@2))"),
-    ("aten::asin", 1, "asin(@0)"),
-    ("aten::asinh", 1, "asinh(@0)"),
-    ("aten::atan", 1, "atan(@0)"),
-    ("aten::atan2", 2, "atan2(@0,@1)"),
-    ("aten::atanh", 1, "atanh(@0)"),
-    ("aten::ceil", 1, "ceil(@0)"),
-    ("aten::cos", 1, "cos(@0)"),
-    ("aten::cosh", 1, "cosh(@0)"),
-    ("aten::erf", 1, "erf(@0)"),
-    ("aten::exp", 1, "exp(@0)"),
-    ("aten::expm1", 1, "expm1(@0)"),
-    ("aten::floor", 1, "floor(@0)"),
-    ("aten::floor_divide", 2, "floor_divide(@0,@1)"),
-    ("aten::fmod", 2, "fmod(@0,@1)"),
-    ("aten::log", 1, "log(@0)"),
-    ("aten::log10", 1, "log10(@0)"),
-    ("aten::log1p", 1, "log1p(@0)"),
-    ("aten::logaddexp", 2, "logaddexp(@0,@1)"),
-    ("aten::maximum", 2, "maximum(@0,@1)"),
-    ("aten::minimum", 2, "minimum(@0,@1)"),
-    ("aten::mul", 2, "mul(@0,@1)"),
-    ("aten::neg", 1, "neg(@0)"),
-    ("aten::pow", 2, "pow(@0,@1)"),
-    ("aten::reciprocal", 1, "reciprocal(@0)"),
-    ("aten::remainder", 2, "remainder(@0,@1)"),
-    ("aten::rsqrt", 1, "rsqrt(@0)"),
-    ("aten::rsub", 3, "sub(@1,mul(@0,@2))"),
-    ("aten::sign", 1, "sign(@0)"),
-    ("aten::sin", 1, "sin(@0)"),
-    ("aten::sinh", 1, "sinh(@0)"),
-    ("aten::sqrt", 1, "sqrt(@0)"),
-    ("aten::square", 1, "square(@0)"),
-    ("aten::sub", 3, "sub(@0,mul(@1,@2))"),
-    ("aten::tan", 1, "tan(@0)"),
-    ("aten::tanh", 1, "tanh(@0)"),
-    ("aten::trunc", 1, "trunc(@0)"),
-    ("aten::true_divide", 2, "div(@0,@1)"),
-    ("aten::Bool", 1, "torch.bool(@0)"),
-    ("aten::Float", 1, "torch.double(@0)"),
-    ("aten::Int", 1, "torch.long(@0)"),
-    ("aten::ScalarImplicit", 1, "@0"),
-    ("prim::NumToTensor", 1, "@0"),
+const INPUT: Field = field("input", None, "The first operand.");
+const OTHER: Field = field("other", None, "The second operand; tensors are broadcast.");
+const ALPHA: Field =
+    field("alpha", Some("1"), "What the operand that is added or subtracted is multiplied by.");
+const EXPONENT: Field = field("exponent", None, "The exponent.");
+const FIRST: Field = field("tensor1", None, "The first factor, or the dividend.");
+const SECOND: Field = field("tensor2", None, "The second factor, or the divisor.");
+const VALUE: Field = field("value", Some("1"), "What the product or quotient is multiplied by.");
+const END: Field = field("end", None, "What a weight of 1 gives.");
+const WEIGHT: Field = field("weight", None, "How far the result is from `input` to `end`.");
+
+const ONE: &[Field] = &[INPUT];
+const TWO: &[Field] = &[INPUT, OTHER];
+const SCALED: &[Field] = &[INPUT, OTHER, ALPHA];
+const POWER: &[Field] = &[INPUT, EXPONENT];
+const PRODUCT: &[Field] = &[INPUT, FIRST, SECOND, VALUE];
+const BETWEEN: &[Field] = &[INPUT, END, WEIGHT];
+
+/// Type, arguments in the order of TorchScript, and the expression of them.
+const OPERATORS: &[(&str, &[Field], &str)] = &[
+    ("aten::__and__", TWO, "and(@0,@1)"),
+    ("aten::__lshift__", TWO, "lshift(@0,@1)"),
+    ("aten::__or__", TWO, "or(@0,@1)"),
+    ("aten::__rshift__", TWO, "rshift(@0,@1)"),
+    ("aten::__xor__", TWO, "xor(@0,@1)"),
+    ("aten::abs", ONE, "abs(@0)"),
+    ("aten::acos", ONE, "acos(@0)"),
+    ("aten::acosh", ONE, "acosh(@0)"),
+    ("aten::add", SCALED, "add(@0,mul(@1,@2))"),
+    ("aten::asin", ONE, "asin(@0)"),
+    ("aten::asinh", ONE, "asinh(@0)"),
+    ("aten::atan", ONE, "atan(@0)"),
+    ("aten::atan2", TWO, "atan2(@0,@1)"),
+    ("aten::atanh", ONE, "atanh(@0)"),
+    ("aten::ceil", ONE, "ceil(@0)"),
+    ("aten::cos", ONE, "cos(@0)"),
+    ("aten::cosh", ONE, "cosh(@0)"),
+    ("aten::erf", ONE, "erf(@0)"),
+    ("aten::exp", ONE, "exp(@0)"),
+    ("aten::expm1", ONE, "expm1(@0)"),
+    ("aten::floor", ONE, "floor(@0)"),
+    ("aten::floor_divide", TWO, "floor_divide(@0,@1)"),
+    ("aten::fmod", TWO, "fmod(@0,@1)"),
+    ("aten::log", ONE, "log(@0)"),
+    ("aten::log10", ONE, "log10(@0)"),
+    ("aten::log1p", ONE, "log1p(@0)"),
+    ("aten::logaddexp", TWO, "logaddexp(@0,@1)"),
+    ("aten::maximum", TWO, "maximum(@0,@1)"),
+    ("aten::minimum", TWO, "minimum(@0,@1)"),
+    ("aten::mul", TWO, "mul(@0,@1)"),
+    ("aten::neg", ONE, "neg(@0)"),
+    ("aten::pow", POWER, "pow(@0,@1)"),
+    ("aten::reciprocal", ONE, "reciprocal(@0)"),
+    ("aten::remainder", TWO, "remainder(@0,@1)"),
+    ("aten::rsqrt", ONE, "rsqrt(@0)"),
+    ("aten::rsub", SCALED, "sub(@1,mul(@0,@2))"),
+    ("aten::sign", ONE, "sign(@0)"),
+    ("aten::sin", ONE, "sin(@0)"),
+    ("aten::sinh", ONE, "sinh(@0)"),
+    ("aten::sqrt", ONE, "sqrt(@0)"),
+    ("aten::square", ONE, "square(@0)"),
+    ("aten::sub", SCALED, "sub(@0,mul(@1,@2))"),
+    ("aten::tan", ONE, "tan(@0)"),
+    ("aten::tanh", ONE, "tanh(@0)"),
+    ("aten::trunc", ONE, "trunc(@0)"),
+    ("aten::true_divide", TWO, "div(@0,@1)"),
+    ("aten::addcdiv", PRODUCT, "add(@0,mul(div(@1,@2),@3))"),
+    ("aten::addcmul", PRODUCT, "add(@0,mul(mul(@1,@2),@3))"),
+    ("aten::exp2", ONE, "pow(2.0,@0)"),
+    ("aten::float_power", POWER, "pow(torch.double(@0),torch.double(@1))"),
+    ("aten::frac", ONE, "sub(@0,trunc(@0))"),
+    ("aten::lerp", BETWEEN, "add(@0,mul(sub(@1,@0),@2))"),
+    ("aten::Bool", ONE, "torch.bool(@0)"),
+    ("aten::Float", ONE, "torch.double(@0)"),
+    ("aten::Int", ONE, "torch.long(@0)"),
+    ("aten::ScalarImplicit", ONE, "@0"),
+    ("prim::NumToTensor", ONE, "@0"),
 ];
 
 /// An operand in an expression, where the file has it.
@@ -153,20 +165,20 @@ fn creator(
 }
 
 /// The creator of an operator of the table.
-fn of_table(arity: usize, template: &'static str) -> Creator {
+fn of_table(fields: &'static [Field], template: &'static str) -> Creator {
     let create = move |reader: &mut OperatorReader<'_>| -> Result<Box<dyn CpuLayer>, LayerError> {
         let mut operands = vec![operand(first(reader)?)];
-        if arity > 1 {
-            operands.push(operand(required(reader, "other")?));
-        }
-        if arity > 2 {
-            operands.push(later(reader, "alpha")?.map_or(Expr::Int(1), operand));
+        for field in fields.iter().skip(1) {
+            operands.push(match field.default {
+                Some(_) => later(reader, field.key)?.map_or(Expr::Int(1), operand),
+                None => operand(required(reader, field.key)?),
+            });
         }
         Ok(Box::new(compiled(template, &operands)?))
     };
     let doc =
-        format!("`{template}` of the operands `@0`, `@1` and `@2`, as a `pnnx.Expression` computes it.");
-    creator(doc, FIELDS.get(..arity).unwrap_or(&FIELDS), create)
+        format!("`{template}` of the operands `@0`, `@1` and so on, as a `pnnx.Expression` computes it.");
+    creator(doc, fields, create)
 }
 
 /// `aten::div`, with the three ways of rounding.
@@ -196,7 +208,7 @@ fn division() -> Creator {
             }),
         }
     };
-    creator("`torch.div`: the quotient, rounded or not.".to_owned(), &[FIELDS[0], FIELDS[1], mode], create)
+    creator("`torch.div`: the quotient, rounded or not.".to_owned(), &[INPUT, OTHER, mode], create)
 }
 
 /// `aten::round`, to whole numbers or to decimals.
@@ -219,7 +231,7 @@ fn rounding() -> Creator {
         Ok(Box::new(compiled(template, &[number, power])?))
     };
     let doc = "`torch.round`: the nearest number of so many decimals; halves go to the even one.".to_owned();
-    creator(doc, &[FIELDS[0], decimals], create)
+    creator(doc, &[INPUT, decimals], create)
 }
 
 /// `aten::max` and `aten::min`: of two tensors, or as the layer of `torch.max` of one.
@@ -235,7 +247,7 @@ fn extreme<T: FromOperator + CpuLayer + 'static>(template: &'static str) -> Crea
             Some(other) => Ok(Box::new(compiled(template, &[Expr::Input(0), operand(other)])?)),
         }
     };
-    let fields = [&FIELDS[..2], T::FIELDS].concat();
+    let fields = [TWO, T::FIELDS].concat();
     creator(format!("`{template}` of two tensors; of one, as with `torch`.\n{}", T::DOC), &fields, create)
 }
 
@@ -258,7 +270,7 @@ fn size() -> Creator {
     };
     creator(
         "`torch.Tensor.size`: the length of an axis, or a vector of all.".to_owned(),
-        &[FIELDS[0], dim],
+        &[INPUT, dim],
         create,
     )
 }
@@ -301,8 +313,8 @@ impl CpuLayer for TruncatedDivision {
 
 /// Registers the layers of this family.
 pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    for (op_type, arity, template) in OPERATORS {
-        registry.add(*op_type, of_table(*arity, template))?;
+    for (op_type, arguments, template) in OPERATORS {
+        registry.add(*op_type, of_table(arguments, template))?;
     }
     registry.add("aten::div", division())?;
     registry.add("aten::round", rounding())?;

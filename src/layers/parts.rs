@@ -1,4 +1,4 @@
-//! Parts of a tensor along one axis: chunk, split, narrow, select, unbind. All are views.
+//! Parts of a tensor along one axis: chunk, split, narrow, unbind. All are views.
 
 use super::arguments::OutputCount;
 use super::views::{axis_of, view_layers};
@@ -67,16 +67,6 @@ crate::operator! {
         start: i64,
         /// How long it is.
         length: usize,
-    }
-}
-
-crate::operator! {
-    /// `torch.select`: one index of an axis, which disappears.
-    pub struct Select for "Tensor.select", "torch.select" {
-        /// The axis; may count from the end.
-        dim: i64,
-        /// The index; may count from the end.
-        index: i64,
     }
 }
 
@@ -287,31 +277,6 @@ fn without(input: &TensorMeta, axis: usize) -> TensorMeta {
     input.with_dims(dims)
 }
 
-impl Layer for Select {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-        let axis = axis_of(self.dim, &inputs[0])?;
-        if let Some(len) = inputs[0].dims()[axis].fixed() {
-            self.position(usize::try_from(len).unwrap_or(0))?;
-        }
-        Ok(vec![without(&inputs[0], axis)])
-    }
-
-    fn view(&self, _: usize, inputs: &[Layout], _: &Shape) -> Result<Option<View>, LayerError> {
-        let axis = inputs[0].shape().axis(self.dim)?;
-        let position = self.position(inputs[0].shape().get(axis).copied().unwrap_or(0))?;
-        Ok(Some(View { input: 0, layout: inputs[0].select(axis, position)? }))
-    }
-}
-
-impl Select {
-    fn position(&self, len: usize) -> Result<usize, LayerError> {
-        let from_start =
-            if self.index < 0 { self.index.saturating_add_unsigned(len as u64) } else { self.index };
-        let position = usize::try_from(from_start).ok().filter(|position| *position < len);
-        position.ok_or_else(|| TensorError::OutOfRange { what: "index", index: self.index, len }.into())
-    }
-}
-
 impl Layer for Unbind {
     fn num_outputs(&self) -> usize {
         self.outputs.0
@@ -329,7 +294,7 @@ impl Layer for Unbind {
     }
 }
 
-view_layers!(Select, Unbind);
+view_layers!(Unbind);
 
 /// Registers the layers of this family.
 pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
@@ -337,7 +302,6 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
     registry.register::<Split>()?;
     registry.register::<TensorSplit>()?;
     registry.register::<Narrow>()?;
-    registry.register::<Select>()?;
     registry.register::<Unbind>()
 }
 

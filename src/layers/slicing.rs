@@ -81,6 +81,16 @@ slice_operators! {
     }
 }
 
+crate::operator! {
+    /// `torch.select`: one index of an axis, which disappears. A view, unless the graph computes the index.
+    pub struct Select for "Tensor.select", "torch.select" {
+        /// The axis; may count from the end.
+        dim: i64,
+        /// The index; may count from the end.
+        index: Argument<i64>,
+    }
+}
+
 /// The parameters of a slice, in whichever of two forms they came.
 struct Region<'a> {
     one: [&'a Bound; 4],
@@ -285,6 +295,43 @@ impl CpuLayer for Slice {
     }
 }
 
+impl Select {
+    fn cut(&self, inputs: &[TensorMeta]) -> Result<Cut, LayerError> {
+        select(&inputs[0], axis_of(self.dim, &inputs[0])?, self.index.dim(inputs)?)
+    }
+}
+
+impl Layer for Select {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        let count = 1 + self.index.num_inputs();
+        count..=count
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        Ok(vec![inputs[0].with_dims(cut_dims(&inputs[0], &[self.cut(inputs)?]))])
+    }
+
+    fn view(&self, _: usize, inputs: &[Layout], _: &Shape) -> Result<Option<View>, LayerError> {
+        if self.index.num_inputs() > 0 {
+            return Ok(None);
+        }
+        let input = TensorMeta::new(DType::U8, inputs[0].shape().iter().copied());
+        Ok(Some(View { input: 0, layout: cut_layout(inputs[0], &[self.cut(&[input])?])? }))
+    }
+}
+
+impl CpuLayer for Select {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        _: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        let part = cut_layout(*inputs[0].layout(), &[self.cut(&metas(inputs))?])?;
+        Ok(outputs[0].copy_from(&inputs[0].with_layout(part)?)?)
+    }
+}
+
 impl SliceCopy {
     /// Writes the source into its part of `output`.
     fn write(
@@ -299,7 +346,7 @@ impl SliceCopy {
         if source.dtype() == part.dtype() {
             return Ok(part.copy_from(&source)?);
         }
-        Ok(part.copy_from(&source.to_tensor()?.cast(part.dtype())?.view())?)
+        Ok(part.copy_from(&source.cast(part.dtype())?.view())?)
     }
 }
 
@@ -398,6 +445,7 @@ impl CpuLayer for SliceIndexes {
 
 /// Registers the layers of this family.
 pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
+    registry.register::<Select>()?;
     registry.register::<Slice>()?;
     registry.register::<SliceCopy>()?;
     registry.register::<SliceIndexes>()

@@ -75,6 +75,12 @@ fn takes_parameter(creator: &Creator, key: &str, position: usize) -> bool {
     }
 }
 
+/// Whether a constant can be nothing but a parameter, such as the equation of an einsum.
+fn is_word(constant: &Constant) -> bool {
+    let parameter = &constant.parameter;
+    matches!(parameter.value(), pnnx::Value::Str(_)) && parameter.as_f64().is_err()
+}
+
 /// TorchScript writes element types as numbers.
 fn as_parameter(key: &str, constant: &Constant) -> RuntimeParameter {
     let name = match (key, constant.parameter.raw()) {
@@ -116,6 +122,13 @@ impl Converter<'_> {
             let key = name.as_deref().unwrap_or_default();
             let value = self.listed(value);
             match &value {
+                Value::Constant(constant) if name.is_none() && is_word(constant) => {
+                    let given = |key: &str| arguments.params.contains_key(key);
+                    let field =
+                        creator.fields.iter().find(|field| field.kind != INPUT_KIND && !given(field.key));
+                    let key = field.map_or_else(|| format!("arg_{position}"), |field| field.key.to_owned());
+                    arguments.params.insert(key, constant.parameter.clone());
+                }
                 Value::Constant(_) if operator.op_type().contains("::") && IGNORED.contains(&key) => {}
                 Value::Constant(constant) if name.is_some() && takes_parameter(creator, key, position) => {
                     arguments.params.insert(key.to_owned(), as_parameter(key, constant));

@@ -1,0 +1,134 @@
+//! Layers for what PNNX leaves as it is: a module that was kept whole, and an operator of one's own.
+//!
+//! ```sh
+//! cargo run --example custom_operator
+//! ```
+//!
+//! `pnnx model.pt moduleop=models.common.Focus` keeps a module whole: one operator whose type is the module's class, and
+//! whose attributes are its weights by name. `customop=…` leaves an operator of one's own as
+//! `pnnx.custom_op.<namespace>.<name>`, its arguments as `arg_0`, `arg_1` and so on: tensors are inputs, the rest are
+//! parameters. Without a layer, loading fails and lists all such operators. Here both get one.
+
+use ixion::Limits;
+use ixion::graph::{
+    CpuLayer, ForwardContext, GraphError, Layer, LayerError, Registry, RuntimeGraph, TensorMeta, Weight,
+};
+use ixion::layers::arguments::Operand;
+use ixion::pnnx::{Attribute, Graph};
+use ixion::tensor::{Tensor, TensorView, TensorViewMut};
+use std::error::Error;
+
+const MODEL: &str = "7767517
+5 4
+pnnx.Input                     image   0 1 x #x=(1,1,4,4)f32
+models.common.Focus            focus   1 1 x y @conv.weight=(4)f32 #x=(1,1,4,4)f32 #y=(1,1,2,2)f32
+pnnx.Input                     mask    0 1 m #m=(1,1,2,2)f32
+pnnx.custom_op.my_ops.gated    gate    2 1 y m z arg_2=0.5 $arg_0=y $arg_1=m #y=(1,1,2,2)f32 #z=(1,1,2,2)f32
+pnnx.Output                    output  1 0 z
+";
+
+ixion::operator! {
+    /// YOLOv5's Focus for one channel: of every square of 2×2 pixels the weighted sum.
+    struct Focus for "models.common.Focus" {
+        /// The weights of the four pixels: top left, bottom left, top right, bottom right.
+        weight as "conv.weight": Weight,
+    }
+}
+
+impl Layer for Focus {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        let [n, c, height, width] = inputs[0].dims() else {
+            return Err(LayerError::shape("the input", "N×1×H×W", &inputs[0]));
+        };
+        let half = |dim: &ixion::tensor::Dim| dim.clone().floor_div(2usize);
+        Ok(vec![inputs[0].with_dims([n.clone(), c.clone(), half(height), half(width)])])
+    }
+}
+
+impl CpuLayer for Focus {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        _: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        let weights = self.weight.view(inputs)?.to_vec::<f32>()?;
+        let x = inputs[0].array::<f32>()?;
+        for (index, y) in outputs[0].array::<f32>()?.indexed_iter_mut() {
+            let corners = [(0, 0), (1, 0), (0, 1), (1, 1)].into_iter().zip(&weights);
+            *y = corners
+                .map(|((down, right), weight)| {
+                    weight * x[[index[0], index[1], 2 * index[2] + down, 2 * index[3] + right]]
+                })
+                .sum();
+        }
+        Ok(())
+    }
+}
+
+ixion::operator! {
+    /// x where the mask is above a threshold, else 0.
+    struct Gated for "pnnx.custom_op.my_ops.gated" {
+        /// The mask.
+        mask as "arg_1": Operand,
+        /// The threshold.
+        threshold as "arg_2": f64,
+    }
+}
+
+impl Layer for Gated {
+    fn num_inputs(&self) -> std::ops::RangeInclusive<usize> {
+        2..=2
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        if inputs[0].dims() != inputs[self.mask.0].dims() {
+            return Err(LayerError::shape("the mask", &inputs[0], &inputs[self.mask.0]));
+        }
+        Ok(vec![inputs[0].clone()])
+    }
+}
+
+impl CpuLayer for Gated {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        _: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        let (x, mask) = (inputs[0].array::<f32>()?, inputs[self.mask.0].array::<f32>()?);
+        let least = self.threshold as f32;
+        ndarray::Zip::from(outputs[0].array::<f32>()?)
+            .and(&x)
+            .and(&mask)
+            .for_each(|y, &x, &mask| *y = if mask > least { x } else { 0.0 });
+        Ok(())
+    }
+}
+
+/// The model. Weights lie in the `.bin` file beside the text; this example sets them here.
+fn model() -> Result<Graph, Box<dyn Error>> {
+    let mut graph = Graph::parse(MODEL, &Limits::default())?;
+    let focus = graph.operator_named("focus").ok_or("there is no operator `focus`")?;
+    graph.set_attribute(focus, "conv.weight", Attribute::from_f32s(vec![4], &[1.0, 0.5, 0.25, 0.0])?)?;
+    Ok(graph)
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    // Without layers: the error lists both operators, and says what to do.
+    let mut graph = RuntimeGraph::from_pnnx(model()?);
+    match graph.build() {
+        Err(error @ GraphError::UnknownOperators { .. }) => println!("{error}\n"),
+        other => return Err(format!("expected an error, got {other:?}").into()),
+    }
+    let mut registry = Registry::default();
+    registry.register::<Focus>()?;
+    registry.register::<Gated>()?;
+    let mut graph = RuntimeGraph::from_pnnx(model()?).with_registry(registry);
+    graph.build()?;
+    let x: Vec<f32> = (0..16).map(|value| value as f32).collect();
+    let image = Tensor::from_vec(x, &[1, 1, 4, 4])?;
+    let mask = Tensor::from_vec(vec![1.0f32, 0.0, 1.0, 1.0], &[1, 1, 2, 2])?;
+    println!("{}", graph.run_with(vec![image, mask])?[0]);
+    Ok(())
+}
