@@ -52,6 +52,21 @@
 //! many in [`Layer::num_inputs`](crate::graph::Layer::num_inputs), compares their shapes in `infer`, and declares an
 //! input that files name (`$other=…`) as a field of type [`Operand`](arguments::Operand).
 //!
+//! # What PNNX leaves as it is
+//!
+//! Types of operators that have no layer are listed in the error of [`RuntimeGraph::build`](crate::graph::RuntimeGraph::build),
+//! all of them with their lines, and a layer that you register supplies each:
+//!
+//! - A module that was kept whole (`pnnx model.pt moduleop=models.common.Focus`) is one operator whose type is the
+//!   module's class. Its weights are attributes by their names in the module: `weight as "conv.weight": Weight`.
+//! - A custom operator is a `pnnx.custom_op.<namespace>.<name>`. Its arguments are `arg_0`, `arg_1` and so on: the tensors
+//!   among them inputs, the rest parameters.
+//! - At optimisation levels 0 and 1, and where PNNX knows no operator, types of TorchScript stay, such as `aten::add`.
+//!   Their inputs have no names; they are the layer's fields in their order, after `input`. Constants become parameters
+//!   before a layer is created, so a layer need not know from which level a file is.
+//!
+//! `examples/custom_operator.rs` supplies a module with weights and a custom operator.
+//!
 //! A graph uses it through [`RuntimeGraph::with_registry`](crate::graph::RuntimeGraph::with_registry). An operator of
 //! Ixion itself stands in a file of this folder, and [`registry`] has a line for it.
 
@@ -88,6 +103,7 @@ pub mod linear;
 pub mod matrices;
 pub mod multihead;
 pub mod normalization;
+mod number;
 pub mod padding;
 pub mod parts;
 pub mod pooling;
@@ -101,6 +117,7 @@ pub mod selection;
 pub mod shuffling;
 pub mod slicing;
 pub mod softmax;
+pub mod spectrum;
 pub mod striding;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -156,6 +173,7 @@ pub fn registry() -> Registry<dyn CpuLayer> {
         shuffling::register,
         slicing::register,
         softmax::register,
+        spectrum::register,
         striding::register,
     ];
     for register in families {
