@@ -1,13 +1,15 @@
 //! Joining tensors along an axis.
 
+use super::broadcast::{Converted, kind};
+use super::expression::result_type;
 use super::views::axis_of;
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
-use crate::tensor::{Dim, TensorError, TensorView, TensorViewMut, resolve_axis};
+use crate::tensor::{DType, Dim, TensorView, TensorViewMut, resolve_axis};
 use std::ops::RangeInclusive;
 
 crate::operator! {
-    /// `torch.cat`: tensors of one element type one after the other along an axis; their other axes agree. Vectors without
-    /// elements are left out, whatever the shapes of the others.
+    /// `torch.cat`: tensors one after the other along an axis, converted to one element type; their other axes agree.
+    /// Vectors without elements are left out, whatever the shapes of the others.
     pub struct Cat for "torch.cat", "torch.concat", "torch.concatenate" {
         /// The axis; may count from the end.
         dim: i64 = 0,
@@ -15,7 +17,7 @@ crate::operator! {
 }
 
 crate::operator! {
-    /// `torch.stack`: tensors of one shape and element type along a new axis.
+    /// `torch.stack`: tensors of one shape along a new axis, converted to one element type.
     pub struct Stack for "torch.stack" {
         /// Where the new axis stands in the output; may count from its end.
         dim: i64 = 0,
@@ -27,12 +29,9 @@ fn is_left_out(dims: &[Dim]) -> bool {
     matches!(dims, [len] if *len == 0usize)
 }
 
-fn check_types(operation: &'static str, inputs: &[TensorMeta]) -> Result<(), LayerError> {
-    let left = inputs[0].dtype();
-    match inputs.iter().map(TensorMeta::dtype).find(|right| *right != left) {
-        Some(right) => Err(TensorError::MixedDTypes { operation, left, right }.into()),
-        None => Ok(()),
-    }
+/// The element type that all inputs are converted to, as [`result_type`] says.
+fn joined_type(inputs: &[TensorMeta]) -> DType {
+    result_type(inputs.iter().map(kind))
 }
 
 /// The lengths that two tensors agree on, symbols giving way to numbers; all axes but `except` must agree.
@@ -69,11 +68,11 @@ impl Layer for Cat {
     }
 
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-        check_types("torch.cat", inputs)?;
+        let dtype = joined_type(inputs);
         let mut joined = inputs.iter().enumerate().filter(|(_, input)| !is_left_out(input.dims()));
         let Some((_, first)) = joined.next() else {
             resolve_axis(self.dim, 1)?;
-            return Ok(vec![inputs[0].with_dims([0])]);
+            return Ok(vec![TensorMeta::new(dtype, [0])]);
         };
         let axis = axis_of(self.dim, first)?;
         let (mut dims, mut len) = (first.dims().to_vec(), first.dims()[axis].clone());
@@ -82,7 +81,7 @@ impl Layer for Cat {
             len = len + input.dims()[axis].clone();
         }
         dims[axis] = len;
-        Ok(vec![first.with_dims(dims)])
+        Ok(vec![TensorMeta::new(dtype, dims)])
     }
 }
 
@@ -94,11 +93,12 @@ impl CpuLayer for Cat {
         _: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
         let axis = outputs[0].shape().axis(self.dim)?;
-        let mut start = 0;
+        let (dtype, mut start) = (outputs[0].dtype(), 0);
         for input in inputs.iter().filter(|input| input.shape().dims() != [0]) {
             let len = input.shape().get(axis).copied().unwrap_or(0);
+            let input = Converted::of(input, dtype)?;
             let part = outputs[0].layout().narrow(axis, start, len)?;
-            outputs[0].reborrow().with_layout(part)?.copy_from(input)?;
+            outputs[0].reborrow().with_layout(part)?.copy_from(&input.view())?;
             start += len;
         }
         Ok(())
@@ -111,14 +111,13 @@ impl Layer for Stack {
     }
 
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-        check_types("torch.stack", inputs)?;
         let axis = resolve_axis(self.dim, inputs[0].rank() + 1)?;
         let mut dims = inputs[0].dims().to_vec();
         for (position, input) in inputs.iter().enumerate().skip(1) {
             dims = agreed(position, &dims, input, None)?;
         }
         dims.insert(axis, Dim::from(inputs.len()));
-        Ok(vec![inputs[0].with_dims(dims)])
+        Ok(vec![TensorMeta::new(joined_type(inputs), dims)])
     }
 }
 
@@ -132,7 +131,8 @@ impl CpuLayer for Stack {
         let axis = outputs[0].shape().axis(self.dim)?;
         for (position, input) in inputs.iter().enumerate() {
             let part = outputs[0].layout().select(axis, position)?;
-            outputs[0].reborrow().with_layout(part)?.copy_from(input)?;
+            let input = Converted::of(input, outputs[0].dtype())?;
+            outputs[0].reborrow().with_layout(part)?.copy_from(&input.view())?;
         }
         Ok(())
     }
@@ -148,7 +148,7 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
 mod tests {
     use super::super::testing::{counting, operator, tensor};
     use super::*;
-    use crate::tensor::{DType, Tensor};
+    use crate::tensor::Tensor;
 
     #[test]
     fn joined_along_any_axis_whatever_the_type() {
@@ -180,6 +180,18 @@ mod tests {
     }
 
     #[test]
+    fn types_are_promoted() {
+        let types = [(DType::F32, DType::F64), (DType::U8, DType::I8), (DType::Bool, DType::C64)];
+        for ((left, right), want) in types.into_iter().zip([DType::F64, DType::I16, DType::C64]) {
+            let (x, y) = (Tensor::ones(left, &[2]).unwrap(), Tensor::zeros(right, &[2]).unwrap());
+            let joined = operator("torch.cat", &[]).run_one(&[&x, &y]).unwrap();
+            assert_eq!(joined, tensor(&[4], &[1u8, 1, 0, 0]).cast(want).unwrap());
+            let stacked = operator("torch.stack", &[("dim", "1")]).run_one(&[&y, &x]).unwrap();
+            assert_eq!(stacked, tensor(&[2, 2], &[0u8, 1, 0, 1]).cast(want).unwrap());
+        }
+    }
+
+    #[test]
     fn what_does_not_fit_together_is_an_error() {
         let (x, y) = (counting(DType::F32, &[2, 3]), counting(DType::F32, &[2, 2]));
         let error = operator("torch.cat", &[("dim", "0")]).run(&[&x, &y]).unwrap_err().to_string();
@@ -187,8 +199,6 @@ mod tests {
         let error = operator("torch.stack", &[]).run(&[&x, &y]).unwrap_err().to_string();
         assert_eq!(error, "input 1: the shape 2×3 needed, but it is 2×2 f32");
         for op_type in ["torch.cat", "torch.stack"] {
-            let mixed = operator(op_type, &[]).run(&[&x, &counting(DType::F64, &[2, 3])]).unwrap_err();
-            assert!(matches!(mixed, LayerError::Tensor(TensorError::MixedDTypes { .. })));
             assert!(operator(op_type, &[]).run(&[]).is_err());
             assert!(operator(op_type, &[("dim", "3")]).run(&[&x, &x]).is_err());
             operator(op_type, &[("dim", "1")]).survives(2);

@@ -1,13 +1,11 @@
 //! Sums of products in Einstein's notation, through matrix products.
 
-use super::float::{self, with_float};
+use super::number::{self, Number, with_number};
 use crate::Limits;
 use crate::graph::{
     Cost, CpuLayer, ForwardContext, FromParameter, Layer, LayerError, Registry, RegistryError,
     RuntimeParameter, TensorMeta,
 };
-use crate::kernels::Float;
-use crate::kernels::gemm::gemm;
 use crate::tensor::{Dim, Layout, Shape, TensorView, TensorViewMut};
 use ndarray::{ArrayD, ArrayView3, ArrayViewMut3, Axis, IxDyn};
 use std::collections::BTreeMap;
@@ -164,21 +162,21 @@ struct Factor<T> {
     labels: Vec<Label>,
 }
 
-impl<T: Float> Factor<T> {
+impl<T: Number> Factor<T> {
     /// An input with repeated labels reduced to their diagonal, and without its axes of length 1.
     fn new(input: &TensorView<'_>, labels: &[Label], limits: &Limits) -> Result<Self, LayerError> {
         let (labels, layout) = strides_of(labels, input.layout())?;
         let input = input.with_layout(layout)?;
         check_copy::<T>(input.num_elements(), limits)?;
         let shape = IxDyn(input.shape().dims());
-        Ok(Self { array: ArrayD::from_shape_vec(shape, float::read::<T>(&input)?.into_owned())?, labels })
+        Ok(Self { array: ArrayD::from_shape_vec(shape, number::read::<T>(&input)?.into_owned())?, labels })
     }
 
     /// The sum over all labels that are not needed.
     fn summed(mut self, needed: impl Fn(&Label) -> bool) -> Self {
         for axis in (0..self.labels.len()).rev() {
             if !needed(&self.labels[axis]) {
-                self.array = self.array.sum_axis(Axis(axis));
+                self.array = T::sum_axis(&self.array, Axis(axis));
                 self.labels.remove(axis);
             }
         }
@@ -222,7 +220,7 @@ impl<T: Float> Factor<T> {
         let b = right.grouped([&batch, &inner, &columns], limits)?;
         let (count, m, n) = (a.dim().0, a.dim().1, b.dim().2);
         check_copy::<T>(count.saturating_mul(m).saturating_mul(n), limits)?;
-        let mut product = ndarray::Array3::from_elem((count, m, n), T::zero());
+        let mut product = ndarray::Array3::from_elem((count, m, n), T::default());
         multiply(a.view(), b.view(), product.view_mut(), limits)?;
         let len_of = |label: &Label| {
             let of = |factor: &Self| {
@@ -243,7 +241,7 @@ impl<T: Float> Factor<T> {
     }
 }
 
-fn multiply<T: Float>(
+fn multiply<T: Number>(
     a: ArrayView3<'_, T>,
     b: ArrayView3<'_, T>,
     mut product: ArrayViewMut3<'_, T>,
@@ -251,7 +249,7 @@ fn multiply<T: Float>(
 ) -> Result<(), LayerError> {
     for ((a, b), product) in a.outer_iter().zip(b.outer_iter()).zip(product.outer_iter_mut()) {
         limits.check_deadline()?;
-        gemm(a, b, product, false);
+        T::multiply(a, b, product);
     }
     Ok(())
 }
@@ -286,7 +284,7 @@ fn long_labels<'a>(labels: &'a [Label], meta: &'a TensorMeta) -> impl Iterator<I
 }
 
 impl Einsum {
-    fn run<T: Float>(
+    fn run<T: Number>(
         &self,
         inputs: &[TensorView<'_>],
         output: &mut TensorViewMut<'_>,
@@ -311,7 +309,7 @@ impl Einsum {
         let order =
             plan.output.iter().filter_map(|label| result.labels.iter().position(|other| other == label));
         let array = result.array.view().permuted_axes(IxDyn(&order.collect::<Vec<_>>()));
-        float::write::<T>(output, |output| {
+        number::write::<T>(output, |output| {
             output.iter_mut().zip(array.iter()).for_each(|(to, &from)| *to = from);
             Ok(())
         })
@@ -326,7 +324,7 @@ impl Layer for Einsum {
 
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
         for input in inputs {
-            float::check("an input", input)?;
+            number::check("an input", input.dtype())?;
             if input.dtype() != inputs[0].dtype() {
                 let wanted = inputs[0].dtype().to_string();
                 return Err(LayerError::DType { what: "an input".to_owned(), wanted, found: input.dtype() });
@@ -353,7 +351,7 @@ impl CpuLayer for Einsum {
         outputs: &mut [TensorViewMut<'_>],
         context: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
-        with_float!(inputs[0].dtype(), T => self.run::<T>(inputs, &mut outputs[0], context.limits()))
+        with_number!(inputs[0].dtype(), T => self.run::<T>(inputs, &mut outputs[0], context.limits()))
     }
 }
 

@@ -9,7 +9,7 @@ use std::cmp::Ordering;
 
 /// Which elements come first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+pub(super) enum Kind {
     Largest,
     Smallest,
 }
@@ -23,7 +23,7 @@ impl Kind {
     }
 
     /// The order of sorting; NaN counts as the largest, as in PyTorch.
-    fn order<T: PartialOrd>(self, a: &T, b: &T) -> Ordering {
+    pub(super) fn order<T: PartialOrd>(self, a: &T, b: &T) -> Ordering {
         let is_nan = |x: &T| x.partial_cmp(x).is_none();
         let ascending = a.partial_cmp(b).unwrap_or_else(|| is_nan(a).cmp(&is_nan(b)));
         if self == Self::Largest { ascending.reverse() } else { ascending }
@@ -42,7 +42,7 @@ macro_rules! with_order {
                 type $T = f64;
                 $body
             }
-            DType::C32 | DType::C64 | DType::C128 => Err(no_order($dtype)),
+            DType::C32 | DType::C64 | DType::C128 => Err($crate::layers::extremes::no_order($dtype)),
             _ => {
                 type $T = i64;
                 $body
@@ -51,22 +51,24 @@ macro_rules! with_order {
     };
 }
 
-fn no_order(found: DType) -> LayerError {
+pub(super) use with_order;
+
+pub(super) fn no_order(found: DType) -> LayerError {
     let wanted = "real numbers, for complex ones have no order".to_owned();
     LayerError::DType { what: "the input".to_owned(), wanted, found }
 }
 
-fn check_order(input: &TensorMeta) -> Result<(), LayerError> {
+pub(super) fn check_order(input: &TensorMeta) -> Result<(), LayerError> {
     if input.dtype().is_complex() { Err(no_order(input.dtype())) } else { Ok(()) }
 }
 
 /// For each row of `len` elements the places that `pick` names, one after the other.
-fn places<T: crate::tensor::Element>(
+pub(super) fn places<T: crate::tensor::Element>(
     rows: &TensorView<'_>,
     len: usize,
     pick: impl Fn(&[T]) -> Vec<usize>,
 ) -> Result<Vec<i64>, LayerError> {
-    let values = rows.to_tensor()?.cast(T::DTYPE)?;
+    let values = rows.cast(T::DTYPE)?;
     let values = values.slice::<T>()?;
     Ok(values.chunks_exact(len.max(1)).flat_map(pick).map(|place| place as i64).collect())
 }
@@ -79,13 +81,13 @@ fn extremes(kind: Kind, rows: &TensorView<'_>, len: usize) -> Result<Vec<i64>, L
 }
 
 /// Writes integers to an output of i64.
-fn write_places(places: Vec<i64>, output: &mut TensorViewMut<'_>) -> Result<(), LayerError> {
+pub(super) fn write_places(places: Vec<i64>, output: &mut TensorViewMut<'_>) -> Result<(), LayerError> {
     let shape = *output.shape();
     Ok(output.copy_from(&Tensor::from_vec(places, &shape)?.view())?)
 }
 
 /// Writes the elements at some places of each row.
-fn write_values(
+pub(super) fn write_values(
     rows: &TensorView<'_>,
     len: usize,
     places: &[i64],

@@ -64,7 +64,7 @@ crate::operator! {
     }
 }
 
-fn check_indices(what: &str, index: &TensorMeta) -> Result<(), LayerError> {
+pub(super) fn check_indices(what: &str, index: &TensorMeta) -> Result<(), LayerError> {
     if matches!(index.dtype(), DType::I64 | DType::I32) {
         return Ok(());
     }
@@ -72,8 +72,8 @@ fn check_indices(what: &str, index: &TensorMeta) -> Result<(), LayerError> {
 }
 
 /// The indices, in row-major order; each must be below `len`.
-fn read_indices(view: &TensorView<'_>, len: usize) -> Result<Vec<usize>, LayerError> {
-    let indices = view.to_tensor()?.cast(DType::I64)?.to_vec::<i64>()?;
+pub(super) fn read_indices(view: &TensorView<'_>, len: usize) -> Result<Vec<usize>, LayerError> {
+    let indices = view.cast(DType::I64)?.to_vec::<i64>()?;
     let check = |index: i64| match usize::try_from(index) {
         Ok(position) if position < len => Ok(position),
         _ => Err(TensorError::OutOfRange { what: "index", index, len }.into()),
@@ -130,7 +130,7 @@ impl CpuLayer for IndexSelect {
 }
 
 /// Checks that an index has as many axes as the input and is not longer than a limit along them.
-fn check_within(index: &TensorMeta, limit: &TensorMeta, except: Option<usize>) -> Result<(), LayerError> {
+pub(super) fn check_within(index: &TensorMeta, limit: &TensorMeta, except: Option<usize>) -> Result<(), LayerError> {
     let too_long = |(axis, (len, most)): (usize, (&Dim, &Dim))| {
         Some(axis) != except && len.fixed().zip(most.fixed()).is_some_and(|(len, most)| len > most)
     };
@@ -224,8 +224,8 @@ fn add_at<T: crate::tensor::Element>(
     places: impl Iterator<Item = (ndarray::IxDyn, usize)>,
     add: impl Fn(T, T) -> T,
 ) -> Result<Tensor, LayerError> {
-    let mut sum: ArrayD<T> = owned(&input.to_tensor()?.cast(T::DTYPE)?.array::<T>()?)?;
-    let src = src.to_tensor()?.cast(T::DTYPE)?;
+    let mut sum: ArrayD<T> = owned(&input.cast(T::DTYPE)?.array::<T>()?)?;
+    let src = src.cast(T::DTYPE)?;
     let src: ArrayViewD<'_, T> = src.array::<T>()?;
     for (mut at, to) in places {
         let value = src[&at];

@@ -86,6 +86,7 @@ pub mod constant;
 pub mod conversion;
 pub mod convolution;
 pub mod creation;
+pub mod diagonals;
 pub mod distance;
 pub mod einsum;
 pub mod expression;
@@ -113,11 +114,14 @@ pub mod reduction;
 pub mod repetition;
 pub mod reshaping;
 pub mod scan;
+pub mod scattering;
 pub mod selection;
 pub mod shuffling;
 pub mod slicing;
 pub mod softmax;
+pub mod sorting;
 pub mod spectrum;
+pub mod stacking;
 pub mod striding;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -144,6 +148,7 @@ pub fn registry() -> Registry<dyn CpuLayer> {
         conversion::register,
         convolution::register,
         creation::register,
+        diagonals::register,
         distance::register,
         einsum::register,
         expression::register,
@@ -169,11 +174,14 @@ pub fn registry() -> Registry<dyn CpuLayer> {
         repetition::register,
         reshaping::register,
         scan::register,
+        scattering::register,
         selection::register,
         shuffling::register,
         slicing::register,
         softmax::register,
+        sorting::register,
         spectrum::register,
+        stacking::register,
         striding::register,
     ];
     for register in families {

@@ -2,10 +2,8 @@
 
 use super::arguments::Operand;
 use super::broadcast::broadcasts;
-use super::float::{self, with_float};
+use super::number::{self, Number, with_number};
 use crate::graph::{Cost, CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
-use crate::kernels::Float;
-use crate::kernels::gemm::gemm;
 use crate::tensor::{Dim, TensorView, TensorViewMut};
 use ndarray::{ArrayView2, ArrayViewD, ArrayViewMut2, Axis, Dimension, Ix2, IxDyn};
 use std::ops::RangeInclusive;
@@ -89,7 +87,7 @@ impl Product {
 
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
         let input = &inputs[0];
-        float::check("the input", input)?;
+        number::check("the input", input.dtype())?;
         if let Some(other) = inputs.iter().find(|other| other.dtype() != input.dtype()) {
             let what = "another input".to_owned();
             return Err(LayerError::DType { what, wanted: input.dtype().to_string(), found: other.dtype() });
@@ -112,7 +110,7 @@ impl Product {
         }
     }
 
-    fn run<T: Float>(
+    fn run<T: Number>(
         &self,
         inputs: &[TensorView<'_>],
         output: &mut TensorViewMut<'_>,
@@ -122,15 +120,17 @@ impl Product {
         let left = elements::<T>(left, &mut left_copy)?;
         let right = elements::<T>(right, &mut right_copy)?;
         let shape = *output.shape();
-        float::write::<T>(output, |output| {
+        number::write::<T>(output, |output| {
             multiply(left, right, output)?;
             let Some([beta, alpha]) = self.added else { return Ok(()) };
-            output.iter_mut().for_each(|y| *y *= T::of(alpha));
-            if beta != 0.0 {
-                let expanded = inputs[0].with_layout(inputs[0].layout().expand(&shape)?)?;
-                let added = float::read::<T>(&expanded)?;
-                output.iter_mut().zip(added.iter()).for_each(|(y, &x)| *y += T::of(beta) * x);
+            let (alpha, zero) = (T::of(alpha), T::default());
+            if beta == 0.0 {
+                output.iter_mut().for_each(|y| *y = T::weighted(alpha, *y, zero, zero));
+                return Ok(());
             }
+            let expanded = inputs[0].with_layout(inputs[0].layout().expand(&shape)?)?;
+            let (added, beta) = (number::read::<T>(&expanded)?, T::of(beta));
+            output.iter_mut().zip(added.iter()).for_each(|(y, &x)| *y = T::weighted(alpha, *y, beta, x));
             Ok(())
         })
     }
@@ -180,19 +180,19 @@ fn split_at_last(dims: &[Dim], count: usize) -> (&[Dim], &[Dim]) {
 }
 
 /// The elements as an array, in place where they are `T`; `copy` keeps them otherwise.
-fn elements<'a, T: Float>(
+fn elements<'a, T: Number>(
     view: &TensorView<'a>,
     copy: &'a mut Vec<T>,
 ) -> Result<ArrayViewD<'a, T>, LayerError> {
     if view.dtype() == T::DTYPE {
         return Ok(view.array()?);
     }
-    *copy = float::read::<T>(view)?.into_owned();
+    *copy = number::read::<T>(view)?.into_owned();
     Ok(ArrayViewD::from_shape(IxDyn(view.shape()), copy)?)
 }
 
 /// Writes the product of two arrays, which fit each other, in row-major order.
-fn multiply<T: Float>(
+fn multiply<T: Number>(
     mut left: ArrayViewD<'_, T>,
     mut right: ArrayViewD<'_, T>,
     output: &mut [T],
@@ -236,13 +236,13 @@ fn matrix_at<'a, T>(array: &ArrayViewD<'a, T>, at: &[usize]) -> Result<ArrayView
     Ok(matrix.into_dimensionality::<Ix2>()?)
 }
 
-fn product<T: Float>(
+fn product<T: Number>(
     left: ArrayView2<'_, T>,
     right: ArrayView2<'_, T>,
     output: &mut [T],
 ) -> Result<(), LayerError> {
     let output = ArrayViewMut2::from_shape((left.nrows(), right.ncols()), output)?;
-    gemm(left, right, output, false);
+    T::multiply(left, right, output);
     Ok(())
 }
 
@@ -284,7 +284,7 @@ macro_rules! product_layers {
                 outputs: &mut [TensorViewMut<'_>],
                 _: &mut ForwardContext<'_>,
             ) -> Result<(), LayerError> {
-                with_float!(inputs[0].dtype(), T => self.product().run::<T>(inputs, &mut outputs[0]))
+                with_number!(inputs[0].dtype(), T => self.product().run::<T>(inputs, &mut outputs[0]))
             }
         }
     )*};

@@ -20,7 +20,7 @@ crate::operator! {
     /// `torch.roll`: elements moved along axes; what leaves at one end comes back at the other.
     pub struct Roll for "torch.roll" {
         /// By how many places each of `dims` is moved towards its end.
-        shifts: Vec<i64>,
+        shifts: Argument<Vec<i64>>,
         /// The axes; where absent, the elements are moved as if all were one axis.
         dims: Option<Vec<i64>> = None,
     }
@@ -97,27 +97,22 @@ impl CpuLayer for Flip {
 }
 
 impl Roll {
-    /// Axis and shift of each step, for a tensor of these axes.
-    fn steps(&self, rank: usize) -> Result<Vec<(usize, i64)>, LayerError> {
-        let Some(dims) = self.dims.as_ref().filter(|dims| !dims.is_empty()) else {
-            return match self.shifts.as_slice() {
-                [shift] => Ok(vec![(0, *shift)]),
-                shifts => {
-                    let reason = "without `dims` there is one shift".to_owned();
-                    Err(LayerError::InvalidParameter { key: "shifts", found: format!("{shifts:?}"), reason })
-                }
-            };
+    /// Axis and shift of each step. Without `dims` there is one step along axis 0, as if there were no others.
+    fn steps(&self, inputs: &[TensorMeta]) -> Result<Vec<(usize, Dim)>, LayerError> {
+        let (rank, shifts) = (inputs[0].rank(), self.shifts.dims(inputs)?);
+        let dims = self.dims.as_deref().unwrap_or_default();
+        let axes: Vec<usize> = match dims {
+            [] => vec![0],
+            dims => dims.iter().map(|&dim| resolve_axis(dim, rank)).collect::<Result<_, _>>()?,
         };
-        if dims.len() != self.shifts.len() {
-            let reason = format!("`dims` names {} axes", dims.len());
-            return Err(LayerError::InvalidParameter {
-                key: "shifts",
-                found: format!("{:?}", self.shifts),
-                reason,
-            });
+        if axes.len() == shifts.len() {
+            return Ok(axes.into_iter().zip(shifts).collect());
         }
-        let axes: Result<Vec<usize>, _> = dims.iter().map(|&dim| resolve_axis(dim, rank)).collect();
-        Ok(axes?.into_iter().zip(self.shifts.iter().copied()).collect())
+        let reason = match dims {
+            [] => "without `dims` there is one shift".to_owned(),
+            dims => format!("`dims` names {} axes", dims.len()),
+        };
+        Err(LayerError::InvalidParameter { key: "shifts", found: format!("{shifts:?}"), reason })
     }
 
     fn is_flat(&self) -> bool {
@@ -126,8 +121,13 @@ impl Roll {
 }
 
 impl Layer for Roll {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        let count = 1 + self.shifts.num_inputs();
+        count..=count
+    }
+
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-        self.steps(inputs[0].rank())?;
+        self.steps(inputs)?;
         Ok(vec![inputs[0].with_dims(inputs[0].dims().to_vec())])
     }
 }
@@ -142,17 +142,20 @@ impl CpuLayer for Roll {
         if outputs[0].num_elements() == 0 {
             return Ok(());
         }
+        let metas: Vec<TensorMeta> = inputs.iter().map(TensorMeta::of).collect();
+        let number = |(axis, shift): (usize, Dim)| (axis, shift.fixed().unwrap_or(0));
+        let steps: Vec<(usize, i64)> = self.steps(&metas)?.into_iter().map(number).collect();
         with_bits!(inputs[0].dtype(), B => {
             let input = inputs[0].bits::<B>()?;
             if self.is_flat() {
                 let values: Vec<B> = input.iter().copied().collect();
-                let start = places(-self.shifts[0].max(-i64::MAX), values.len());
-                let rolled = values.iter().cycle().skip(start);
+                let shift = steps.first().map_or(0, |(_, shift)| places(*shift, values.len()));
+                let rolled = values.iter().cycle().skip(values.len() - shift);
                 outputs[0].bits::<B>()?.iter_mut().zip(rolled).for_each(|(to, &from)| *to = from);
                 return Ok(());
             }
             let mut shifts = vec![0; input.ndim()];
-            for (axis, shift) in self.steps(input.ndim())? {
+            for (axis, shift) in steps {
                 if let Some(total) = shifts.get_mut(axis) {
                     *total = (*total + places(shift, input.shape()[axis])) % input.shape()[axis];
                 }
@@ -267,7 +270,7 @@ impl RepeatInterleave {
         match self.repeats {
             Argument::Value(value) => Ok(vec![number(value)?; len]),
             Argument::Input(position) => {
-                let counts = inputs[position].to_tensor()?.cast(DType::I64)?.to_vec::<i64>()?;
+                let counts = inputs[position].cast(DType::I64)?.to_vec::<i64>()?;
                 let counts: Vec<usize> = counts.into_iter().map(number).collect::<Result<_, _>>()?;
                 match counts.as_slice() {
                     [count] => Ok(vec![*count; len]),

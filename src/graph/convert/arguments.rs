@@ -46,6 +46,7 @@ fn signature(op_type: &str, values: &[Value]) -> Option<&'static [&'static str]>
     match op_type {
         "aten::max" | "aten::min" if along_axis => Some(&["input", "dim", "keepdim"]),
         "aten::copy" => Some(&["self", "src", "non_blocking"]),
+        "aten::sort" | "aten::argsort" if values.len() == 4 => Some(&["input", "stable", "dim", "descending"]),
         _ => None,
     }
 }

@@ -1,0 +1,347 @@
+//! Diagonals and triangles of matrices: tril, triu, diagonal, diag_embed, fill_diagonal.
+
+use super::arguments::Operand;
+use super::broadcast::Factor;
+use super::views::view_layers;
+use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta, View};
+use crate::tensor::{Dim, Layout, Shape, TensorView, TensorViewMut, resolve_axis, with_bits};
+use std::ops::RangeInclusive;
+
+macro_rules! triangles {
+    ($($(#[doc = $doc:literal])* $name:ident for $($op_type:literal),+ keeps $keeps:expr;)*) => {$(
+        crate::operator! {
+            $(#[doc = $doc])*
+            pub struct $name for $($op_type),+ {
+                /// How far above the main diagonal the triangle ends; below where negative.
+                diagonal: i64 = 0,
+            }
+        }
+
+        impl Layer for $name {
+            fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+                if inputs[0].rank() < 2 {
+                    return Err(LayerError::shape("the input", "at least two axes", &inputs[0]));
+                }
+                Ok(vec![inputs[0].with_dims(inputs[0].dims().to_vec())])
+            }
+        }
+
+        impl CpuLayer for $name {
+            fn forward(
+                &mut self,
+                inputs: &[TensorView<'_>],
+                outputs: &mut [TensorViewMut<'_>],
+                _: &mut ForwardContext<'_>,
+            ) -> Result<(), LayerError> {
+                let columns = inputs[0].shape().last().copied().unwrap_or(1).max(1);
+                let rows = inputs[0].shape().iter().rev().nth(1).copied().unwrap_or(1).max(1);
+                let keeps: fn(i64, i64) -> bool = $keeps;
+                with_bits!(inputs[0].dtype(), B => {
+                    let (input, mut output) = (inputs[0].bits::<B>()?, outputs[0].bits::<B>()?);
+                    for (place, (to, &from)) in output.iter_mut().zip(input.iter()).enumerate() {
+                        let distance = (place % columns) as i64 - (place / columns % rows) as i64;
+                        *to = if keeps(distance, self.diagonal) { from } else { B::default() };
+                    }
+                });
+                Ok(())
+            }
+        }
+    )*};
+}
+
+triangles! {
+    /// `torch.tril`: the lower triangle of each matrix, and zeros above.
+    Tril for "aten::tril" keeps |distance, diagonal| distance <= diagonal;
+
+    /// `torch.triu`: the upper triangle of each matrix, and zeros below.
+    Triu for "aten::triu" keeps |distance, diagonal| distance >= diagonal;
+}
+
+crate::operator! {
+    /// `torch.diagonal`: the diagonal of two axes, which becomes the last axis. A view.
+    pub struct Diagonal for "aten::diagonal" {
+        /// How far above the main diagonal; below where negative.
+        offset: i64 = 0,
+        /// The axis of rows; may count from the end.
+        dim1: i64 = 0,
+        /// The axis of columns; may count from the end.
+        dim2: i64 = 1,
+    }
+}
+
+crate::operator! {
+    /// `torch.diag_embed`: matrices with the input's last axis on a diagonal, and zeros elsewhere.
+    pub struct DiagEmbed for "aten::diag_embed" {
+        /// How far above the main diagonal; below where negative.
+        offset: i64 = 0,
+        /// The output's axis of rows; may count from the end.
+        dim1: i64 = -2,
+        /// The output's axis of columns; may count from the end.
+        dim2: i64 = -1,
+    }
+}
+
+crate::operator! {
+    /// `torch.diagonal_scatter`: the input with another tensor on its diagonal.
+    pub struct DiagonalScatter for "aten::diagonal_scatter" {
+        /// What the diagonal becomes.
+        src: Operand,
+        /// How far above the main diagonal; below where negative.
+        offset: i64 = 0,
+        /// The axis of rows; may count from the end.
+        dim1: i64 = 0,
+        /// The axis of columns; may count from the end.
+        dim2: i64 = 1,
+    }
+}
+
+crate::operator! {
+    /// `torch.Tensor.fill_diagonal_`: the input with a number along its main diagonal; all axes are of one length, but
+    /// those of a matrix.
+    pub struct FillDiagonal for "aten::fill_diagonal" {
+        /// The number.
+        fill_value as "value": Factor,
+        /// Whether the diagonal of a tall matrix begins anew one row below its end.
+        wrap: bool = false,
+    }
+}
+
+/// Two different axes and how far above the main one their diagonal lies.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    offset: i64,
+    rows: usize,
+    columns: usize,
+}
+
+impl Place {
+    fn new(offset: i64, dim1: i64, dim2: i64, rank: usize) -> Result<Self, LayerError> {
+        let (rows, columns) = (resolve_axis(dim1, rank)?, resolve_axis(dim2, rank)?);
+        if rank > 1 && rows != columns {
+            return Ok(Self { offset, rows, columns });
+        }
+        let reason = "it must name another axis than `dim1`".to_owned();
+        Err(LayerError::InvalidParameter { key: "dim2", found: dim2.to_string(), reason })
+    }
+
+    /// By how many places the diagonal begins later in rows and in columns.
+    fn start(&self) -> (usize, usize) {
+        let distance = usize::try_from(self.offset.unsigned_abs()).unwrap_or(usize::MAX);
+        if self.offset < 0 { (distance, 0) } else { (0, distance) }
+    }
+
+    fn dims(&self, dims: &[Dim]) -> Vec<Dim> {
+        let (down, right) = self.start();
+        let len = (dims[self.rows].clone() - down).min(dims[self.columns].clone() - right).max(0);
+        let others = dims.iter().enumerate().filter(|(axis, _)| ![self.rows, self.columns].contains(axis));
+        others.map(|(_, dim)| dim.clone()).chain([len]).collect()
+    }
+
+    /// The diagonal's elements within a tensor.
+    fn layout(&self, whole: &Layout) -> Result<Layout, LayerError> {
+        let (down, right) = self.start();
+        let (mut dims, mut strides) = (Vec::new(), Vec::new());
+        for (axis, (&len, &stride)) in whole.shape().iter().zip(whole.strides()).enumerate() {
+            if ![self.rows, self.columns].contains(&axis) {
+                dims.push(len);
+                strides.push(stride);
+            }
+        }
+        let of = |axis: usize| (whole.shape()[axis], whole.strides()[axis]);
+        let ((rows, row_stride), (columns, column_stride)) = (of(self.rows), of(self.columns));
+        let len = rows.saturating_sub(down).min(columns.saturating_sub(right));
+        dims.push(len);
+        strides.push(row_stride.saturating_add(column_stride));
+        let start = if len == 0 { 0 } else { down * row_stride + right * column_stride };
+        Ok(Layout::strided(Shape::new(&dims)?, &strides, whole.offset() + start)?)
+    }
+}
+
+impl Layer for Diagonal {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        let place = Place::new(self.offset, self.dim1, self.dim2, inputs[0].rank())?;
+        Ok(vec![inputs[0].with_dims(place.dims(inputs[0].dims()))])
+    }
+
+    fn view(&self, _: usize, inputs: &[Layout], _: &Shape) -> Result<Option<View>, LayerError> {
+        let place = Place::new(self.offset, self.dim1, self.dim2, inputs[0].shape().rank())?;
+        Ok(Some(View { input: 0, layout: place.layout(&inputs[0])? }))
+    }
+}
+
+view_layers!(Diagonal);
+
+impl Layer for DiagEmbed {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        let Some((last, others)) = inputs[0].dims().split_last() else {
+            return Err(LayerError::shape("the input", "at least one axis", &inputs[0]));
+        };
+        let place = Place::new(self.offset, self.dim1, self.dim2, inputs[0].rank() + 1)?;
+        let len = last.clone() + place.start().0 + place.start().1;
+        let mut others = others.iter().cloned();
+        let axis = |axis| if [place.rows, place.columns].contains(&axis) { None } else { others.next() };
+        let dims: Vec<Option<Dim>> = (0..=inputs[0].rank()).map(axis).collect();
+        Ok(vec![inputs[0].with_dims(dims.into_iter().map(|dim| dim.unwrap_or_else(|| len.clone())))])
+    }
+}
+
+impl CpuLayer for DiagEmbed {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        _: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        let place = Place::new(self.offset, self.dim1, self.dim2, outputs[0].shape().rank())?;
+        with_bits!(inputs[0].dtype(), B => outputs[0].bits::<B>()?.fill(B::default()));
+        let diagonal = place.layout(outputs[0].layout())?;
+        Ok(outputs[0].reborrow().with_layout(diagonal)?.copy_from(&inputs[0])?)
+    }
+}
+
+impl Layer for DiagonalScatter {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        2..=2
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        let (input, src) = (&inputs[0], &inputs[self.src.0]);
+        let place = Place::new(self.offset, self.dim1, self.dim2, input.rank())?;
+        let wanted = input.with_dims(place.dims(input.dims()));
+        let differs = |(a, b): (&Dim, &Dim)| a.fixed().zip(b.fixed()).is_some_and(|(a, b)| a != b);
+        let fits = src.rank() == wanted.rank() && !src.dims().iter().zip(wanted.dims()).any(differs);
+        if !fits || src.dtype() != input.dtype() {
+            return Err(LayerError::shape("the source", wanted, src));
+        }
+        Ok(vec![input.with_dims(input.dims().to_vec())])
+    }
+}
+
+impl CpuLayer for DiagonalScatter {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        _: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        outputs[0].copy_from(&inputs[0])?;
+        let place = Place::new(self.offset, self.dim1, self.dim2, outputs[0].shape().rank())?;
+        let diagonal = place.layout(outputs[0].layout())?;
+        Ok(outputs[0].reborrow().with_layout(diagonal)?.copy_from(&inputs[self.src.0])?)
+    }
+}
+
+impl FillDiagonal {
+    /// The places of the diagonal in row-major order.
+    fn places(&self, dims: &[usize]) -> impl Iterator<Item = usize> + use<> {
+        let step = dims.iter().rev().scan(1usize, |stride, &len| {
+            let this = *stride;
+            *stride = stride.saturating_mul(len);
+            Some(this)
+        });
+        let step = step.fold(0, usize::saturating_add).max(1);
+        let count: usize = dims.iter().product();
+        let end = match dims {
+            [_, columns] if !self.wrap => count.min(columns.saturating_mul(*columns)),
+            _ => count,
+        };
+        (0..end).step_by(step)
+    }
+}
+
+impl Layer for FillDiagonal {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        let count = 1 + self.fill_value.num_inputs();
+        count..=count
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        let dims = inputs[0].dims();
+        if dims.len() < 2 || (dims.len() > 2 && dims.windows(2).any(|pair| pair[0] != pair[1])) {
+            let wanted = "two axes, or more of one length";
+            return Err(LayerError::shape("the input", wanted, &inputs[0]));
+        }
+        self.fill_value.check_fits(inputs[0].dtype())?;
+        Ok(vec![inputs[0].with_dims(dims.to_vec())])
+    }
+}
+
+impl CpuLayer for FillDiagonal {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        _: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        outputs[0].copy_from(&inputs[0])?;
+        let value = self.fill_value.number(inputs, inputs[0].dtype())?;
+        let mut places = self.places(inputs[0].shape().dims()).peekable();
+        with_bits!(inputs[0].dtype(), B => {
+            let Some(value) = value.view().bits::<B>()?.first().copied() else { return Ok(()) };
+            for (place, to) in outputs[0].bits::<B>()?.iter_mut().enumerate() {
+                if places.next_if_eq(&place).is_some() {
+                    *to = value;
+                }
+            }
+        });
+        Ok(())
+    }
+}
+
+/// Registers the layers of this family.
+pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
+    registry.register::<Tril>()?;
+    registry.register::<Triu>()?;
+    registry.register::<Diagonal>()?;
+    registry.register::<DiagEmbed>()?;
+    registry.register::<DiagonalScatter>()?;
+    registry.register::<FillDiagonal>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{counting, operator};
+    use super::*;
+    use crate::tensor::{DType, Tensor};
+
+    fn values(op_type: &str, params: &[(&str, &str)], inputs: &[&Tensor]) -> Vec<i64> {
+        operator(op_type, params).run_one(inputs).unwrap().to_vec().unwrap()
+    }
+
+    #[test]
+    fn triangles() {
+        let x = counting(DType::I64, &[2, 3]);
+        assert_eq!(values("aten::tril", &[], &[&x]), [0, 0, 0, 3, 4, 0]);
+        assert_eq!(values("aten::triu", &[("diagonal", "1")], &[&x]), [0, 1, 2, 0, 0, 5]);
+        assert!(operator("aten::tril", &[]).run(&[&counting(DType::I64, &[3])]).is_err());
+    }
+
+    #[test]
+    fn diagonals() {
+        let x = counting(DType::I64, &[2, 3]);
+        assert_eq!(values("aten::diagonal", &[("offset", "1")], &[&x]), [1, 5]);
+        assert_eq!(values("aten::diagonal", &[("offset", "9")], &[&x]), [] as [i64; 0]);
+        let y = counting(DType::I64, &[2]);
+        assert_eq!(values("aten::diag_embed", &[("offset", "-1")], &[&y]), [0, 0, 0, 0, 0, 0, 0, 1, 0]);
+        assert_eq!(
+            values("aten::diagonal_scatter", &[], &[&x, &counting(DType::I64, &[2])]),
+            [0, 1, 2, 3, 1, 5]
+        );
+        let tall = counting(DType::I64, &[4, 2]);
+        assert_eq!(values("aten::fill_diagonal", &[("value", "9")], &[&tall]), [9, 1, 2, 9, 4, 5, 6, 7]);
+        let wrapped = values("aten::fill_diagonal", &[("value", "9"), ("wrap", "True")], &[&tall]);
+        assert_eq!(wrapped, [9, 1, 2, 9, 4, 5, 9, 7]);
+    }
+
+    #[test]
+    fn odd_inputs() {
+        for op_type in ["aten::tril", "aten::triu", "aten::diagonal", "aten::diag_embed"] {
+            operator(op_type, &[]).survives(1);
+        }
+        for offset in ["-9223372036854775808", "9223372036854775807"] {
+            operator("aten::diagonal", &[("offset", offset)]).survives(1);
+        }
+        operator("aten::diagonal_scatter", &[]).survives(2);
+        operator("aten::fill_diagonal", &[("value", "1")]).survives(1);
+    }
+}

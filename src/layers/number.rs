@@ -1,0 +1,184 @@
+//! What products and sums compute in: floats as they are, integers in 64 bits that wrap around, complex numbers in
+//! double precision.
+
+use crate::graph::LayerError;
+use crate::kernels::gemm::gemm;
+use crate::tensor::{Complex, DType, Element, Tensor, TensorView, TensorViewMut};
+use ndarray::{Array2, ArrayD, ArrayView2, ArrayViewMut2, Axis};
+use std::borrow::Cow;
+
+/// Runs an expression with `$T` bound to the [`Number`] that tensors of a [`DType`] are computed in.
+macro_rules! with_number {
+    ($dtype:expr, $T:ident => $body:expr) => {
+        match $dtype {
+            $crate::tensor::DType::F32 | $crate::tensor::DType::F16 | $crate::tensor::DType::Bf16 => {
+                type $T = f32;
+                $body
+            }
+            $crate::tensor::DType::F64 => {
+                type $T = f64;
+                $body
+            }
+            $crate::tensor::DType::C32 | $crate::tensor::DType::C64 | $crate::tensor::DType::C128 => {
+                type $T = $crate::tensor::Complex<f64>;
+                $body
+            }
+            _ => {
+                type $T = i64;
+                $body
+            }
+        }
+    };
+}
+
+pub(super) use with_number;
+
+/// A type that products are computed in.
+pub(super) trait Number: Element {
+    /// The number of a parameter: a fraction of an integer is cut off.
+    fn of(value: f64) -> Self;
+    /// `a` · `x` + `b` · `y`.
+    fn weighted(a: Self, x: Self, b: Self, y: Self) -> Self;
+    /// C = A·B, (m×k)·(k×n) → m×n; the sizes have been compared.
+    fn multiply(a: ArrayView2<'_, Self>, b: ArrayView2<'_, Self>, c: ArrayViewMut2<'_, Self>);
+    /// The sum along an axis.
+    fn sum_axis(array: &ArrayD<Self>, axis: Axis) -> ArrayD<Self>;
+}
+
+macro_rules! float_numbers {
+    ($($float:ty),*) => {$(
+        impl Number for $float {
+            fn of(value: f64) -> Self {
+                value as Self
+            }
+
+            fn weighted(a: Self, x: Self, b: Self, y: Self) -> Self {
+                a * x + b * y
+            }
+
+            fn multiply(a: ArrayView2<'_, Self>, b: ArrayView2<'_, Self>, c: ArrayViewMut2<'_, Self>) {
+                gemm(a, b, c, false);
+            }
+
+            fn sum_axis(array: &ArrayD<Self>, axis: Axis) -> ArrayD<Self> {
+                array.sum_axis(axis)
+            }
+        }
+    )*};
+}
+
+float_numbers!(f32, f64);
+
+impl Number for i64 {
+    fn of(value: f64) -> Self {
+        value as Self
+    }
+
+    fn weighted(a: Self, x: Self, b: Self, y: Self) -> Self {
+        a.wrapping_mul(x).wrapping_add(b.wrapping_mul(y))
+    }
+
+    fn multiply(a: ArrayView2<'_, Self>, b: ArrayView2<'_, Self>, mut c: ArrayViewMut2<'_, Self>) {
+        c.fill(0);
+        // Row by row of B, so that the inner loop runs along memory.
+        for (a, mut c) in a.rows().into_iter().zip(c.rows_mut()) {
+            for (&a, b) in a.iter().zip(b.rows()) {
+                c.zip_mut_with(&b, |c, &b| *c = c.wrapping_add(a.wrapping_mul(b)));
+            }
+        }
+    }
+
+    fn sum_axis(array: &ArrayD<Self>, axis: Axis) -> ArrayD<Self> {
+        array.fold_axis(axis, 0, |&sum: &i64, &x| sum.wrapping_add(x))
+    }
+}
+
+impl Number for Complex<f64> {
+    fn of(value: f64) -> Self {
+        value.into()
+    }
+
+    fn weighted(a: Self, x: Self, b: Self, y: Self) -> Self {
+        a * x + b * y
+    }
+
+    fn multiply(a: ArrayView2<'_, Self>, b: ArrayView2<'_, Self>, mut c: ArrayViewMut2<'_, Self>) {
+        let product = |a: &Array2<f64>, b: &Array2<f64>| {
+            let mut product = Array2::zeros(c.raw_dim());
+            gemm(a.view(), b.view(), product.view_mut(), false);
+            product
+        };
+        let (a_re, a_im) = (a.mapv(|x| x.re), a.mapv(|x| x.im));
+        let (b_re, b_im) = (b.mapv(|x| x.re), b.mapv(|x| x.im));
+        let re = product(&a_re, &b_re) - product(&a_im, &b_im);
+        let im = product(&a_re, &b_im) + product(&a_im, &b_re);
+        ndarray::Zip::from(&mut c).and(&re).and(&im).for_each(|c, &re, &im| *c = Complex::new(re, im));
+    }
+
+    fn sum_axis(array: &ArrayD<Self>, axis: Axis) -> ArrayD<Self> {
+        array.sum_axis(axis)
+    }
+}
+
+/// Refuses element types that are no numbers.
+///
+/// # Errors
+/// [`LayerError::DType`] for bool.
+pub(super) fn check(what: &str, dtype: DType) -> Result<(), LayerError> {
+    match dtype {
+        DType::Bool => {
+            Err(LayerError::DType { what: what.to_owned(), wanted: "numbers".to_owned(), found: dtype })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The elements in row-major order as `T`: borrowed where they are that already.
+pub(super) fn read<'a, T: Number>(view: &TensorView<'a>) -> Result<Cow<'a, [T]>, LayerError> {
+    if view.dtype() != T::DTYPE {
+        return Ok(Cow::Owned(view.to_tensor()?.cast(T::DTYPE)?.to_vec()?));
+    }
+    Ok(match view.slice() {
+        Ok(slice) => Cow::Borrowed(slice),
+        Err(_) => Cow::Owned(view.to_vec()?),
+    })
+}
+
+/// Lets `fill` write all elements of an output in row-major order.
+pub(super) fn write<T: Number>(
+    output: &mut TensorViewMut<'_>,
+    fill: impl FnOnce(&mut [T]) -> Result<(), LayerError>,
+) -> Result<(), LayerError> {
+    if output.dtype() == T::DTYPE && output.layout().is_contiguous() {
+        return fill(output.slice()?);
+    }
+    let mut values = vec![T::default(); output.num_elements()];
+    fill(&mut values)?;
+    let shape = *output.shape();
+    Ok(output.copy_from(&Tensor::from_vec(values, &shape)?.cast(output.dtype())?.view())?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ndarray::array;
+
+    #[test]
+    fn complex_products_are_those_of_their_parts() {
+        let i = Complex::new(0.0, 1.0);
+        let (a, b) = (array![[i + 1.0, i * 2.0]], array![[i], [i - 3.0]]);
+        let mut c = Array2::default((1, 1));
+        Number::multiply(a.view(), b.view(), c.view_mut());
+        assert_eq!(c[[0, 0]], (i + 1.0) * i + (i * 2.0) * (i - 3.0));
+    }
+
+    #[test]
+    fn integers_wrap_around() {
+        let mut c = Array2::from_elem((1, 2), 7);
+        let a = array![[i64::MAX, 1]];
+        Number::multiply(a.view(), array![[2, 0], [5, -1]].view(), c.view_mut());
+        assert_eq!(c, array![[3, -1]]);
+        assert_eq!(i64::sum_axis(&array![i64::MAX, 1].into_dyn(), Axis(0)).sum(), i64::MIN);
+        assert_eq!(i64::weighted(i64::MAX, 2, 3, 1), 1);
+    }
+}

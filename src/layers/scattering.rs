@@ -1,0 +1,461 @@
+//! Elements written to the places that an index names: scatter, scatter_reduce, index_copy, put, select_scatter.
+
+use super::arguments::Operand;
+use super::broadcast::{Factor, owned};
+use super::choices::choices;
+use super::indexing::{check_indices, check_within, read_indices};
+use super::number::Number;
+use super::views::axis_of;
+use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
+use crate::tensor::{DType, Dim, Tensor, TensorError, TensorView, TensorViewMut, resolve_axis, with_bits};
+use ndarray::{ArrayD, ArrayViewD, Axis, Dimension, IxDyn};
+use std::ops::RangeInclusive;
+
+crate::operator! {
+    /// `torch.scatter`: the input with, for each element of `index`, the element of `src` there at that index of one axis
+    /// and the element's own indices of the others. Where places repeat, the last one stays.
+    pub struct Scatter for "aten::scatter" {
+        /// The axis; may count from the end.
+        dim: i64,
+        /// The indices.
+        index: Operand,
+        /// What is written: an input of the same element type, or one number.
+        src: Factor,
+    }
+}
+
+crate::operator! {
+    /// `torch.scatter_reduce`: as `torch.scatter`, but all elements that come to one place are joined.
+    pub struct ScatterReduce for "aten::scatter_reduce" {
+        /// The axis; may count from the end.
+        dim: i64,
+        /// The indices.
+        index: Operand,
+        /// What is joined; at least as long as `index` along every axis.
+        src: Operand,
+        /// How it is joined.
+        reduce: Joining,
+        /// Whether the input's own element is joined with them.
+        include_self: bool = true,
+    }
+}
+
+choices! {
+    /// How several elements become one.
+    pub enum Joining {
+        /// Their sum.
+        Sum = "sum",
+        /// Their product.
+        Product = "prod",
+        /// Their mean; of integers rounded down.
+        Mean = "mean",
+        /// The largest.
+        Largest = "amax",
+        /// The smallest.
+        Smallest = "amin",
+    }
+}
+
+crate::operator! {
+    /// `torch.index_copy`: the input with the parts of another tensor at the given indices of one axis.
+    pub struct IndexCopy for "aten::index_copy" {
+        /// The axis; may count from the end.
+        dim: i64,
+        /// The indices, a vector.
+        index: Operand,
+        /// The parts: as many along the axis as there are indices.
+        source: Operand,
+    }
+}
+
+crate::operator! {
+    /// `torch.select_scatter`: the input with another tensor at one index of an axis.
+    pub struct SelectScatter for "aten::select_scatter" {
+        /// What is written; as the input, but without the axis.
+        src: Operand,
+        /// The axis; may count from the end.
+        dim: i64,
+        /// The index; may count from the end.
+        index: i64,
+    }
+}
+
+crate::operator! {
+    /// `torch.take`: the elements at indices into the input as if it were a vector. They may count from the end.
+    pub struct Take for "aten::take" {
+        /// The indices, of any shape.
+        index: Operand,
+    }
+}
+
+/// The numbers of axes and lengths that scattering needs.
+fn check(
+    inputs: &[TensorMeta],
+    dim: i64,
+    index: usize,
+    src: Option<usize>,
+) -> Result<Vec<TensorMeta>, LayerError> {
+    let index = &inputs[index];
+    check_indices("the index", index)?;
+    if inputs[0].rank() == 0 {
+        resolve_axis(dim, 0)?;
+    }
+    let axis = if inputs[0].rank() == 0 { 0 } else { axis_of(dim, &inputs[0])? };
+    let is_empty = index.num_elements() == 0usize;
+    if !is_empty {
+        check_within(index, &inputs[0], Some(axis))?;
+    }
+    if let Some(src) = src.map(|src| &inputs[src]) {
+        if !is_empty {
+            check_within(index, src, None)?;
+        }
+        if src.dtype() != inputs[0].dtype() {
+            let wanted = inputs[0].dtype().to_string();
+            return Err(LayerError::DType { what: "the source".to_owned(), wanted, found: src.dtype() });
+        }
+    }
+    Ok(vec![inputs[0].with_dims(inputs[0].dims().to_vec())])
+}
+
+/// For each element of `index` its own place, and the place that it names.
+fn targets(
+    index: &TensorView<'_>,
+    dim: i64,
+    shape: &[usize],
+) -> Result<impl Iterator<Item = (IxDyn, IxDyn)> + use<>, LayerError> {
+    let axis = resolve_axis(dim, shape.len())?;
+    let indices = read_indices(index, shape.get(axis).copied().unwrap_or(1))?;
+    let places = ndarray::indices(index.shape().dims()).into_iter();
+    Ok(places.zip(indices).map(move |(from, index)| {
+        let mut to = from.clone();
+        if let Some(at) = to.slice_mut().get_mut(axis) {
+            *at = index;
+        }
+        (from, to)
+    }))
+}
+
+impl Layer for Scatter {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        let count = 2 + self.src.num_inputs();
+        count..=count
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        self.src.check_fits(inputs[0].dtype())?;
+        let src = match self.src {
+            Factor::Input(position) => {
+                Some(position).filter(|_| inputs[0].rank() == 0 || inputs[position].rank() > 0)
+            }
+            Factor::Number(_) => None,
+        };
+        check(inputs, self.dim, self.index.0, src)
+    }
+}
+
+impl CpuLayer for Scatter {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        _: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        outputs[0].copy_from(&inputs[0])?;
+        let targets = targets(&inputs[self.index.0], self.dim, inputs[0].shape().dims())?;
+        let number = match self.src {
+            Factor::Input(position) if inputs[position].shape() == inputs[self.index.0].shape() => None,
+            Factor::Input(position) if inputs[position].shape().rank() > 0 => None,
+            src => Some(src.number(inputs, inputs[0].dtype())?),
+        };
+        with_bits!(inputs[0].dtype(), B => {
+            let mut output = outputs[0].bits::<B>()?;
+            let number = number.as_ref().map(|number| number.view());
+            let number = match &number {
+                Some(number) => number.bits::<B>()?.first().copied(),
+                None => None,
+            };
+            let src = match (number, self.src) {
+                (None, Factor::Input(position)) => Some(inputs[position].bits::<B>()?),
+                _ => None,
+            };
+            for (from, to) in targets {
+                if let Some(value) = number.or_else(|| src.as_ref().map(|src| src[from])) {
+                    output[to] = value;
+                }
+            }
+        });
+        Ok(())
+    }
+}
+
+impl Layer for ScatterReduce {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        3..=3
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        if inputs[0].dtype().is_complex() || inputs[0].dtype() == DType::Bool {
+            let wanted = "real numbers".to_owned();
+            return Err(LayerError::DType { what: "the input".to_owned(), wanted, found: inputs[0].dtype() });
+        }
+        check(inputs, self.dim, self.index.0, Some(self.src.0))
+    }
+}
+
+/// A real number that elements are joined in.
+trait Joined: Number + PartialOrd {
+    fn product(self, other: Self) -> Self;
+    fn part(self, count: usize) -> Self;
+}
+
+impl Joined for f64 {
+    fn product(self, other: Self) -> Self {
+        self * other
+    }
+
+    fn part(self, count: usize) -> Self {
+        self / count as f64
+    }
+}
+
+impl Joined for i64 {
+    fn product(self, other: Self) -> Self {
+        self.wrapping_mul(other)
+    }
+
+    fn part(self, count: usize) -> Self {
+        self.div_euclid(i64::try_from(count).unwrap_or(i64::MAX).max(1))
+    }
+}
+
+impl ScatterReduce {
+    fn run<T: Joined>(
+        &self,
+        inputs: &[TensorView<'_>],
+        targets: impl Iterator<Item = (IxDyn, IxDyn)>,
+    ) -> Result<Tensor, LayerError> {
+        let mut result: ArrayD<T> = owned(&inputs[0].to_tensor()?.cast(T::DTYPE)?.array::<T>()?)?;
+        let src = inputs[self.src.0].to_tensor()?.cast(T::DTYPE)?;
+        let src: ArrayViewD<'_, T> = src.array::<T>()?;
+        let mut counts = ArrayD::from_elem(result.raw_dim(), usize::from(self.include_self));
+        for (from, to) in targets {
+            let value = src[from];
+            result[&to] = if counts[&to] == 0 { value } else { self.join(result[&to], value) };
+            counts[&to] += 1;
+        }
+        if self.reduce == Joining::Mean {
+            result.zip_mut_with(&counts, |sum, &count| *sum = sum.part(count.max(1)));
+        }
+        Ok(Tensor::from_array(result)?)
+    }
+
+    fn join<T: Joined>(&self, a: T, b: T) -> T {
+        let is_nan = |x: T| x.partial_cmp(&x).is_none();
+        let one = T::of(1.0);
+        match self.reduce {
+            Joining::Sum | Joining::Mean => T::weighted(one, a, one, b),
+            Joining::Product => a.product(b),
+            Joining::Largest if b > a || is_nan(b) => b,
+            Joining::Smallest if b < a || is_nan(b) => b,
+            Joining::Largest | Joining::Smallest => a,
+        }
+    }
+}
+
+impl CpuLayer for ScatterReduce {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        _: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        let targets = targets(&inputs[self.index.0], self.dim, inputs[0].shape().dims())?;
+        let joined = match inputs[0].dtype().is_float() {
+            true => self.run::<f64>(inputs, targets)?,
+            false => self.run::<i64>(inputs, targets)?,
+        };
+        Ok(outputs[0].copy_from(&joined.cast(inputs[0].dtype())?.view())?)
+    }
+}
+
+impl Layer for IndexCopy {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        3..=3
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        let (index, source) = (&inputs[self.index.0], &inputs[self.source.0]);
+        check_indices("the index", index)?;
+        let mut wanted = inputs[0].dims().to_vec();
+        if let Some(dim) = wanted.get_mut(resolve_axis(self.dim, inputs[0].rank())?) {
+            *dim = index.num_elements();
+        }
+        let wanted = inputs[0].with_dims(wanted);
+        let differs = |(a, b): (&Dim, &Dim)| a.fixed().zip(b.fixed()).is_some_and(|(a, b)| a != b);
+        let fits = source.rank() == wanted.rank() && !source.dims().iter().zip(wanted.dims()).any(differs);
+        if index.rank() > 1 || !fits || source.dtype() != wanted.dtype() {
+            return Err(LayerError::shape("the source", wanted, source));
+        }
+        Ok(vec![inputs[0].with_dims(inputs[0].dims().to_vec())])
+    }
+}
+
+impl CpuLayer for IndexCopy {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        _: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        if inputs[0].shape().rank() == 0 {
+            return Ok(outputs[0].copy_from(&inputs[self.source.0])?);
+        }
+        outputs[0].copy_from(&inputs[0])?;
+        let axis = inputs[0].shape().axis(self.dim)?;
+        let indices = read_indices(&inputs[self.index.0], inputs[0].shape()[axis])?;
+        with_bits!(inputs[0].dtype(), B => {
+            let (source, mut output) = (inputs[self.source.0].bits::<B>()?, outputs[0].bits::<B>()?);
+            for (part, to) in source.axis_iter(Axis(axis)).zip(indices) {
+                output.index_axis_mut(Axis(axis), to).assign(&part);
+            }
+        });
+        Ok(())
+    }
+}
+
+impl Layer for SelectScatter {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        2..=2
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        let mut wanted = inputs[0].dims().to_vec();
+        wanted.remove(axis_of(self.dim, &inputs[0])?);
+        let (wanted, src) = (inputs[0].with_dims(wanted), &inputs[self.src.0]);
+        let differs = |(a, b): (&Dim, &Dim)| a.fixed().zip(b.fixed()).is_some_and(|(a, b)| a != b);
+        let fits = src.rank() == wanted.rank() && !src.dims().iter().zip(wanted.dims()).any(differs);
+        if !fits || src.dtype() != wanted.dtype() {
+            return Err(LayerError::shape("the source", wanted, src));
+        }
+        Ok(vec![inputs[0].with_dims(inputs[0].dims().to_vec())])
+    }
+}
+
+impl CpuLayer for SelectScatter {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        _: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        outputs[0].copy_from(&inputs[0])?;
+        let axis = inputs[0].shape().axis(self.dim)?;
+        let index = place(self.index, inputs[0].shape()[axis])?;
+        let layout = outputs[0].layout().select(axis, index)?;
+        Ok(outputs[0].reborrow().with_layout(layout)?.copy_from(&inputs[self.src.0])?)
+    }
+}
+
+/// An index that may count from the end.
+fn place(index: i64, len: usize) -> Result<usize, LayerError> {
+    let from_start = match i64::try_from(len) {
+        Ok(len) if index < 0 => index.saturating_add(len),
+        _ => index,
+    };
+    let place = usize::try_from(from_start).ok().filter(|&place| place < len);
+    place.ok_or_else(|| TensorError::OutOfRange { what: "index", index, len }.into())
+}
+
+impl Layer for Take {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        2..=2
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        let index = &inputs[self.index.0];
+        check_indices("the index", index)?;
+        Ok(vec![inputs[0].with_dims(index.dims().to_vec())])
+    }
+}
+
+impl CpuLayer for Take {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        _: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        let indices = inputs[self.index.0].to_tensor()?.cast(DType::I64)?.to_vec::<i64>()?;
+        with_bits!(inputs[0].dtype(), B => {
+            let values: Vec<B> = inputs[0].bits::<B>()?.iter().copied().collect();
+            for (to, index) in outputs[0].bits::<B>()?.iter_mut().zip(indices) {
+                *to = values[place(index, values.len())?];
+            }
+        });
+        Ok(())
+    }
+}
+
+/// Registers the layers of this family.
+pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
+    registry.register::<Scatter>()?;
+    registry.register::<ScatterReduce>()?;
+    registry.register::<IndexCopy>()?;
+    registry.register::<SelectScatter>()?;
+    registry.register::<Take>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{counting, operator, tensor};
+    use super::*;
+
+    #[test]
+    fn elements_are_written_or_joined() {
+        let (x, src) = (tensor(&[3], &[10i64, 20, 30]), tensor(&[4], &[1i64, 2, 4, 8]));
+        let index = tensor(&[3], &[0i64, 2, 0]);
+        let names = ["input", "index", "src"];
+        let scatter = operator("aten::scatter", &[("dim", "0")]).with_names(&names);
+        assert_eq!(scatter.run_one(&[&x, &index, &src]).unwrap().to_vec::<i64>().unwrap(), [4, 20, 2]);
+        let number = operator("aten::scatter", &[("dim", "0"), ("src", "7")]).with_names(&names[..2]);
+        assert_eq!(number.run_one(&[&x, &index]).unwrap().to_vec::<i64>().unwrap(), [7, 20, 7]);
+        let reduce = |reduce, include_self| {
+            let params = [("dim", "0"), ("reduce", reduce), ("include_self", include_self)];
+            let layer = operator("aten::scatter_reduce", &params).with_names(&names);
+            layer.run_one(&[&x, &index, &src]).unwrap().to_vec::<i64>().unwrap()
+        };
+        assert_eq!(reduce("sum", "True"), [15, 20, 32]);
+        assert_eq!(reduce("sum", "False"), [5, 20, 2]);
+        assert_eq!(reduce("prod", "True"), [40, 20, 60]);
+        assert_eq!(reduce("mean", "True"), [5, 20, 16]);
+        assert_eq!(reduce("amax", "False"), [4, 20, 2]);
+        assert_eq!(reduce("amin", "True"), [1, 20, 2]);
+        assert!(scatter.run(&[&x, &tensor(&[1], &[3i64]), &src]).is_err());
+    }
+
+    #[test]
+    fn parts_are_written_and_taken() {
+        let x = counting(DType::I64, &[2, 3]);
+        let copy = operator("aten::index_copy", &[("dim", "1")]).with_names(&["input", "index", "source"]);
+        let parts = tensor(&[2, 2], &[7i64, 8, 9, 6]);
+        let got = copy.run_one(&[&x, &tensor(&[2], &[2i64, 0]), &parts]).unwrap();
+        assert_eq!(got.to_vec::<i64>().unwrap(), [8, 1, 7, 6, 4, 9]);
+        let select = operator("aten::select_scatter", &[("dim", "1"), ("index", "-1")]);
+        let got = select.run_one(&[&x, &tensor(&[2], &[7i64, 8])]).unwrap();
+        assert_eq!(got.to_vec::<i64>().unwrap(), [0, 1, 7, 3, 4, 8]);
+        let take = operator("aten::take", &[]).with_names(&["input", "index"]);
+        assert_eq!(take.run_one(&[&x, &tensor(&[2], &[-1i64, 1])]).unwrap().to_vec::<i64>().unwrap(), [5, 1]);
+        assert!(take.run(&[&x, &tensor(&[1], &[6i64])]).is_err());
+    }
+
+    #[test]
+    fn odd_inputs() {
+        for dim in ["0", "-1"] {
+            operator("aten::scatter", &[("dim", dim)]).with_names(&["input", "index", "src"]).survives(3);
+            operator("aten::scatter_reduce", &[("dim", dim), ("reduce", "mean")]).survives(3);
+            operator("aten::index_copy", &[("dim", dim)]).survives(3);
+            operator("aten::select_scatter", &[("dim", dim), ("index", "0")]).survives(2);
+        }
+        operator("aten::take", &[]).survives(2);
+    }
+}
