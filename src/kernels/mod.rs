@@ -15,6 +15,7 @@ pub mod gemm;
 pub mod naive;
 pub mod norm;
 pub mod pool;
+pub mod recurrent;
 pub mod reduce;
 pub mod resample;
 pub mod softmax;

@@ -11,6 +11,7 @@ mod matmul;
 mod norm;
 mod pad;
 mod pool;
+mod recurrent;
 mod reduce;
 mod softmax;
 
@@ -23,5 +24,6 @@ pub use matmul::matmul;
 pub use norm::{local_response_norm, root_mean_square, standardize};
 pub use pad::{PadMode, pad};
 pub use pool::{Divisor, adaptive_avg_pool, adaptive_max_pool, adaptive_range, avg_pool, lp_pool, max_pool};
+pub use recurrent::recurrent;
 pub use reduce::{arg_max, arg_min, log_sum_exp, norm, product, sum, variance};
 pub use softmax::{log_softmax, softmax};

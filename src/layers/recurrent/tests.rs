@@ -348,6 +348,4 @@ fn what_it_holds_is_limited() {
     let elements = 10 * 3 * 8 + 3 * 2 + 10 * 3 * 2 + 2 * 3 * 2;
     assert_eq!(layer.workspace(&metas, &[]), elements * 8);
     assert_eq!(layer.cost(&metas, &[]).macs, 10 * 3 * 8 * (2 + 2));
-    let huge = [TensorMeta::new(DType::F64, [1i64 << 31, 1 << 28, 2])];
-    assert_eq!(layer.workspace(&huge, &[]), usize::MAX);
 }
