@@ -2,15 +2,19 @@
 
 use super::float;
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
-use crate::kernels::Float;
-use crate::tensor::{DType, Tensor, TensorView, TensorViewMut};
+use crate::kernels::{Float, math};
+use crate::tensor::{Complex, DType, Element, TensorView, TensorViewMut};
 
-/// Declares activation functions: doc comment, types, parameters, the function of one element, and that of integers
-/// where PyTorch has one.
+/// Declares activation functions: doc comment, types, parameters, the function of one element, and what PyTorch does
+/// with other elements than floats: a function for integers that stay integers, or `promotes integers` where they and
+/// bools become f32, and a function for complex numbers.
 macro_rules! activations {
+    (@given) => { false };
+    (@given $($token:tt)+) => { true };
     ($(
         $(#[doc = $doc:literal])*
-        $name:ident for $($op_type:literal),+ $({ $($fields:tt)* })? |$this:ident, $x:ident| $body:expr $(, integers $whole:expr)?;
+        $name:ident for $($op_type:literal),+ $({ $($fields:tt)* })? |$this:ident, $x:ident| $body:expr
+            $(, integers $whole:expr)? $(, promotes $promoted:ident)? $(, complex $complex:expr)?;
     )*) => {
         $(
             crate::operator! {
@@ -19,19 +23,37 @@ macro_rules! activations {
             }
 
             impl $name {
+                const TAKES: Takes = Takes {
+                    integers: activations!(@given $($whole)?),
+                    promoted: activations!(@given $($promoted)?),
+                    complex: activations!(@given $($complex)?),
+                };
+
+                #[inline(always)]
                 fn apply<T: Float>($this: &Self, $x: T) -> T {
                     let _ = $this;
                     $body
+                }
+
+                /// Applies the function to elements that are no floats; true where there is one for them.
+                fn apply_to_others(&self, input: &TensorView<'_>, output: &mut TensorViewMut<'_>) -> Result<bool, LayerError> {
+                    let ($this, _) = (self, (&input, &output));
+                    let _ = $this;
+                    $(if input.dtype().is_integer() {
+                        map_as::<i64>(input, output, $whole)?;
+                        return Ok(true);
+                    })?
+                    $(if input.dtype().is_complex() {
+                        map_as::<Z>(input, output, $complex)?;
+                        return Ok(true);
+                    })?
+                    Ok(false)
                 }
             }
 
             impl Layer for $name {
                 fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-                    $(if inputs[0].dtype().is_integer() {
-                        let _: fn(i64) -> i64 = $whole;
-                        return Ok(vec![inputs[0].with_dtype(inputs[0].dtype())]);
-                    })?
-                    float::same_as_input(inputs)
+                    Self::TAKES.infer(inputs)
                 }
 
                 fn in_place(&self, _: usize) -> Option<usize> {
@@ -46,11 +68,15 @@ macro_rules! activations {
                     outputs: &mut [TensorViewMut<'_>],
                     _: &mut ForwardContext<'_>,
                 ) -> Result<(), LayerError> {
-                    $(if inputs[0].dtype().is_integer() {
-                        return map_integers(&inputs[0].to_tensor()?, &mut outputs[0], $whole);
-                    })?
+                    if self.apply_to_others(&inputs[0], &mut outputs[0])? {
+                        return Ok(());
+                    }
                     let layer = &*self;
                     let (single, double) = (|x| Self::apply::<f32>(layer, x), |x| Self::apply::<f64>(layer, x));
+                    if Self::TAKES.promoted && !inputs[0].dtype().is_float() {
+                        let promoted = inputs[0].cast(DType::F32)?;
+                        return float::map(&promoted.view(), &mut outputs[0], single, double);
+                    }
                     float::map(&inputs[0], &mut outputs[0], single, double)
                 }
 
@@ -60,10 +86,11 @@ macro_rules! activations {
                     _: &[TensorView<'_>],
                     _: &mut ForwardContext<'_>,
                 ) -> Result<(), LayerError> {
-                    $(if data.dtype().is_integer() {
+                    if !data.dtype().is_float() {
                         let input = data.as_view().to_tensor()?;
-                        return map_integers(&input, data, $whole);
-                    })?
+                        self.apply_to_others(&input.view(), data)?;
+                        return Ok(());
+                    }
                     let layer = &*self;
                     let (single, double) = (|x| Self::apply::<f32>(layer, x), |x| Self::apply::<f64>(layer, x));
                     float::map_in_place(data, single, double)
@@ -82,38 +109,69 @@ macro_rules! activations {
     };
 }
 
-/// Applies a function to every element of a tensor of integers.
-fn map_integers(
-    input: &Tensor,
+type Z = Complex<f64>;
+
+/// What a function takes beside floats.
+struct Takes {
+    /// Integers, which stay what they are.
+    integers: bool,
+    /// Integers and bools, which become f32.
+    promoted: bool,
+    /// Complex numbers.
+    complex: bool,
+}
+
+impl Takes {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        let [input, ..] = inputs else { return float::same_as_input(inputs) };
+        let dtype = input.dtype();
+        if (self.integers && dtype.is_integer()) || (self.complex && dtype.is_complex()) {
+            return Ok(vec![input.with_dtype(dtype)]);
+        }
+        if self.promoted && (dtype.is_integer() || dtype == DType::Bool) {
+            return Ok(vec![input.with_dtype(DType::F32)]);
+        }
+        float::same_as_input(inputs)
+    }
+}
+
+/// Applies a function to every element, by way of a wider type.
+fn map_as<T: Element>(
+    input: &TensorView<'_>,
     output: &mut TensorViewMut<'_>,
-    function: fn(i64) -> i64,
+    function: impl FnMut(T) -> T,
 ) -> Result<(), LayerError> {
-    let mapped = input.cast(DType::I64)?.map(function)?;
+    let mapped = input.cast(T::DTYPE)?.map(function)?;
     Ok(output.copy_from(&mapped.cast(output.dtype())?.view())?)
 }
 
 activations! {
     /// `torch.nn.ReLU`: x where x is positive, else 0. NaN stays NaN.
     ReLU for "nn.ReLU", "F.relu" { /// Accepted for compatibility; the result is the same.
-        inplace: bool = false } |_layer, x| if x < T::zero() { T::zero() } else { x }, integers |x| x.max(0);
+        inplace: bool = false } |_layer, x| if x < T::zero() { T::zero() } else { x },
+        integers |x: i64| x.max(0);
 
     /// `torch.nn.ReLU6`: x limited to 0..6. NaN stays NaN.
-    ReLU6 for "nn.ReLU6", "F.relu6" |_layer, x| clamp(x, 0.0, 6.0);
+    ReLU6 for "nn.ReLU6", "F.relu6" |_layer, x| clamp(x, 0.0, 6.0),
+        integers |x: i64| x.clamp(0, 6);
 
     /// `torch.nn.Sigmoid`: 1 / (1 + e⁻ˣ).
-    Sigmoid for "nn.Sigmoid", "F.sigmoid" |_layer, x| sigmoid(x);
+    Sigmoid for "nn.Sigmoid", "F.sigmoid" |_layer, x| math::sigmoid(x),
+        promotes integers, complex |z: Z| (1.0 + (-z).exp()).inv();
 
     /// `torch.nn.SiLU` (swish): x · sigmoid(x).
-    SiLU for "nn.SiLU", "F.silu" |_layer, x| x * sigmoid(x);
+    SiLU for "nn.SiLU", "F.silu" |_layer, x| x * math::sigmoid(x),
+        complex |z: Z| z / (1.0 + (-z).exp());
 
     /// `torch.nn.Tanh`: the hyperbolic tangent.
-    Tanh for "nn.Tanh", "F.tanh" |_layer, x| x.tanh();
+    Tanh for "nn.Tanh", "F.tanh" |_layer, x| math::tanh(x),
+        promotes integers, complex |z: Z| z.tanh();
 
     /// `torch.nn.Hardsigmoid`: x/6 + 1/2 limited to 0..1.
     Hardsigmoid for "nn.Hardsigmoid", "F.hardsigmoid" |_layer, x| hardsigmoid(x);
 
     /// `torch.nn.Hardswish`: x · hardsigmoid(x).
-    Hardswish for "nn.Hardswish", "F.hardswish" |_layer, x| x * hardsigmoid(x);
+    Hardswish for "nn.Hardswish", "F.hardswish" |_layer, x| x * clamp(x + T::of(3.0), 0.0, 6.0) / T::of(6.0);
 
     /// `torch.nn.LeakyReLU`: x where x is positive, else `negative_slope` · x.
     LeakyReLU for "nn.LeakyReLU", "F.leaky_relu" {
@@ -135,25 +193,26 @@ activations! {
         threshold: f64,
         /// The number that takes the place of all others.
         value: f64
-    } |layer, x| if x <= T::of(layer.threshold) { T::of(layer.value) } else { x };
+    } |layer, x| if x <= T::of(layer.threshold) { T::of(layer.value) } else { x },
+        integers |x: i64| if x <= layer.threshold as i64 { layer.value as i64 } else { x };
 
     /// `torch.nn.ELU`: x where x is positive, else `alpha` · (eˣ − 1).
     ELU for "nn.ELU", "F.elu" {
         /// Scale of the negative part.
         alpha: f64 = 1.0
-    } |layer, x| if x > T::zero() { x } else { T::of(layer.alpha) * x.exp_m1() };
+    } |layer, x| if x > T::zero() { x } else { T::of(layer.alpha) * math::exp_m1(x) };
 
     /// `torch.nn.CELU` (Barron 2017): x where x is positive, else `alpha` · (e^(x/alpha) − 1).
     CELU for "nn.CELU", "F.celu" {
         /// Scale of the negative part.
         alpha: f64 = 1.0
-    } |layer, x| if x > T::zero() { x } else { T::of(layer.alpha) * (x / T::of(layer.alpha)).exp_m1() };
+    } |layer, x| if x > T::zero() { x } else { T::of(layer.alpha) * math::exp_m1(x / T::of(layer.alpha)) };
 
     /// `torch.nn.SELU` (Klambauer et al. 2017): ELU with the constants that keep mean 0 and variance 1.
     SELU for "nn.SELU", "F.selu" |_layer, x| {
         let alpha = T::of(1.673_263_242_354_377_3);
         let scale = T::of(1.050_700_987_355_480_5);
-        scale * if x > T::zero() { x } else { alpha * x.exp_m1() }
+        scale * if x > T::zero() { x } else { alpha * math::exp_m1(x) }
     };
 
     /// `torch.nn.Softplus`: ln(1 + e^(beta·x)) / beta, and x itself where beta·x is above `threshold`.
@@ -164,14 +223,15 @@ activations! {
         threshold: f64 = 20.0
     } |layer, x| {
         let beta = T::of(layer.beta);
-        if x * beta > T::of(layer.threshold) { x } else { (x * beta).exp().ln_1p() / beta }
+        if x * beta > T::of(layer.threshold) { x } else { math::ln_1p(math::exp(x * beta)) / beta }
     };
 
     /// `torch.lgamma`: the logarithm of the absolute value of the gamma function.
     Lgamma for "torch.lgamma" |_layer, x| x.lgamma();
 
     /// `torch.nn.Softsign`: x / (1 + |x|).
-    Softsign for "nn.Softsign", "F.softsign" |_layer, x| x / (T::one() + x.abs());
+    Softsign for "nn.Softsign", "F.softsign" |_layer, x| x / (T::one() + x.abs()),
+        promotes integers, complex |z: Z| z / (1.0 + z.norm());
 
     /// `torch.nn.Softshrink`: x moved towards 0 by `lambd`, and 0 where it would cross.
     Softshrink for "nn.Softshrink", "F.softshrink" {
@@ -189,7 +249,8 @@ activations! {
     } |layer, x| if x.abs() <= T::of(layer.lambd) { T::zero() } else { x };
 
     /// `torch.nn.Tanhshrink`: x − tanh(x).
-    Tanhshrink for "nn.Tanhshrink", "F.tanhshrink" |_layer, x| x - x.tanh();
+    Tanhshrink for "nn.Tanhshrink", "F.tanhshrink" |_layer, x| x - math::tanh(x),
+        promotes integers, complex |z: Z| z - z.tanh();
 
     /// `torch.nn.Hardtanh`: x limited to `min_val`..`max_val`.
     Hardtanh for "nn.Hardtanh", "F.hardtanh" {
@@ -197,7 +258,8 @@ activations! {
         min_val: f64 = -1.0,
         /// The largest result.
         max_val: f64 = 1.0
-    } |layer, x| clamp(x, layer.min_val, layer.max_val);
+    } |layer, x| clamp(x, layer.min_val, layer.max_val),
+        integers |x: i64| x.max(layer.min_val as i64).min(layer.max_val as i64);
 
     /// `torch.nn.GELU` (Hendrycks and Gimpel 2016): x · Φ(x), with the exact normal distribution or its approximation
     /// by tanh.
@@ -205,23 +267,23 @@ activations! {
         /// `none` or `tanh`.
         approximate: Approximate = Approximate::None
     } |layer, x| match layer.approximate {
-        Approximate::None => T::of(0.5) * x * (T::one() + (x * T::of(std::f64::consts::FRAC_1_SQRT_2)).erf()),
+        Approximate::None => T::of(0.5) * x * (T::one() + math::erf(x * T::of(std::f64::consts::FRAC_1_SQRT_2))),
         Approximate::Tanh => {
             let scale = T::of((2.0 / std::f64::consts::PI).sqrt());
-            T::of(0.5) * x * (T::one() + (scale * (x + T::of(0.044715) * x * x * x)).tanh())
+            T::of(0.5) * x * (T::one() + math::tanh(scale * (x + T::of(0.044715) * x * x * x)))
         }
     };
 
     /// `torch.nn.Mish` (Misra 2019): x · tanh(softplus(x)).
     Mish for "nn.Mish", "F.mish" |_layer, x| {
-        let softplus = if x > T::of(20.0) { x } else { x.exp().ln_1p() };
-        x * softplus.tanh()
+        let softplus = if x > T::of(20.0) { x } else { math::ln_1p(math::exp(x)) };
+        x * math::tanh(softplus)
     };
 
     /// `torch.nn.LogSigmoid`: ln(sigmoid(x)), without overflow for large |x|.
     LogSigmoid for "nn.LogSigmoid", "F.logsigmoid" |_layer, x| {
         let floor = if x < T::zero() { x } else { T::zero() };
-        floor - (-x.abs()).exp().ln_1p()
+        floor - math::ln_1p(math::exp(-x.abs()))
     };
 }
 
@@ -235,15 +297,13 @@ super::choices! {
     }
 }
 
-fn sigmoid<T: Float>(x: T) -> T {
-    T::one() / (T::one() + (-x).exp())
-}
-
+#[inline(always)]
 fn hardsigmoid<T: Float>(x: T) -> T {
     clamp(x + T::of(3.0), 0.0, 6.0) / T::of(6.0)
 }
 
 /// x within two bounds; NaN stays NaN, as in PyTorch.
+#[inline(always)]
 fn clamp<T: Float>(x: T, low: f64, high: f64) -> T {
     let (low, high) = (T::of(low), T::of(high));
     if x < low {
@@ -377,9 +437,17 @@ mod tests {
                     dtype
                 );
             }
-            let integers = layer.run(&[&Tensor::zeros(DType::I64, &[1]).unwrap()]);
-            let refused = matches!(integers, Err(LayerError::DType { .. }));
-            assert_eq!(refused, op_type != "nn.ReLU", "{op_type}");
+            let integers = layer.run_one(&[&Tensor::zeros(DType::I64, &[1]).unwrap()]);
+            let became = integers.map(|output| output.dtype());
+            match op_type.trim_start_matches("nn.") {
+                "ReLU" | "ReLU6" | "Hardtanh" | "Threshold" => {
+                    assert_eq!(became.unwrap(), DType::I64, "{op_type}")
+                }
+                "Sigmoid" | "Tanh" | "Softsign" | "Tanhshrink" => {
+                    assert_eq!(became.unwrap(), DType::F32, "{op_type}")
+                }
+                _ => assert!(matches!(became, Err(LayerError::DType { .. })), "{op_type}"),
+            }
         }
     }
 }

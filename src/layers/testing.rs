@@ -73,7 +73,8 @@ impl<'a> Operator<'a> {
         let turned: Vec<Tensor> = inputs.iter().map(|input| column_major(input)).collect();
         let turned = execute(&mut *layer, &turned.iter().collect::<Vec<_>>(), false, reversed)?;
         assert_same(&turned, &outputs, &format!("{} with turned tensors", self.op_type));
-        if let (Some(0), Some(&first)) = (layer.in_place(0), inputs.first()) {
+        let same_type = |first: &&&Tensor| outputs.first().is_some_and(|output| output.dtype() == first.dtype());
+        if let (Some(0), Some(&first)) = (layer.in_place(0), inputs.first().filter(same_type)) {
             let others: Vec<TensorView<'_>> = inputs[1..].iter().map(|input| input.view()).collect();
             let (mut data, mut workspace, limits) =
                 (first.deep_copy()?, Workspace::new()?, Limits::default());
