@@ -1,0 +1,39 @@
+//! Weights that several modules share, such as the embedding of a language model that also scores the next word.
+//!
+//! TorchScript passes such a weight to each module as inputs before the module's own. PNNX keeps these inputs, though it
+//! gives the module the weight as an attribute, too.
+
+use super::Converter;
+use super::values::Value;
+use crate::pnnx::{self, Attribute, OperandId};
+
+impl Converter<'_> {
+    /// The values without those in front that are the module's own weights.
+    pub(super) fn without_shared_weights(
+        &self,
+        operator: &pnnx::Operator,
+        mut values: Vec<Value>,
+    ) -> Vec<Value> {
+        // A learned query of an attention may have the shape of its weights.
+        let is_module =
+            operator.op_type().starts_with("nn.") && operator.op_type() != "nn.MultiheadAttention";
+        if is_module && operator.input_names().iter().all(Option::is_none) {
+            let mut weights: Vec<&Attribute> = operator.attrs().values().collect();
+            let (_, before) = operator.inputs().split_last().unzip();
+            let inputs = before.unwrap_or_default().iter();
+            let count = inputs.take_while(|&&input| self.take_weight(input, &mut weights)).count();
+            values.drain(..count.min(values.len()));
+        }
+        values
+    }
+
+    /// Whether an input is a stored tensor of the type and shape of one of these weights, which is taken away then.
+    fn take_weight(&self, input: OperandId, weights: &mut Vec<&Attribute>) -> bool {
+        let producer = self.file.operand(input).producer().map(|id| self.file.operator(id));
+        let stored = producer.filter(|producer| producer.op_type() == "pnnx.Attribute");
+        let Some(stored) = stored.and_then(|stored| stored.attrs().values().next()) else { return false };
+        let same = |weight: &&Attribute| (weight.dtype(), weight.shape()) == (stored.dtype(), stored.shape());
+        let position = weights.iter().position(same);
+        position.map(|position| weights.swap_remove(position)).is_some()
+    }
+}
