@@ -47,13 +47,13 @@ def run(model: nn.Module, inputs: list[Tensor]) -> list[Tensor]:
 
 def export(model: nn.Module, folder: Path, name: str, inputs: list[Tensor],
            other_inputs: list[Tensor] | None = None, keep_weights: bool = True,
-           tolerance: float | None = TOLERANCE) -> None:
+           tolerance: float | None = TOLERANCE) -> nn.Module | None:
     """Writes `name.pnnx.param` and, with `keep_weights`, `name.pnnx.bin` into `folder`.
 
     `other_inputs` has the same ranks as `inputs`; every dimension in which the two differ becomes dynamic (`?`).
     PNNX writes some ten files; all of them stay in a temporary folder, and only the wanted ones leave it.
     What PNNX made of the model is run on `inputs` and `other_inputs` and must agree with PyTorch
-    within `tolerance`; None leaves that to `ixion verify`.
+    within `tolerance`; None leaves that to `ixion verify`. Returns what PNNX made, None if its Python is not valid.
     """
     model.eval()
     # With it, PyTorch would trace attention as one operator that PNNX does not know.
@@ -62,11 +62,13 @@ def export(model: nn.Module, folder: Path, name: str, inputs: list[Tensor],
     with tempfile.TemporaryDirectory() as scratch, chdir(scratch):
         # PNNX's package ignores the exit code of its program; a failure shows as a missing file.
         try:
-            converted = pnnx.export(model, f"{name}.pt", inputs=tuple(inputs),
+            converted = pnnx.export(model, f"{name}.pt", inputs=tuple(inputs), check_trace=tolerance is not None,
                                     inputs2=None if other_inputs is None else tuple(other_inputs))
-        except SyntaxError:
+        except Exception:
             # Of some models PNNX writes Python that cannot be read; the graph and the weights are none the worse.
-            assert tolerance is None, "PNNX's Python source of the model is not valid"
+            if tolerance is not None or not Path(wanted[0]).is_file():
+                raise
+            converted = None
         if tolerance is not None:
             for given in filter(None, (inputs, other_inputs)):
                 for expected, got in zip(run(model, given), run(converted, given), strict=True):
@@ -75,6 +77,7 @@ def export(model: nn.Module, folder: Path, name: str, inputs: list[Tensor],
             assert Path(file).stat().st_size > 0, f"PNNX left {file} empty"
             shutil.move(file, folder / file)
     print(f"{name}: wrote {', '.join(wanted)}")
+    return converted
 
 
 def save_arrays(model: nn.Module, folder: Path, inputs: list[Tensor]) -> list[Tensor]:

@@ -25,9 +25,10 @@ from torchvision import models
 from torchvision.models.swin_transformer import ShiftedWindowAttentionV2
 
 from export_common import export, save_arrays, seed_everything
+from random_weights import calibrate, fill
 
 FRAMES = 16  # of a clip, for networks that see videos
-CALIBRATION_BATCHES, CALIBRATION_PICTURES = 2, 4
+CALIBRATION_PICTURES = 4
 
 # PNNX folds batch norms into convolutions: PyTorch, too, gives results that far apart before and after.
 CASE = "tolerance = 1e-3\n"
@@ -57,30 +58,6 @@ def exportable() -> list[str]:
     """The names of all networks that this script takes."""
     groups = (models, models.segmentation, models.video)
     return sorted(name for group in groups for name in models.list_models(group))
-
-
-def fill(network: nn.Module) -> None:
-    """Gives numbers to what starts as zeros, ones or another constant, so that no branch is without effect."""
-    with torch.no_grad():
-        for parameter in network.parameters():
-            if parameter.numel() > 1 and parameter.min() == parameter.max():
-                middle = 1.0 if parameter.flatten()[0] == 1 else 0.0
-                parameter.copy_(middle + 0.1 * torch.randn_like(parameter))
-
-
-def calibrate(network: nn.Module, shape: list[int]) -> None:
-    """Lets batch norms see pictures, so that numbers keep their size through the whole depth."""
-    norms = [module for module in network.modules() if isinstance(module, nn.modules.batchnorm._BatchNorm)]
-    if not norms:
-        return
-    for norm in norms:
-        norm.reset_running_stats()
-        norm.momentum = None
-    network.train()
-    with torch.no_grad():
-        for _ in range(CALIBRATION_BATCHES):
-            network(torch.randn(CALIBRATION_PICTURES, *shape))
-    network.eval()
 
 
 def clear_key_bias(network: nn.Module) -> bool:
@@ -140,7 +117,7 @@ def make(name: str, kind: str, random: bool, shape: list[int]) -> tuple[nn.Modul
     network = models.get_model(name, weights=weights, **extra)
     if random:
         fill(network)
-        calibrate(network, shape)
+        calibrate(network, lambda: [torch.randn(CALIBRATION_PICTURES, *shape)])
     network.eval()
     return (OnlyResult(network) if kind == "segmentation" else network), weights
 

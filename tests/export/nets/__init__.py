@@ -1,0 +1,1 @@
+"""Whole networks, one file for each kind of input."""
