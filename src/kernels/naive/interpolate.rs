@@ -84,7 +84,7 @@ impl Resampling {
 }
 
 /// The weights of four elements for a place that is `t` after the second.
-fn cubic_weights<T: Float>(t: T) -> [T; 4] {
+pub(super) fn cubic_weights<T: Float>(t: T) -> [T; 4] {
     let a = T::of(-0.75);
     let (one, two, three) = (T::one(), T::of(2.0), T::of(3.0));
     let near = |x: T| ((a + two) * x - (a + three)) * x * x + one;
