@@ -126,7 +126,7 @@ NETWORKS = {
                          inputs=added_causal, projection_dim=48, bos_token_id=1, eos_token_id=2),
     "t5_encoder": t5(),
     "t5_encoder_dynamic": t5(sizes=SIZES),
-    "t5": t5(T5Model, feed_forward_proj="gated-gelu"),
+    "t5": t5(T5Model, feed_forward_proj="gated-silu"),
     "bart": translator(BartModel, BartConfig),
     "marian": translator(MarianModel, MarianConfig),
     "pegasus": translator(PegasusModel, PegasusConfig),

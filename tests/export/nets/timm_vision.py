@@ -80,7 +80,7 @@ NETWORKS = {
     "repvgg": of_timm("repvgg_a0"),
     "repvit": of_timm("repvit_m0_9"),
     "res2net": of_timm("res2net50_14w_8s"),
-    "resmlp": of_timm("resmlp_12_224", ((1, 224, 224),)),
+    "resmlp": of_timm("resmlp_12_224", ((1, 224, 224),), patches=((torch, "addcmul", addcmul),)),
     "resnest": of_timm("resnest14d"),
     "rexnet": of_timm("rexnet_100", ((2, 128, 128),)),
     "skresnet": of_timm("skresnet18"),
