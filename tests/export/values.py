@@ -15,12 +15,12 @@ INF, NAN = float("inf"), float("nan")
 def randn(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
     """Normal numbers; complex ones where the type is complex."""
     wide = torch.complex128 if dtype.is_complex else torch.float64
-    return torch.randn(*shape, dtype=wide).to(dtype)
+    return torch.randn(shape, dtype=wide).to(dtype)
 
 
 def rand(*shape: int, low: float = 0.0, high: float = 1.0, dtype: torch.dtype = torch.float32) -> Tensor:
     """Uniform numbers from `low` to `high`."""
-    return (torch.rand(*shape, dtype=torch.float64) * (high - low) + low).to(dtype)
+    return (torch.rand(shape, dtype=torch.float64) * (high - low) + low).to(dtype)
 
 
 def random_integers(*shape: int, low: int = 0, high: int = 8, dtype: torch.dtype = torch.int64) -> Tensor:
@@ -29,7 +29,7 @@ def random_integers(*shape: int, low: int = 0, high: int = 8, dtype: torch.dtype
 
 
 def random_bools(*shape: int) -> Tensor:
-    return torch.rand(*shape) < 0.5
+    return torch.rand(shape) < 0.5
 
 
 def values_of(dtype: torch.dtype, *shape: int) -> Tensor:
