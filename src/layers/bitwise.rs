@@ -1,6 +1,5 @@
 //! Operations on the bits of integers.
 
-use super::arguments::Operand;
 use super::broadcast::{Factor, broadcast, common};
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
 use crate::kernels::elementwise::Program;
@@ -10,8 +9,8 @@ use ndarray::Zip;
 use std::ops::RangeInclusive;
 
 /// The shape rule: integers, or truth values where there is no shift.
-fn infer(inputs: &[TensorMeta], other: Operand, function: Function) -> Result<Vec<TensorMeta>, LayerError> {
-    let dtype = common(inputs, &[Factor::Input(0), Factor::Input(other.0)]);
+fn infer(inputs: &[TensorMeta], other: Factor, function: Function) -> Result<Vec<TensorMeta>, LayerError> {
+    let dtype = common(inputs, &[Factor::Input(0), other]);
     let is_shift = matches!(function, Function::Lshift | Function::Rshift);
     let is_taken = dtype.is_integer() || (dtype == DType::Bool && !is_shift);
     if !is_taken {
@@ -22,7 +21,7 @@ fn infer(inputs: &[TensorMeta], other: Operand, function: Function) -> Result<Ve
             found: dtype,
         });
     }
-    Ok(vec![TensorMeta::new(dtype, broadcast(inputs[0].dims(), inputs[other.0].dims())?)])
+    Ok(vec![TensorMeta::new(dtype, broadcast(inputs[0].dims(), other.dims(inputs))?)])
 }
 
 macro_rules! bitwise {
@@ -30,14 +29,15 @@ macro_rules! bitwise {
         crate::operator! {
             $(#[doc = $doc])*
             pub struct $name for $op_type {
-                /// The other tensor, which is broadcast.
-                other: Operand,
+                /// The other tensor, which is broadcast, or a number.
+                other: Factor,
             }
         }
 
         impl Layer for $name {
             fn num_inputs(&self) -> RangeInclusive<usize> {
-                2..=2
+                let count = 1 + self.other.num_inputs();
+                count..=count
             }
 
             fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
@@ -53,9 +53,12 @@ macro_rules! bitwise {
                 context: &mut ForwardContext<'_>,
             ) -> Result<(), LayerError> {
                 let (mut program, dtype) = (Program::default(), outputs[0].dtype());
-                let [a, b] = [0, self.other.0].map(|position| {
-                    let value = program.input(position, inputs[position].dtype());
-                    program.cast(value, dtype)
+                let [a, b] = [Factor::Input(0), self.other].map(|factor| match factor {
+                    Factor::Input(position) => {
+                        let value = program.input(position, inputs[position].dtype());
+                        program.cast(value, dtype)
+                    }
+                    Factor::Number(number) => program.constant(number, dtype),
                 });
                 let value = program.apply(Function::$function, dtype, a, b);
                 Ok(program.run(value, inputs, &mut outputs[0], context.limits())?)
@@ -110,7 +113,7 @@ impl CpuLayer for BitwiseNot {
         if inputs[0].dtype() == DType::Bool {
             return ask_not(&inputs[0], &mut outputs[0]);
         }
-        let mut turned = inputs[0].to_tensor()?.cast(DType::I64)?;
+        let mut turned = inputs[0].cast(DType::I64)?;
         turned.view_mut()?.array::<i64>()?.mapv_inplace(|x| !x);
         Ok(outputs[0].copy_from(&turned.cast(inputs[0].dtype())?.view())?)
     }

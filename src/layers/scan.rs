@@ -1,9 +1,10 @@
 //! Running sums and products along an axis.
 
+use super::arguments::Accumulator;
 use super::float::{self, with_float};
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
 use crate::kernels::Float;
-use crate::tensor::{DType, Tensor, TensorView, TensorViewMut, resolve_axis};
+use crate::tensor::{Complex, DType, Tensor, TensorView, TensorViewMut, resolve_axis};
 
 /// Writes what each element and those before it along the middle axis of …×`len`×`inner` add up to.
 fn scan<T: Copy, A: Copy>(
@@ -27,14 +28,14 @@ fn scan<T: Copy, A: Copy>(
 }
 
 macro_rules! scans {
-    ($($(#[doc = $doc:literal])* $name:ident for $op_type:literal by $float:expr, $integer:expr;)*) => {$(
+    ($($(#[doc = $doc:literal])* $name:ident for $op_type:literal by $inexact:expr, $integer:expr;)*) => {$(
         crate::operator! {
             $(#[doc = $doc])*
             pub struct $name for $op_type {
                 /// The axis; may count from the end.
                 dim: i64,
                 /// The element type that the input is converted to first; integers and bool become i64 where absent.
-                dtype: Option<DType> = None,
+                dtype: Accumulator = Accumulator(None),
             }
         }
 
@@ -45,7 +46,7 @@ macro_rules! scans {
                     output.copy_from_slice(&input);
                     // In f64, so that a long row loses nothing.
                     let wide = |x: T| x.to_f64().unwrap_or(f64::NAN);
-                    scan(output, sizes.0, sizes.1, wide, $float, T::of);
+                    scan(output, sizes.0, sizes.1, wide, $inexact, T::of);
                     Ok(())
                 })
             }
@@ -56,9 +57,9 @@ macro_rules! scans {
                 resolve_axis(self.dim, inputs[0].rank())?;
                 let input = inputs[0].dtype();
                 let usual = if input.is_float() || input.is_complex() { input } else { DType::I64 };
-                let dtype = self.dtype.unwrap_or(usual);
-                if dtype.is_complex() || dtype == DType::Bool {
-                    let wanted = "real numbers".to_owned();
+                let dtype = self.dtype.of(input).unwrap_or(usual);
+                if dtype == DType::Bool {
+                    let wanted = "numbers".to_owned();
                     return Err(LayerError::DType { what: "the input".to_owned(), wanted, found: dtype });
                 }
                 Ok(vec![inputs[0].with_dtype(dtype)])
@@ -80,9 +81,17 @@ macro_rules! scans {
                     let input = super::broadcast::Converted::of(&inputs[0], output.dtype())?;
                     return with_float!(output.dtype(), T => Self::run::<T>(&input.view(), sizes, output));
                 }
-                let mut values = inputs[0].to_tensor()?.cast(DType::I64)?.to_vec::<i64>()?;
-                scan(&mut values, sizes.0, sizes.1, |x| x, $integer, |x| x);
-                Ok(output.copy_from(&Tensor::from_vec(values, &shape)?.cast(output.dtype())?.view())?)
+                let input = inputs[0].to_tensor()?;
+                let result = if output.dtype().is_complex() {
+                    let mut values = input.cast(output.dtype())?.cast(DType::C128)?.to_vec::<Complex<f64>>()?;
+                    scan(&mut values, sizes.0, sizes.1, |z| z, $inexact, |z| z);
+                    Tensor::from_vec(values, &shape)?
+                } else {
+                    let mut values = input.cast(DType::I64)?.to_vec::<i64>()?;
+                    scan(&mut values, sizes.0, sizes.1, |x| x, $integer, |x| x);
+                    Tensor::from_vec(values, &shape)?
+                };
+                Ok(output.copy_from(&result.cast(output.dtype())?.view())?)
             }
         }
     )*};

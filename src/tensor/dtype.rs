@@ -160,6 +160,16 @@ impl DType {
     pub const fn is_complex(self) -> bool {
         matches!(self, DType::C32 | DType::C64 | DType::C128)
     }
+
+    /// The type of the parts of a complex number; other types as they are.
+    pub const fn real(self) -> Self {
+        match self {
+            DType::C32 => DType::F16,
+            DType::C64 => DType::F32,
+            DType::C128 => DType::F64,
+            other => other,
+        }
+    }
 }
 
 impl fmt::Display for DType {

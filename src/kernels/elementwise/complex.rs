@@ -3,6 +3,8 @@
 //! All but sums and products go through `Complex<f64>`: one compiled form serves both, and the formulas do not overflow
 //! or cancel for numbers of single precision.
 
+mod inverse;
+
 use super::number::Number;
 use super::{Operand, undefined};
 use crate::pnnx::Function;
@@ -38,12 +40,12 @@ fn unary(function: Function) -> Option<fn(Z) -> Z> {
     use Function as F;
     Some(match function {
         F::Abs => |z| z.norm().into(),
-        F::Acos => |z| z.acos(),
-        F::Acosh => |z| z.acosh(),
-        F::Asin => |z| z.asin(),
-        F::Asinh => |z| z.asinh(),
-        F::Atan => |z| z.atan(),
-        F::Atanh => |z| z.atanh(),
+        F::Acos => inverse::acos,
+        F::Acosh => inverse::acosh,
+        F::Asin => inverse::asin,
+        F::Asinh => inverse::asinh,
+        F::Atan => inverse::atan,
+        F::Atanh => inverse::atanh,
         F::Cos => |z| z.cos(),
         F::Cosh => |z| z.cosh(),
         F::Exp => |z| z.exp(),
@@ -52,21 +54,32 @@ fn unary(function: Function) -> Option<fn(Z) -> Z> {
         F::Log10 => |z| z.log10(),
         F::Log1p => |z| (z + 1.0).ln(),
         F::Neg => |z| -z,
-        F::Reciprocal => |z| z.inv(),
-        F::Rsqrt => |z| z.sqrt().inv(),
+        F::Reciprocal => inverse::inverse,
+        F::Rsqrt => |z| inverse::inverse(z.sqrt()),
         F::Sin => |z| z.sin(),
         F::Sinh => |z| z.sinh(),
         F::Sqrt => |z| z.sqrt(),
         F::Square => |z| z * z,
-        F::Tan => |z| z.tan(),
-        F::Tanh => |z| z.tanh(),
+        F::Tan => |z| turned(tanh, z),
+        F::Tanh => tanh,
         _ => return None,
     })
 }
 
+/// Beyond these real parts the tangent is ±1 as far as `f64` can say, though its terms overflow.
+fn tanh(z: Z) -> Z {
+    if z.re.abs() > 350.0 { Z::new(1f64.copysign(z.re), 0f64.copysign((2.0 * z.im).sin())) } else { z.tanh() }
+}
+
+/// f(iz)/i, which makes a trigonometric function of a hyperbolic one.
+fn turned(f: fn(Z) -> Z, z: Z) -> Z {
+    let value = f(Z::new(-z.im, z.re));
+    Z::new(value.im, -value.re)
+}
+
 fn binary(function: Function) -> Option<fn(Z, Z) -> Z> {
     Some(match function {
-        Function::Div => |a, b| a / b,
+        Function::Div => inverse::divide,
         Function::Pow => |a, b| a.powc(b),
         Function::Logaddexp => |a, b| {
             let (smaller, larger) = if a.re < b.re { (a, b) } else { (b, a) };

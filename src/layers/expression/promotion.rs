@@ -28,7 +28,7 @@ pub fn promote(a: DType, b: DType) -> DType {
         return a;
     }
     if a.is_complex() || b.is_complex() {
-        return complex(promote(real(a), real(b)));
+        return complex(promote(a.real(), b.real()));
     }
     match (a.is_float(), b.is_float()) {
         (true, true) if a == DType::F64 || b == DType::F64 => DType::F64,
@@ -98,16 +98,6 @@ pub(super) fn default_precision(dtype: DType) -> DType {
     match dtype {
         DType::F64 => DType::F32,
         DType::C128 => DType::C64,
-        other => other,
-    }
-}
-
-/// The type of the real part.
-pub(super) fn real(dtype: DType) -> DType {
-    match dtype {
-        DType::C32 => DType::F16,
-        DType::C64 => DType::F32,
-        DType::C128 => DType::F64,
         other => other,
     }
 }

@@ -2,7 +2,7 @@
 
 use super::super::broadcast::broadcast;
 use super::formula::{Formula, Node};
-use super::promotion::{Kind, Standing, default_precision, kind, real, result_type};
+use super::promotion::{Kind, Standing, default_precision, kind, result_type};
 use crate::graph::{LayerError, TensorMeta};
 use crate::kernels::elementwise::{Program, Value};
 use crate::pnnx::Function;
@@ -129,7 +129,7 @@ fn signature(function: Function, common: DType, is_number: bool) -> (DType, DTyp
     match function {
         F::Cast(dtype) => (common, dtype),
         F::Int => (common, DType::I64),
-        F::Abs => (common, real(common)),
+        F::Abs => (common, common.real()),
         // Python's `math.floor` and its like return integers, PyTorch's do not.
         F::Ceil | F::Floor | F::Round | F::Trunc if is_number => (common, DType::I64),
         // In Python `True + True` is 2, in PyTorch it is true.
@@ -219,7 +219,14 @@ fn emit(program: &mut Program, function: Function, this: &Type, [a, b]: [Value; 
         let exact = half && matches!(function, F::Mul | F::Div | F::FloorDivide);
         let b_dtype = if exact { DType::F32 } else { this.computed };
         let (first, second) = (program.cast(a, this.computed), program.cast(b, b_dtype));
-        program.apply(function, this.computed, first, second)
+        let mut apply = |function, first, second| program.apply(function, this.computed, first, second);
+        if function == F::Rsqrt {
+            // In two steps, as PyTorch does: the root of a half is rounded before its reciprocal is.
+            let root = apply(F::Sqrt, first, first);
+            apply(F::Reciprocal, root, root)
+        } else {
+            apply(function, first, second)
+        }
     };
     program.cast(value, this.dtype)
 }
