@@ -63,6 +63,23 @@ pub(super) fn convert(
     Ok(converter.result)
 }
 
+/// Operators that take a list of tensors, where others take one of numbers.
+const TAKE_TENSORS: [&str; 13] = [
+    "Tensor.index",
+    "Tensor.index_put",
+    "aten::block_diag",
+    "aten::broadcast_tensors",
+    "aten::cartesian_prod",
+    "aten::column_stack",
+    "aten::dstack",
+    "aten::hstack",
+    "aten::linalg_multi_dot",
+    "aten::meshgrid",
+    "aten::vstack",
+    "pnnx.Output",
+    "prim::TupleConstruct",
+];
+
 /// The operators of the file in topological order.
 fn sorted(file: &pnnx::Graph, path: Option<&Path>) -> Result<Vec<OperatorId>, GraphError> {
     let ids: Vec<OperatorId> = file.operators().map(|(id, _)| id).collect();
@@ -172,16 +189,14 @@ impl Converter<'_> {
         self.set_tuple(operator, tuple)
     }
 
-    /// Whether an expression is a list that only indexing takes: such a list may hold `None`, masks, and tensors of
-    /// different shapes.
+    /// Whether an expression is a list that only indexing and joining take: such a list may hold `None`, masks, and tensors
+    /// of different shapes.
     fn is_index_list(&self, operator: &pnnx::Operator) -> bool {
         let is_list = operator.param("expr").is_some_and(|expr| expr.raw().starts_with('['));
         let [output] = operator.outputs() else { return false };
         let consumers = self.file.operand(*output).consumers();
-        let is_index = |id: &OperatorId| {
-            matches!(self.file.operator(*id).op_type(), "Tensor.index" | "Tensor.index_put")
-        };
-        is_list && !operator.inputs().is_empty() && !consumers.is_empty() && consumers.iter().all(is_index)
+        let takes_tensors = |id: &OperatorId| TAKE_TENSORS.contains(&self.file.operator(*id).op_type());
+        is_list && !operator.inputs().is_empty() && !consumers.is_empty() && consumers.iter().all(takes_tensors)
     }
 
     fn add_index_list(&mut self, operator: &pnnx::Operator) -> Result<(), GraphError> {

@@ -31,9 +31,9 @@ crate::operator! {
 
 crate::operator! {
     /// `torch.Tensor.expand`: axes of length 1 repeated, and new axes in front. A view.
-    pub struct Expand for "Tensor.expand" {
-        /// The lengths of all axes; -1 keeps that of the input.
-        sizes: Argument<Vec<i64>>,
+    pub struct Expand for "Tensor.expand", "aten::broadcast_to" {
+        /// The lengths of all axes; -1 keeps that of the input. `None` is how PNNX writes that there are no axes.
+        sizes: Option<Argument<Vec<i64>>>,
     }
 }
 
@@ -128,12 +128,13 @@ fn expanded_view(inputs: &[Layout], shape: &Shape) -> Result<Option<View>, Layer
 
 impl Layer for Expand {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = 1 + self.sizes.num_inputs();
+        let count = 1 + self.sizes.as_ref().map_or(0, Argument::num_inputs);
         count..=count
     }
 
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-        Ok(vec![inputs[0].with_dims(expanded(&inputs[0], self.sizes.dims(inputs)?)?)])
+        let sizes = self.sizes.as_ref().map(|sizes| sizes.dims(inputs)).transpose()?;
+        Ok(vec![inputs[0].with_dims(expanded(&inputs[0], sizes.unwrap_or_default())?)])
     }
 
     fn view(&self, _: usize, inputs: &[Layout], shape: &Shape) -> Result<Option<View>, LayerError> {

@@ -1,5 +1,6 @@
 //! Tensors of given and counted values.
 
+use super::choices::MemoryFormat;
 use super::arguments::Argument;
 use super::broadcast::{Factor, fitting};
 use crate::Limits;
@@ -74,12 +75,12 @@ fn fill(output: &mut TensorViewMut<'_>, number: Scalar) -> Result<(), LayerError
 macro_rules! filled {
     ($(
         $(#[doc = $doc:literal])*
-        $name:ident for $op_type:literal { $($fields:tt)* }
+        $name:ident for $($op_type:literal),+ { $($fields:tt)* }
         |$layer:ident, $inputs:ident| takes $count:expr, $dtype:expr, $dims:expr, |$views:ident| $value:expr;
     )*) => {$(
         crate::operator! {
             $(#[doc = $doc])*
-            pub struct $name for $op_type {
+            pub struct $name for $($op_type),+ {
                 $($fields)*
                 /// The element type; where absent, that which PyTorch chooses.
                 dtype: Option<DType> = None,
@@ -154,23 +155,23 @@ filled! {
         |views| layer.fill_value.value(views)?.unwrap_or(Scalar::Int(0));
 
     /// `torch.zeros_like`: zeros in the shape of a tensor.
-    ZerosLike for "torch.zeros_like" {
+    ZerosLike for "torch.zeros_like", "aten::zero" {
         /// Accepted for compatibility; how elements lie in memory cannot be seen from outside.
-        memory_format: Option<String> = None,
+        memory_format: Option<MemoryFormat> = None,
     }
     |layer, inputs| takes 1, inputs[0].dtype(), inputs[0].dims().to_vec(), |_views| Scalar::Int(0);
 
     /// `torch.ones_like`: ones in the shape of a tensor.
     OnesLike for "torch.ones_like" {
         /// Accepted for compatibility; how elements lie in memory cannot be seen from outside.
-        memory_format: Option<String> = None,
+        memory_format: Option<MemoryFormat> = None,
     }
     |layer, inputs| takes 1, inputs[0].dtype(), inputs[0].dims().to_vec(), |_views| Scalar::Int(1);
 
     /// `torch.empty_like`: any values in the shape of a tensor; zeros here, so that every run gives the same.
     EmptyLike for "torch.empty_like" {
         /// Accepted for compatibility; how elements lie in memory cannot be seen from outside.
-        memory_format: Option<String> = None,
+        memory_format: Option<MemoryFormat> = None,
     }
     |layer, inputs| takes 1, inputs[0].dtype(), inputs[0].dims().to_vec(), |_views| Scalar::Int(0);
 
@@ -179,7 +180,7 @@ filled! {
         /// The number.
         fill_value: Number,
         /// Accepted for compatibility; how elements lie in memory cannot be seen from outside.
-        memory_format: Option<String> = None,
+        memory_format: Option<MemoryFormat> = None,
     }
     |layer, inputs| takes 1 + layer.fill_value.num_inputs(), inputs[0].dtype(), inputs[0].dims().to_vec(),
         |views| layer.fill_value.value(views)?.unwrap_or(Scalar::Int(0));
@@ -206,7 +207,7 @@ filled! {
     |layer, inputs| takes 1 + layer.size.0.num_inputs(), inputs[0].dtype(), layer.size.0.dims(inputs)?, |_views| Scalar::Int(0);
 
     /// `torch.Tensor.new_full`: one number, of another tensor's element type.
-    NewFull for "Tensor.new_full" {
+    NewFull for "Tensor.new_full", "aten::new_full" {
         /// The shape.
         size: Size,
         /// The number.
@@ -310,6 +311,10 @@ impl Arange {
         let (start, end, step) = (number(start, 0.0)?, number(end, 0.0)?, number(step, 1.0)?);
         let count = ((end - start) / step).ceil().max(0.0);
         limits.check_tensor("the numbers of arange", (count as u64).saturating_mul(8))?;
+        if dtype.is_integer() && count.is_finite() {
+            // So many as there would be fractions, but in whole steps.
+            return progression([start as i64, step as i64], count as usize, dtype);
+        }
         Ok(Tensor::arange(dtype, start, end, step)?)
     }
 }
@@ -325,7 +330,12 @@ fn counted([start, end, step]: [i64; 3], dtype: DType, limits: &Limits) -> Resul
     let count = (distance.abs() + wide_step.abs() - 1) / wide_step.abs();
     let count = u64::try_from(count).unwrap_or(u64::MAX);
     limits.check_tensor("the numbers of arange", count.saturating_mul(8))?;
-    let mut tensor = Tensor::zeros(DType::I64, &[usize::try_from(count).unwrap_or(usize::MAX)])?;
+    progression([start, step], usize::try_from(count).unwrap_or(usize::MAX), dtype)
+}
+
+/// So many integers from `start` on, exactly; of a small type the lowest bits.
+fn progression([start, step]: [i64; 2], count: usize, dtype: DType) -> Result<Tensor, LayerError> {
+    let mut tensor = Tensor::zeros(DType::I64, &[count])?;
     let mut view = tensor.view_mut()?;
     let numbers = view.slice::<i64>()?.iter_mut().zip(0i64..);
     numbers.for_each(|(number, i)| *number = start.wrapping_add(i.wrapping_mul(step)));

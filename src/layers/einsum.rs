@@ -6,7 +6,7 @@ use crate::graph::{
     Cost, CpuLayer, ForwardContext, FromParameter, Layer, LayerError, Registry, RegistryError,
     RuntimeParameter, TensorMeta,
 };
-use crate::tensor::{Dim, Layout, Shape, TensorView, TensorViewMut};
+use crate::tensor::{DType, Dim, Layout, Shape, TensorView, TensorViewMut};
 use ndarray::{ArrayD, ArrayView3, ArrayViewMut3, Axis, IxDyn};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -193,7 +193,10 @@ impl<T: Number> Factor<T> {
             group.iter().filter_map(place).map(|axis| self.array.len_of(Axis(axis))).product()
         };
         let shape = (len(groups[0]), len(groups[1]), len(groups[2]));
-        Ok(ndarray::Array3::from_shape_vec(shape, array.iter().copied().collect())?)
+        // `assign` goes along the memory of both, unlike an iterator over turned axes.
+        let mut elements = ArrayD::from_elem(array.raw_dim(), T::default());
+        elements.assign(&array);
+        Ok(ndarray::Array3::from_shape_vec(shape, elements.into_raw_vec_and_offset().0)?)
     }
 
     /// The product with another factor, summed over the labels that both have and nobody needs.
@@ -310,7 +313,7 @@ impl Einsum {
             plan.output.iter().filter_map(|label| result.labels.iter().position(|other| other == label));
         let array = result.array.view().permuted_axes(IxDyn(&order.collect::<Vec<_>>()));
         number::write::<T>(output, |output| {
-            output.iter_mut().zip(array.iter()).for_each(|(to, &from)| *to = from);
+            ndarray::ArrayViewMutD::from_shape(array.raw_dim(), output)?.assign(&array);
             Ok(())
         })
     }
@@ -332,7 +335,10 @@ impl Layer for Einsum {
         }
         let plan = self.equation.plan(inputs)?;
         let dims = plan.output.iter().map(|label| plan.lengths.get(label).cloned().unwrap_or(Dim::Fixed(1)));
-        Ok(vec![inputs[0].with_dims(dims)])
+        // PyTorch sums a single input as `torch.sum` does, which widens integers.
+        let sums = inputs.len() == 1 && plan.lengths.keys().any(|label| !plan.output.contains(label));
+        let dtype = if sums && inputs[0].dtype().is_integer() { DType::I64 } else { inputs[0].dtype() };
+        Ok(vec![TensorMeta::new(dtype, dims)])
     }
 
     fn cost(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Cost {
@@ -364,7 +370,7 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
 mod tests {
     use super::super::testing::{assert_close, operator, waves};
     use super::*;
-    use crate::tensor::{DType, Tensor};
+    use crate::tensor::Tensor;
 
     fn einsum(equation: &str, inputs: &[&Tensor]) -> Result<Tensor, LayerError> {
         operator("torch.einsum", &[("equation", equation)]).run_one(inputs)

@@ -1,13 +1,16 @@
 //! Elements by their indices: index_select, gather, scatter_add, embedding.
 
 use super::arguments::Operand;
-use super::broadcast::owned;
-use super::views::axis_of;
+use super::views::{axis_of, in_order};
 use crate::graph::{
     CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta, Weight,
 };
-use crate::tensor::{DType, Dim, Tensor, TensorError, TensorView, TensorViewMut, resolve_axis, with_bits};
-use ndarray::{ArrayD, ArrayViewD, Axis, Dimension, Zip};
+use crate::kernels::take::{each_place, take};
+use crate::tensor::{
+    Complex, DType, Dim, Layout, Shape, Tensor, TensorError, TensorView, TensorViewMut, resolve_axis,
+    with_bits,
+};
+use ndarray::{ArrayViewD, ArrayViewMutD};
 use std::ops::RangeInclusive;
 
 crate::operator! {
@@ -73,12 +76,14 @@ pub(super) fn check_indices(what: &str, index: &TensorMeta) -> Result<(), LayerE
 
 /// The indices, in row-major order; each must be below `len`.
 pub(super) fn read_indices(view: &TensorView<'_>, len: usize) -> Result<Vec<usize>, LayerError> {
-    let indices = view.cast(DType::I64)?.to_vec::<i64>()?;
-    let check = |index: i64| match usize::try_from(index) {
-        Ok(position) if position < len => Ok(position),
-        _ => Err(TensorError::OutOfRange { what: "index", index, len }.into()),
-    };
-    indices.into_iter().map(check).collect()
+    let is_below = |index: i64| usize::try_from(index).is_ok_and(|index| index < len);
+    let tensor = view.cast(DType::I64)?;
+    let indices = tensor.slice::<i64>()?;
+    // First a look at all of them, which is faster than one at each.
+    if let Some(&index) = indices.iter().find(|&&index| !is_below(index)) {
+        return Err(TensorError::OutOfRange { what: "index", index, len }.into());
+    }
+    Ok(indices.iter().map(|&index| index as usize).collect())
 }
 
 impl Layer for IndexSelect {
@@ -119,18 +124,48 @@ impl CpuLayer for IndexSelect {
         if len.is_none() {
             return Ok(outputs[0].copy_from(&inputs[0])?);
         }
+        let inner = inputs[0].shape().iter().skip(axis + 1).product();
         with_bits!(inputs[0].dtype(), B => {
-            let (input, mut output) = (inputs[0].bits::<B>()?, outputs[0].bits::<B>()?);
-            for (to, from) in indices.into_iter().enumerate() {
-                output.index_axis_mut(Axis(axis), to).assign(&input.index_axis(Axis(axis), from));
-            }
+            take_into(&inputs[0].bits::<B>()?, (len.unwrap_or(1), inner), &indices, outputs[0].bits::<B>()?);
         });
         Ok(())
     }
 }
 
+/// The same with an axis, where a tensor has none: PyTorch takes a number for a vector of one element.
+pub(super) fn with_axis(meta: &TensorMeta) -> TensorMeta {
+    if meta.rank() == 0 { meta.with_dims([1]) } else { meta.with_dims(meta.dims().to_vec()) }
+}
+
+/// As [`with_axis`], of a tensor.
+pub(super) fn view_with_axis<'a>(view: &TensorView<'a>) -> Result<TensorView<'a>, LayerError> {
+    Ok(if view.shape().rank() == 0 { view.with_layout(view.layout().unsqueeze(0)?)? } else { *view })
+}
+
+/// [`take`] between arrays of any strides.
+fn take_into<B: Copy + Default>(
+    input: &ArrayViewD<'_, B>,
+    (len, inner): (usize, usize),
+    sources: &[usize],
+    mut output: ArrayViewMutD<'_, B>,
+) {
+    let input = in_order(input.view());
+    match output.as_slice_mut() {
+        Some(output) => take(&input, len, inner, sources, output),
+        None => {
+            let mut taken = vec![B::default(); output.len()];
+            take(&input, len, inner, sources, &mut taken);
+            output.iter_mut().zip(taken).for_each(|(to, from)| *to = from);
+        }
+    }
+}
+
 /// Checks that an index has as many axes as the input and is not longer than a limit along them.
-pub(super) fn check_within(index: &TensorMeta, limit: &TensorMeta, except: Option<usize>) -> Result<(), LayerError> {
+pub(super) fn check_within(
+    index: &TensorMeta,
+    limit: &TensorMeta,
+    except: Option<usize>,
+) -> Result<(), LayerError> {
     let too_long = |(axis, (len, most)): (usize, (&Dim, &Dim))| {
         Some(axis) != except && len.fixed().zip(most.fixed()).is_some_and(|(len, most)| len > most)
     };
@@ -149,7 +184,10 @@ impl Layer for Gather {
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
         let index = &inputs[self.index.0];
         check_indices("the index", index)?;
-        check_within(index, &inputs[0], Some(axis_of(self.dim, &inputs[0])?))?;
+        let input = with_axis(&inputs[0]);
+        if index.num_elements() != 0usize {
+            check_within(&with_axis(index), &input, Some(axis_of(self.dim, &input)?))?;
+        }
         Ok(vec![inputs[0].with_dims(index.dims().to_vec())])
     }
 }
@@ -161,16 +199,23 @@ impl CpuLayer for Gather {
         outputs: &mut [TensorViewMut<'_>],
         _: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
-        let axis = inputs[0].shape().axis(self.dim)?;
-        let index = &inputs[self.index.0];
-        let indices = read_indices(index, inputs[0].shape()[axis])?;
+        if outputs[0].num_elements() == 0 {
+            return Ok(());
+        }
+        let input = view_with_axis(&inputs[0])?;
+        let axis = input.shape().axis(self.dim)?;
+        let indices = read_indices(&inputs[self.index.0], input.shape()[axis])?;
+        let layout = *view_with_axis(&inputs[self.index.0])?.shape();
+        let layout = outputs[0].layout().reshape(&layout)?.unwrap_or(*outputs[0].layout());
+        let mut output = outputs[0].reborrow().with_layout(layout)?;
         with_bits!(inputs[0].dtype(), B => {
-            let (input, mut output) = (inputs[0].bits::<B>()?, outputs[0].bits::<B>()?);
-            let places = output.indexed_iter_mut().zip(indices);
-            places.for_each(|((mut at, to), from)| {
-                at.slice_mut()[axis] = from;
-                *to = input[at];
+            let (shape, elements) = (*output.shape(), in_order(input.bits::<B>()?));
+            let (across, along) = (Layout::contiguous(*input.shape()), Layout::contiguous(shape));
+            let mut gathered = vec![B::default(); shape.num_elements()];
+            each_place(&shape, axis, &indices, across.strides(), along.strides(), |from, to| {
+                gathered[to] = elements[from];
             });
+            output.bits::<B>()?.iter_mut().zip(gathered).for_each(|(to, from)| *to = from);
         });
         Ok(())
     }
@@ -184,10 +229,13 @@ impl Layer for ScatterAdd {
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
         let (index, src) = (&inputs[self.index.0], &inputs[self.src.0]);
         check_indices("the index", index)?;
-        check_within(index, &inputs[0], Some(axis_of(self.dim, &inputs[0])?))?;
-        check_within(index, src, None)?;
-        if src.dtype() != inputs[0].dtype() || src.dtype().is_complex() {
-            let (what, wanted) = ("the source".to_owned(), format!("{} (real)", inputs[0].dtype()));
+        let input = with_axis(&inputs[0]);
+        if index.num_elements() != 0usize {
+            check_within(&with_axis(index), &input, Some(axis_of(self.dim, &input)?))?;
+            check_within(&with_axis(index), &with_axis(src), None)?;
+        }
+        if src.dtype() != inputs[0].dtype() {
+            let (what, wanted) = ("the source".to_owned(), inputs[0].dtype().to_string());
             return Err(LayerError::DType { what, wanted, found: src.dtype() });
         }
         Ok(vec![inputs[0].with_dims(inputs[0].dims().to_vec())])
@@ -201,18 +249,22 @@ impl CpuLayer for ScatterAdd {
         outputs: &mut [TensorViewMut<'_>],
         _: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
-        let axis = inputs[0].shape().axis(self.dim)?;
-        let index = &inputs[self.index.0];
-        let indices = read_indices(index, inputs[0].shape()[axis])?;
-        let places = ndarray::indices(index.shape().dims()).into_iter().zip(indices);
-        let (input, src) = (&inputs[0], &inputs[self.src.0]);
+        let (input, index) = (&view_with_axis(&inputs[0])?, &view_with_axis(&inputs[self.index.0])?);
+        let src = &view_with_axis(&inputs[self.src.0])?;
+        let axis = input.shape().axis(self.dim)?;
+        let indices = read_indices(index, input.shape()[axis])?;
+        let places = (*index.shape(), axis, indices);
         let sum = match input.dtype() {
             DType::F32 | DType::F64 | DType::F16 | DType::Bf16 => {
-                add_at::<f64>(input, src, axis, places, |a, b| a + b)?
+                add_at::<f64>(input, src, &places, |a, b| a + b)?
             }
-            _ => add_at::<i64>(input, src, axis, places, i64::wrapping_add)?,
+            DType::C32 | DType::C64 | DType::C128 => {
+                add_at::<Complex<f64>>(input, src, &places, |a, b| a + b)?
+            }
+            _ => add_at::<i64>(input, src, &places, i64::wrapping_add)?,
         };
-        Ok(outputs[0].copy_from(&sum.cast(input.dtype())?.view())?)
+        let shape = *outputs[0].shape();
+        Ok(outputs[0].copy_from(&sum.cast(input.dtype())?.reshape(&shape)?.view())?)
     }
 }
 
@@ -220,19 +272,16 @@ impl CpuLayer for ScatterAdd {
 fn add_at<T: crate::tensor::Element>(
     input: &TensorView<'_>,
     src: &TensorView<'_>,
-    axis: usize,
-    places: impl Iterator<Item = (ndarray::IxDyn, usize)>,
+    (shape, axis, indices): &(Shape, usize, Vec<usize>),
     add: impl Fn(T, T) -> T,
 ) -> Result<Tensor, LayerError> {
-    let mut sum: ArrayD<T> = owned(&input.cast(T::DTYPE)?.array::<T>()?)?;
-    let src = src.cast(T::DTYPE)?;
-    let src: ArrayViewD<'_, T> = src.array::<T>()?;
-    for (mut at, to) in places {
-        let value = src[&at];
-        at.slice_mut()[axis] = to;
-        sum[&at] = add(sum[&at], value);
-    }
-    Ok(Tensor::from_array(sum)?)
+    let (mut sum, src) = (input.cast(T::DTYPE)?.to_vec::<T>()?, src.cast(T::DTYPE)?.contiguous()?);
+    let elements = src.slice::<T>()?;
+    let across = Layout::contiguous(*input.shape());
+    each_place(shape, *axis, indices, across.strides(), src.layout().strides(), |to, from| {
+        sum[to] = add(sum[to], elements[from]);
+    });
+    Ok(Tensor::from_vec(sum, input.shape())?)
 }
 
 impl Layer for Embedding {
@@ -268,12 +317,8 @@ impl CpuLayer for Embedding {
         let weight = self.weight.view(inputs)?;
         let indices = read_indices(&inputs[0], weight.shape()[0])?;
         with_bits!(weight.dtype(), B => {
-            let (rows, mut output) = (weight.bits::<B>()?, outputs[0].bits::<B>()?);
-            let last = Axis(output.ndim() - 1);
-            for (to, from) in output.lanes_mut(last).into_iter().zip(indices) {
-                let row = rows.index_axis(Axis(0), from);
-                Zip::from(to.into_dyn()).and(row).for_each(|to, &from| *to = from);
-            }
+            let (rows, len) = (weight.shape()[0], weight.shape()[1]);
+            take_into(&weight.bits::<B>()?, (rows, len), &indices, outputs[0].bits::<B>()?);
         });
         Ok(())
     }

@@ -18,7 +18,7 @@ crate::operator! {
 
 crate::operator! {
     /// `torch.cross`: the vector at right angles to two others, along an axis of length 3.
-    pub struct Cross for "torch.cross" {
+    pub struct Cross for "torch.cross", "aten::linalg_cross" {
         /// The other vectors, which are broadcast.
         other: Operand,
         /// The axis; the first one of length 3 where absent. May count from the end.

@@ -83,6 +83,7 @@ pub mod choices;
 pub mod comparison;
 pub mod concatenation;
 pub mod constant;
+pub mod contraction;
 pub mod conversion;
 pub mod convolution;
 pub mod creation;
@@ -91,6 +92,7 @@ pub mod distance;
 pub mod einsum;
 pub mod expression;
 pub mod extremes;
+pub mod finite;
 pub mod float;
 pub mod folding;
 pub mod fourier;
@@ -102,7 +104,9 @@ pub mod interpolation;
 pub mod layer_normalization;
 pub mod linear;
 pub mod matrices;
+pub mod movement;
 pub mod multihead;
+pub mod nonzero;
 pub mod normalization;
 mod number;
 pub mod padding;
@@ -113,6 +117,7 @@ pub mod recurrent;
 pub mod reduction;
 pub mod repetition;
 pub mod reshaping;
+pub mod running;
 pub mod scan;
 pub mod scattering;
 pub mod selection;
@@ -145,6 +150,7 @@ pub fn registry() -> Registry<dyn CpuLayer> {
         comparison::register,
         concatenation::register,
         constant::register,
+        contraction::register,
         conversion::register,
         convolution::register,
         creation::register,
@@ -153,6 +159,7 @@ pub fn registry() -> Registry<dyn CpuLayer> {
         einsum::register,
         expression::register,
         extremes::register,
+        finite::register,
         folding::register,
         fourier::register,
         gating::register,
@@ -163,7 +170,9 @@ pub fn registry() -> Registry<dyn CpuLayer> {
         layer_normalization::register,
         linear::register,
         matrices::register,
+        movement::register,
         multihead::register,
+        nonzero::register,
         normalization::register,
         padding::register,
         parts::register,
@@ -173,6 +182,7 @@ pub fn registry() -> Registry<dyn CpuLayer> {
         reduction::register,
         repetition::register,
         reshaping::register,
+        running::register,
         scan::register,
         scattering::register,
         selection::register,

@@ -42,6 +42,28 @@ crate::operator! {
 }
 
 crate::operator! {
+    /// `torch.dot`: the sum of the products of two vectors' elements.
+    pub struct Dot for "aten::dot" {
+        /// The other vector.
+        tensor: Operand,
+    }
+}
+
+crate::operator! {
+    /// `torch.addmv`: `beta` · input + `alpha` · (m×k times k). The input is broadcast to m.
+    pub struct Addmv for "aten::addmv" {
+        /// The matrix.
+        mat: Operand,
+        /// The vector.
+        vec: Operand,
+        /// Factor of the input; where it is 0, the input is not looked at, and its NaN are not passed on.
+        beta: f64 = 1.0,
+        /// Factor of the product.
+        alpha: f64 = 1.0,
+    }
+}
+
+crate::operator! {
     /// `torch.addmm`: `beta` · input + `alpha` · (m×k times k×n). The input is broadcast to m×n.
     pub struct Addmm for "torch.addmm" {
         /// The left factor.
@@ -295,6 +317,12 @@ product_layers! {
     Mm |layer| Product { factors: [0, layer.mat2.0], ranks: Some([2, 2]), added: None };
     Bmm |layer| Product { factors: [0, layer.mat2.0], ranks: Some([3, 3]), added: None };
     Mv |layer| Product { factors: [0, layer.vec.0], ranks: Some([2, 1]), added: None };
+    Dot |layer| Product { factors: [0, layer.tensor.0], ranks: Some([1, 1]), added: None };
+    Addmv |layer| Product {
+        factors: [layer.mat.0, layer.vec.0],
+        ranks: Some([2, 1]),
+        added: Some([layer.beta, layer.alpha]),
+    };
     Addmm |layer| Product {
         factors: [layer.mat1.0, layer.mat2.0],
         ranks: Some([2, 2]),
@@ -313,6 +341,8 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
     registry.register::<Mm>()?;
     registry.register::<Bmm>()?;
     registry.register::<Mv>()?;
+    registry.register::<Dot>()?;
+    registry.register::<Addmv>()?;
     registry.register::<Addmm>()?;
     registry.register::<Baddbmm>()
 }

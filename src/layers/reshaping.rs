@@ -56,14 +56,19 @@ crate::operator! {
     /// `torch.Tensor.reshape`: another shape over the same elements in row-major order. A view where possible.
     pub struct Reshape for "Tensor.reshape", "Tensor.view", "torch.reshape" {
         /// The lengths of all axes. One may be -1: what is left for it. A 0 is the input's length of that axis, unless the
-        /// input has no elements.
-        shape: Argument<Vec<i64>>,
+        /// input has no elements. `None` is how PNNX writes that there are no axes.
+        shape: Option<Argument<Vec<i64>>>,
     }
 }
 
 crate::operator! {
+    /// `torch.ravel`: all elements as a vector.
+    pub struct Ravel for "aten::ravel" {}
+}
+
+crate::operator! {
     /// `torch.Tensor.reshape_as`: the shape of another tensor over the same elements.
-    pub struct ReshapeAs for "Tensor.reshape_as", "Tensor.view_as" {
+    pub struct ReshapeAs for "Tensor.reshape_as", "Tensor.view_as", "aten::view_as" {
         /// The tensor whose shape it is.
         other: Operand,
     }
@@ -108,10 +113,12 @@ crate::operator! {
 reshape_layers! {
     Flatten takes 1, |layer, inputs| flatten(&inputs[0], layer.start_dim, layer.end_dim)?;
     FlattenModule takes 1, |layer, inputs| flatten(&inputs[0], layer.start_dim, layer.end_dim)?;
-    Reshape takes 1 + layer.shape.num_inputs(), |layer, inputs| {
-        let wanted = with_copied_lengths(&inputs[0], layer.shape.dims(inputs)?)?;
+    Reshape takes 1 + layer.shape.as_ref().map_or(0, Argument::num_inputs), |layer, inputs| {
+        let shape = layer.shape.as_ref().map(|shape| shape.dims(inputs)).transpose()?;
+        let wanted = with_copied_lengths(&inputs[0], shape.unwrap_or_default())?;
         resolve(&inputs[0], inputs[0].dims(), wanted)?
     };
+    Ravel takes 1, |_layer, inputs| vec![inputs[0].num_elements()];
     ReshapeAs takes 2, |layer, inputs| resolve(&inputs[0], inputs[0].dims(), inputs[layer.other.0].dims().to_vec())?;
     Unflatten takes 1 + layer.sizes.num_inputs(), |layer, inputs| {
         unflatten(&inputs[0], layer.dim, layer.sizes.dims(inputs)?)?
@@ -260,6 +267,7 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
     registry.register::<Flatten>()?;
     registry.register::<FlattenModule>()?;
     registry.register::<Reshape>()?;
+    registry.register::<Ravel>()?;
     registry.register::<ReshapeAs>()?;
     registry.register::<Unflatten>()?;
     registry.register::<UnflattenModule>()?;

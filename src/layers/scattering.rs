@@ -1,9 +1,9 @@
 //! Elements written to the places that an index names: scatter, scatter_reduce, index_copy, put, select_scatter.
 
 use super::arguments::Operand;
-use super::broadcast::{Factor, owned};
+use super::broadcast::{Factor, broadcast, owned};
 use super::choices::choices;
-use super::indexing::{check_indices, check_within, read_indices};
+use super::indexing::{Gather, check_indices, check_within, read_indices, view_with_axis, with_axis};
 use super::number::Number;
 use super::views::axis_of;
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
@@ -88,6 +88,67 @@ crate::operator! {
     }
 }
 
+crate::operator! {
+    /// `torch.take_along_dim`: as `torch.gather`, but the other axes of input and indices are broadcast.
+    pub struct TakeAlongDim for "aten::take_along_dim" {
+        /// The indices.
+        indices: Operand,
+        /// The axis; both are flattened where absent. May count from the end.
+        dim: Option<i64> = None,
+    }
+}
+
+impl TakeAlongDim {
+    /// The shapes that input and indices are broadcast to, and the axis.
+    fn shapes(&self, inputs: &[TensorMeta]) -> Result<([Vec<Dim>; 2], i64), LayerError> {
+        let (input, indices) = (&inputs[0], &inputs[self.indices.0]);
+        let Some(dim) = self.dim else {
+            return Ok(([vec![input.num_elements()], vec![indices.num_elements()]], 0));
+        };
+        if input.rank() != indices.rank() {
+            return Err(LayerError::shape("the indices", format!("as many axes as {input}"), indices));
+        }
+        let axis = axis_of(dim, input)?;
+        let mut dims = [input.dims().to_vec(), indices.dims().to_vec()];
+        let lens = [dims[0][axis].clone(), dims[1][axis].clone()];
+        dims.iter_mut().for_each(|dims| dims[axis] = Dim::Fixed(1));
+        let mut dims = [broadcast(&dims[0], &dims[1])?, broadcast(&dims[0], &dims[1])?];
+        dims.iter_mut().zip(lens).for_each(|(dims, len)| dims[axis] = len);
+        Ok((dims, dim))
+    }
+}
+
+impl Layer for TakeAlongDim {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        2..=2
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        check_indices("the indices", &inputs[self.indices.0])?;
+        let ([_, dims], _) = self.shapes(inputs)?;
+        Ok(vec![inputs[0].with_dims(dims)])
+    }
+}
+
+impl CpuLayer for TakeAlongDim {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        context: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        let metas: Vec<TensorMeta> = inputs.iter().map(TensorMeta::of).collect();
+        let (shapes, dim) = self.shapes(&metas)?;
+        let mut both = Vec::with_capacity(2);
+        for (input, dims) in [&inputs[0], &inputs[self.indices.0]].into_iter().zip(shapes) {
+            let (shape, input) = (TensorMeta::new(DType::I64, dims).shape()?, input.to_tensor()?);
+            both.push(if self.dim.is_some() { input.expand(&shape)? } else { input.reshape(&shape)? });
+        }
+        let views: Vec<TensorView<'_>> = both.iter().map(Tensor::view).collect();
+        Gather { dim, index: Operand(1), sparse_grad: false }.forward(&views, outputs, context)
+    }
+}
+
 /// The numbers of axes and lengths that scattering needs.
 fn check(
     inputs: &[TensorMeta],
@@ -95,19 +156,16 @@ fn check(
     index: usize,
     src: Option<usize>,
 ) -> Result<Vec<TensorMeta>, LayerError> {
-    let index = &inputs[index];
-    check_indices("the index", index)?;
-    if inputs[0].rank() == 0 {
-        resolve_axis(dim, 0)?;
-    }
-    let axis = if inputs[0].rank() == 0 { 0 } else { axis_of(dim, &inputs[0])? };
+    let (input, index) = (with_axis(&inputs[0]), with_axis(&inputs[index]));
+    check_indices("the index", &index)?;
+    let axis = axis_of(dim, &input)?;
     let is_empty = index.num_elements() == 0usize;
     if !is_empty {
-        check_within(index, &inputs[0], Some(axis))?;
+        check_within(&index, &input, Some(axis))?;
     }
     if let Some(src) = src.map(|src| &inputs[src]) {
         if !is_empty {
-            check_within(index, src, None)?;
+            check_within(&index, &with_axis(src), None)?;
         }
         if src.dtype() != inputs[0].dtype() {
             let wanted = inputs[0].dtype().to_string();
@@ -161,21 +219,27 @@ impl CpuLayer for Scatter {
         _: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
         outputs[0].copy_from(&inputs[0])?;
-        let targets = targets(&inputs[self.index.0], self.dim, inputs[0].shape().dims())?;
+        let whole = *view_with_axis(&inputs[0])?.shape();
+        let targets = targets(&view_with_axis(&inputs[self.index.0])?, self.dim, whole.dims())?;
+        let layout = outputs[0].layout().reshape(&whole)?.unwrap_or(*outputs[0].layout());
+        let mut output = outputs[0].reborrow().with_layout(layout)?;
         let number = match self.src {
-            Factor::Input(position) if inputs[position].shape() == inputs[self.index.0].shape() => None,
-            Factor::Input(position) if inputs[position].shape().rank() > 0 => None,
+            Factor::Input(position)
+                if inputs[position].shape().rank() > 0 || inputs[0].shape().rank() == 0 =>
+            {
+                None
+            }
             src => Some(src.number(inputs, inputs[0].dtype())?),
         };
         with_bits!(inputs[0].dtype(), B => {
-            let mut output = outputs[0].bits::<B>()?;
+            let mut output = output.bits::<B>()?;
             let number = number.as_ref().map(|number| number.view());
             let number = match &number {
                 Some(number) => number.bits::<B>()?.first().copied(),
                 None => None,
             };
             let src = match (number, self.src) {
-                (None, Factor::Input(position)) => Some(inputs[position].bits::<B>()?),
+                (None, Factor::Input(position)) => Some(view_with_axis(&inputs[position])?.bits::<B>()?),
                 _ => None,
             };
             for (from, to) in targets {
@@ -234,8 +298,9 @@ impl ScatterReduce {
         inputs: &[TensorView<'_>],
         targets: impl Iterator<Item = (IxDyn, IxDyn)>,
     ) -> Result<Tensor, LayerError> {
-        let mut result: ArrayD<T> = owned(&inputs[0].to_tensor()?.cast(T::DTYPE)?.array::<T>()?)?;
-        let src = inputs[self.src.0].to_tensor()?.cast(T::DTYPE)?;
+        let input = view_with_axis(&inputs[0])?.to_tensor()?.cast(T::DTYPE)?;
+        let mut result: ArrayD<T> = owned(&input.array::<T>()?)?;
+        let src = view_with_axis(&inputs[self.src.0])?.to_tensor()?.cast(T::DTYPE)?;
         let src: ArrayViewD<'_, T> = src.array::<T>()?;
         let mut counts = ArrayD::from_elem(result.raw_dim(), usize::from(self.include_self));
         for (from, to) in targets {
@@ -269,12 +334,14 @@ impl CpuLayer for ScatterReduce {
         outputs: &mut [TensorViewMut<'_>],
         _: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
-        let targets = targets(&inputs[self.index.0], self.dim, inputs[0].shape().dims())?;
+        let whole = *view_with_axis(&inputs[0])?.shape();
+        let targets = targets(&view_with_axis(&inputs[self.index.0])?, self.dim, whole.dims())?;
         let joined = match inputs[0].dtype().is_float() {
             true => self.run::<f64>(inputs, targets)?,
             false => self.run::<i64>(inputs, targets)?,
         };
-        Ok(outputs[0].copy_from(&joined.cast(inputs[0].dtype())?.view())?)
+        let joined = joined.cast(inputs[0].dtype())?.reshape(inputs[0].shape())?;
+        Ok(outputs[0].copy_from(&joined.view())?)
     }
 }
 
@@ -402,6 +469,7 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
     registry.register::<ScatterReduce>()?;
     registry.register::<IndexCopy>()?;
     registry.register::<SelectScatter>()?;
+    registry.register::<TakeAlongDim>()?;
     registry.register::<Take>()
 }
 
@@ -443,6 +511,9 @@ mod tests {
         let select = operator("aten::select_scatter", &[("dim", "1"), ("index", "-1")]);
         let got = select.run_one(&[&x, &tensor(&[2], &[7i64, 8])]).unwrap();
         assert_eq!(got.to_vec::<i64>().unwrap(), [0, 1, 7, 3, 4, 8]);
+        let along = operator("aten::take_along_dim", &[("dim", "1")]).with_names(&["input", "indices"]);
+        let got = along.run_one(&[&x, &tensor(&[1, 2], &[2i64, 0])]).unwrap();
+        assert_eq!((got.shape().dims(), got.to_vec::<i64>().unwrap()), (&[2, 2][..], vec![2, 0, 5, 3]));
         let take = operator("aten::take", &[]).with_names(&["input", "index"]);
         assert_eq!(take.run_one(&[&x, &tensor(&[2], &[-1i64, 1])]).unwrap().to_vec::<i64>().unwrap(), [5, 1]);
         assert!(take.run(&[&x, &tensor(&[1], &[6i64])]).is_err());
@@ -457,5 +528,7 @@ mod tests {
             operator("aten::select_scatter", &[("dim", dim), ("index", "0")]).survives(2);
         }
         operator("aten::take", &[]).survives(2);
+        operator("aten::take_along_dim", &[]).survives(2);
+        operator("aten::take_along_dim", &[("dim", "-1")]).survives(2);
     }
 }

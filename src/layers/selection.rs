@@ -1,8 +1,11 @@
 //! Choosing between elements: where, masked_fill, clamp, masked_select.
 
 use super::arguments::Operand;
-use super::broadcast::{Converted, Factor, broadcast, common, fitting, integer_range, owned};
+use super::broadcast::{Converted, Factor, broadcast, common, integer_range};
+use crate::Limits;
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
+use crate::kernels::elementwise::Program;
+use crate::pnnx::Function;
 use crate::tensor::{DType, Dim, Scalar, Tensor, TensorView, TensorViewMut, with_bits};
 use ndarray::Zip;
 use std::ops::RangeInclusive;
@@ -37,7 +40,7 @@ crate::operator! {
 
 crate::operator! {
     /// `torch.clamp`: the input, but at least `min` and at most `max`; where `min` is above `max`, it is `max`. NaN stays.
-    pub struct Clamp for "torch.clamp", "torch.clip", "Tensor.clamp", "aten::clamp_min" {
+    pub struct Clamp for "torch.clamp", "torch.clip", "Tensor.clamp", "aten::clamp_min", "aten::clamp_max" {
         /// The lower bound, if there is one: a number, or a tensor that is broadcast.
         min: Option<Factor> = None,
         /// The upper bound, if there is one.
@@ -226,44 +229,32 @@ impl Clamp {
         beyond("max", self.max, &|max| max < least)
     }
 
-    fn run<T: crate::tensor::Element + PartialOrd>(
+    /// In one pass; where `min` is above `max`, it is `max`, and a NaN on either side wins.
+    fn run(
         &self,
         inputs: &[TensorView<'_>],
-        dtype: DType,
         output: &mut TensorViewMut<'_>,
+        limits: &Limits,
     ) -> Result<(), LayerError> {
-        let shape = *output.shape();
-        let rounded = |factor: Factor| -> Result<Converted<'_>, LayerError> {
-            // In integers of 64 bits, a bound beyond the input's type bounds nothing.
-            if let (Factor::Number(number), true) = (factor, T::DTYPE == DType::I64) {
-                return Ok(Converted::Copy(fitting(number, T::DTYPE)?));
+        let (mut program, dtype) = (Program::default(), output.dtype());
+        let operand = |program: &mut Program, factor: Factor| match factor {
+            Factor::Input(position) => {
+                let value = program.input(position, inputs[position].dtype());
+                program.cast(value, dtype)
             }
-            match factor.converted(inputs, dtype)? {
-                Converted::View(view) => Converted::of(&view, T::DTYPE),
-                Converted::Copy(tensor) => Ok(Converted::Copy(tensor.cast(T::DTYPE)?)),
+            // In integers of 64 bits, a bound beyond the input's type bounds nothing.
+            Factor::Number(number) => {
+                program.constant(number, if dtype.is_float() { dtype } else { DType::I64 })
             }
         };
-        let input = rounded(Factor::Input(0))?;
-        let mut values = owned(&input.expanded(&shape)?.array::<T>()?)?;
-        // A NaN on either side wins, in PyTorch's order: min first, then max.
-        let is_nan = |x: T| x.partial_cmp(&x).is_none();
-        if let Some(min) = self.min {
-            let min = rounded(min)?;
-            Zip::from(&mut values).and(min.expanded(&shape)?.array::<T>()?).for_each(|x, &min| {
-                if *x < min || is_nan(min) {
-                    *x = min
-                }
-            });
+        let mut value = operand(&mut program, Factor::Input(0));
+        for (bound, function) in [(self.min, Function::Maximum), (self.max, Function::Minimum)] {
+            if let Some(bound) = bound {
+                let bound = operand(&mut program, bound);
+                value = program.apply(function, dtype, value, bound);
+            }
         }
-        if let Some(max) = self.max {
-            let max = rounded(max)?;
-            Zip::from(&mut values).and(max.expanded(&shape)?.array::<T>()?).for_each(|x, &max| {
-                if *x > max || is_nan(max) {
-                    *x = max
-                }
-            });
-        }
-        Ok(output.copy_from(&Tensor::from_array(values)?.cast(output.dtype())?.view())?)
+        Ok(program.run(value, inputs, output, limits)?)
     }
 }
 
@@ -294,14 +285,9 @@ impl CpuLayer for Clamp {
         &mut self,
         inputs: &[TensorView<'_>],
         outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
+        context: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
-        let dtype = outputs[0].dtype();
-        match dtype {
-            DType::F32 | DType::F16 | DType::Bf16 => self.run::<f32>(inputs, dtype, &mut outputs[0]),
-            DType::F64 => self.run::<f64>(inputs, dtype, &mut outputs[0]),
-            _ => self.run::<i64>(inputs, dtype, &mut outputs[0]),
-        }
+        self.run(inputs, &mut outputs[0], context.limits())
     }
 }
 

@@ -4,6 +4,7 @@ use super::arguments::Operand;
 use super::broadcast::{Converted, Factor, common};
 use super::extremes::{Kind, check_order, places, with_order, write_places, write_values};
 use super::reduction::Axes;
+use super::running::behind;
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
 use crate::tensor::{DType, Dim, Element, Tensor, TensorView, TensorViewMut, resolve_axis};
 use std::ops::RangeInclusive;
@@ -53,13 +54,6 @@ fn sorted(rows: &TensorView<'_>, len: usize, descending: bool) -> Result<Vec<i64
         places.sort_by(|&a, &b| kind.order(&row[a], &row[b]));
         places
     }))
-}
-
-/// The axes with `dim` behind all others, and its length.
-fn behind(dim: i64, shape: &[usize]) -> Result<(Vec<usize>, usize), LayerError> {
-    let axis = resolve_axis(dim, shape.len())?;
-    let others = (0..shape.len()).filter(|&other| other != axis);
-    Ok((others.chain((axis < shape.len()).then_some(axis)).collect(), shape.get(axis).copied().unwrap_or(1)))
 }
 
 impl Layer for Sort {
@@ -167,6 +161,8 @@ crate::operator! {
         right: bool = false,
         /// The same as a word: `left` or `right`.
         side: Option<String> = None,
+        /// Not supported: an input that sorts the sequence.
+        sorter: Option<i64> = None,
     }
 }
 

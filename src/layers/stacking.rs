@@ -1,12 +1,14 @@
 //! Tensors given more axes and joined, or broadcast against each other: hstack and its kin, broadcast_tensors, meshgrid.
 
+use super::arguments::OutputCount;
 use super::broadcast::broadcast;
 use super::choices::choices;
 use super::concatenation::Cat;
+use super::parts::TensorSplit;
 use super::views::view_layers;
 use crate::graph::{
-    CpuLayer, FieldValue, ForwardContext, Layer, LayerError, OperatorReader, Registry, RegistryError,
-    TensorMeta, View,
+    CpuLayer, FieldValue, ForwardContext, FromParameter, Layer, LayerError, OperatorReader, Registry,
+    RegistryError, RuntimeParameter, TensorMeta, View,
 };
 use crate::tensor::{Dim, Layout, Shape, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
@@ -94,6 +96,128 @@ stacks! {
 
     /// `torch.column_stack`: side by side; a vector is a column.
     ColumnStack for "aten::column_stack": |rank| match rank { 0 => &[0, 0], 1 => &[1], _ => &[] }, along |_| 1;
+}
+
+macro_rules! at_least {
+    ($($(#[doc = $doc:literal])* $name:ident for $op_type:literal as $stack:ident;)*) => {$(
+        crate::operator! {
+            $(#[doc = $doc])*
+            pub struct $name for $op_type {
+                /// How many inputs there are: one.
+                inputs: InputCount,
+            }
+        }
+
+        impl Layer for $name {
+            fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+                $stack { inputs: InputCount(1) }.infer(inputs)
+            }
+
+            fn view(&self, _: usize, inputs: &[Layout], _: &Shape) -> Result<Option<View>, LayerError> {
+                let mut layout = inputs[0];
+                for &axis in $stack::new_axes(layout.shape().rank()) {
+                    layout = layout.unsqueeze(axis)?;
+                }
+                Ok(Some(View { input: 0, layout }))
+            }
+        }
+
+        view_layers!($name);
+    )*};
+}
+
+at_least! {
+    /// `torch.atleast_1d`: a number becomes a vector. A view.
+    AtLeast1d for "aten::atleast_1d" as HStack;
+
+    /// `torch.atleast_2d`: a vector becomes a row. A view.
+    AtLeast2d for "aten::atleast_2d" as VStack;
+
+    /// `torch.atleast_3d`: a vector becomes a row, and a matrix gets a third axis. A view.
+    AtLeast3d for "aten::atleast_3d" as DStack;
+}
+
+macro_rules! splits {
+    ($($(#[doc = $doc:literal])* $name:ident for $op_type:literal along $axis:expr;)*) => {$(
+        crate::operator! {
+            $(#[doc = $doc])*
+            pub struct $name for $op_type {
+                /// How many equal parts, or a list of where one ends and the next begins.
+                sections: Cuts,
+            }
+        }
+
+        impl $name {
+            fn split(&self, rank: usize) -> TensorSplit {
+                let axis: fn(usize) -> i64 = $axis;
+                self.sections.split(axis(rank))
+            }
+        }
+
+        impl Layer for $name {
+            fn num_outputs(&self) -> usize {
+                self.sections.count()
+            }
+
+            fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+                self.split(inputs[0].rank()).infer(inputs)
+            }
+
+            fn view(&self, output: usize, inputs: &[Layout], shape: &Shape) -> Result<Option<View>, LayerError> {
+                self.split(inputs[0].shape().rank()).view(output, inputs, shape)
+            }
+        }
+
+        view_layers!($name);
+    )*};
+}
+
+splits! {
+    /// `torch.hsplit`: parts side by side, along axis 1, or along the axis of a vector. Views.
+    HSplit for "aten::hsplit" along |rank| i64::from(rank > 1);
+
+    /// `torch.vsplit`: parts one below the other, along axis 0. Views.
+    VSplit for "aten::vsplit" along |_| 0;
+
+    /// `torch.dsplit`: parts one behind the other, along axis 2. Views.
+    DSplit for "aten::dsplit" along |_| 2;
+}
+
+/// A number of parts, or the indices between them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Cuts {
+    /// So many parts.
+    Parts(usize),
+    /// Where one part ends and the next begins.
+    Indices(Vec<i64>),
+}
+
+impl Cuts {
+    fn count(&self) -> usize {
+        match self {
+            Self::Parts(count) => *count,
+            Self::Indices(indices) => indices.len() + 1,
+        }
+    }
+
+    fn split(&self, dim: i64) -> TensorSplit {
+        let (sections, indices) = match self {
+            Self::Parts(count) => (Some(*count), None),
+            Self::Indices(indices) => (None, Some(indices.clone())),
+        };
+        TensorSplit { sections, indices, dim, outputs: OutputCount(self.count()) }
+    }
+}
+
+impl FromParameter for Cuts {
+    const KIND: &'static str = "an integer from 1 to 65536, or a list of integers";
+
+    fn from_parameter(parameter: &RuntimeParameter) -> Option<Self> {
+        if let Some(count) = usize::from_parameter(parameter) {
+            return (1..=1 << 16).contains(&count).then_some(Self::Parts(count));
+        }
+        Vec::<i64>::from_parameter(parameter).map(Self::Indices)
+    }
 }
 
 crate::operator! {
@@ -193,6 +317,12 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
     registry.register::<VStack>()?;
     registry.register::<DStack>()?;
     registry.register::<ColumnStack>()?;
+    registry.register::<AtLeast1d>()?;
+    registry.register::<AtLeast2d>()?;
+    registry.register::<AtLeast3d>()?;
+    registry.register::<HSplit>()?;
+    registry.register::<VSplit>()?;
+    registry.register::<DSplit>()?;
     registry.register::<BroadcastTensors>()?;
     registry.register::<Meshgrid>()
 }
@@ -219,6 +349,18 @@ mod tests {
         for op_type in ["aten::hstack", "aten::vstack", "aten::dstack", "aten::column_stack"] {
             operator(op_type, &[]).survives(2);
         }
+    }
+
+    #[test]
+    fn parts_are_views() {
+        let x = counting(DType::I64, &[2, 3]);
+        let parts = operator("aten::hsplit", &[("sections", "3")]).with_outputs(3).run(&[&x]).unwrap();
+        assert_eq!(parts[2].to_vec::<i64>().unwrap(), [2, 5]);
+        let parts = operator("aten::vsplit", &[("sections", "[1]")]).with_outputs(2).run(&[&x]).unwrap();
+        assert_eq!(parts[1].to_vec::<i64>().unwrap(), [3, 4, 5]);
+        operator("aten::dsplit", &[("sections", "2")]).with_outputs(2).survives(1);
+        assert_eq!(operator("aten::atleast_3d", &[]).run_one(&[&x]).unwrap().shape().dims(), [2, 3, 1]);
+        operator("aten::atleast_2d", &[]).survives(1);
     }
 
     #[test]

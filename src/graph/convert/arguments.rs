@@ -46,6 +46,16 @@ fn signature(op_type: &str, values: &[Value]) -> Option<&'static [&'static str]>
     match op_type {
         "aten::max" | "aten::min" if along_axis => Some(&["input", "dim", "keepdim"]),
         "aten::copy" => Some(&["self", "src", "non_blocking"]),
+        "aten::new_full" => {
+            Some(&["input", "size", "fill_value", "dtype", "layout", "device", "pin_memory"])
+        }
+        "aten::where" if values.len() == 3 => Some(&["condition", "input", "other"]),
+        "aten::clamp_max" => Some(&["input", "max"]),
+        "aten::sum" | "aten::mean" | "aten::prod" if values.len() == 4 => {
+            Some(&["input", "dim", "keepdim", "dtype"])
+        }
+        "aten::var" | "aten::std" if values.len() == 2 => Some(&["input", "unbiased"]),
+        "aten::var" | "aten::std" => Some(&["input", "dim", "unbiased", "keepdim"]),
         "aten::sort" | "aten::argsort" if values.len() == 4 => Some(&["input", "stable", "dim", "descending"]),
         _ => None,
     }

@@ -1,0 +1,173 @@
+//! Running extremes and logarithms of sums along an axis: cummax, cummin, logcumsumexp.
+
+use super::extremes::{check_order, places, with_order, write_places, write_values};
+use super::float::{self, with_float};
+use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
+use crate::kernels::Float;
+use crate::tensor::{DType, TensorView, TensorViewMut, resolve_axis};
+
+macro_rules! running_extremes {
+    ($($(#[doc = $doc:literal])* $name:ident for $op_type:literal by $wins:expr;)*) => {$(
+        crate::operator! {
+            $(#[doc = $doc])*
+            /// The second output has its place, the last one where several are equal. From a NaN on all is NaN.
+            pub struct $name for $op_type {
+                /// The axis; may count from the end.
+                dim: i64,
+            }
+        }
+
+        impl Layer for $name {
+            fn num_outputs(&self) -> usize {
+                2
+            }
+
+            fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+                check_order(&inputs[0])?;
+                resolve_axis(self.dim, inputs[0].rank())?;
+                let values = inputs[0].with_dims(inputs[0].dims().to_vec());
+                Ok(vec![values.clone(), values.with_dtype(DType::I64)])
+            }
+        }
+
+        impl CpuLayer for $name {
+            fn forward(
+                &mut self,
+                inputs: &[TensorView<'_>],
+                outputs: &mut [TensorViewMut<'_>],
+                _: &mut ForwardContext<'_>,
+            ) -> Result<(), LayerError> {
+                let (order, len) = behind(self.dim, inputs[0].shape().dims())?;
+                let rows = inputs[0].with_layout(inputs[0].layout().permute(&order)?)?;
+                let best = with_order!(rows.dtype(), T => places::<T>(&rows, len, |row| {
+                    let wins: fn(T, T) -> bool = $wins;
+                    let is_nan = |x: T| x.partial_cmp(&x).is_none();
+                    let mut best = 0;
+                    let next = row.iter().enumerate().map(|(place, &x)| {
+                        if is_nan(x) || (!is_nan(row[best]) && wins(x, row[best])) {
+                            best = place;
+                        }
+                        best
+                    });
+                    next.collect()
+                }))?;
+                let layout = outputs[0].layout().permute(&order)?;
+                write_values(&rows, len, &best, &mut outputs[0].reborrow().with_layout(layout)?)?;
+                let layout = outputs[1].layout().permute(&order)?;
+                write_places(best, &mut outputs[1].reborrow().with_layout(layout)?)
+            }
+        }
+    )*};
+}
+
+running_extremes! {
+    /// `torch.cummax`: the largest of each element and those before it.
+    Cummax for "aten::cummax" by |x, best| x >= best;
+
+    /// `torch.cummin`: the smallest of each element and those before it.
+    Cummin for "aten::cummin" by |x, best| x <= best;
+}
+
+/// The axes with `dim` behind all others, and its length.
+pub(super) fn behind(dim: i64, shape: &[usize]) -> Result<(Vec<usize>, usize), LayerError> {
+    let axis = resolve_axis(dim, shape.len())?;
+    let others = (0..shape.len()).filter(|&other| other != axis);
+    Ok((others.chain((axis < shape.len()).then_some(axis)).collect(), shape.get(axis).copied().unwrap_or(1)))
+}
+
+crate::operator! {
+    /// `torch.logcumsumexp`: the logarithm of the sum of the exponentials of each element and those before it.
+    pub struct Logcumsumexp for "aten::logcumsumexp" {
+        /// The axis; may count from the end.
+        dim: i64,
+    }
+}
+
+impl Layer for Logcumsumexp {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        resolve_axis(self.dim, inputs[0].rank())?;
+        float::same_as_input(inputs)
+    }
+}
+
+impl Logcumsumexp {
+    fn run<T: Float>(
+        &self,
+        input: &TensorView<'_>,
+        output: &mut TensorViewMut<'_>,
+    ) -> Result<(), LayerError> {
+        let (order, len) = behind(self.dim, input.shape().dims())?;
+        let rows = input.with_layout(input.layout().permute(&order)?)?;
+        let values = float::read::<T>(&rows)?;
+        let layout = output.layout().permute(&order)?;
+        float::write::<T>(&mut output.reborrow().with_layout(layout)?, |output| {
+            for (row, output) in values.chunks_exact(len.max(1)).zip(output.chunks_exact_mut(len.max(1))) {
+                let mut sum = f64::NEG_INFINITY;
+                for (x, y) in row.iter().zip(output) {
+                    sum = joined(sum, x.to_f64().unwrap_or(f64::NAN));
+                    *y = T::of(sum);
+                }
+            }
+            Ok(())
+        })
+    }
+}
+
+/// The logarithm of eᵃ + eᵇ.
+fn joined(a: f64, b: f64) -> f64 {
+    if a.is_nan() || b.is_nan() {
+        return f64::NAN;
+    }
+    let (low, high) = (a.min(b), a.max(b));
+    if high.is_infinite() { high } else { high + (low - high).exp().ln_1p() }
+}
+
+impl CpuLayer for Logcumsumexp {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        _: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        with_float!(inputs[0].dtype(), T => self.run::<T>(&inputs[0], &mut outputs[0]))
+    }
+}
+
+/// Registers the layers of this family.
+pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
+    registry.register::<Cummax>()?;
+    registry.register::<Cummin>()?;
+    registry.register::<Logcumsumexp>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{assert_close, operator, tensor};
+    use super::*;
+
+    #[test]
+    fn extremes_so_far() {
+        let x = tensor(&[5], &[1f32, 3.0, 3.0, f32::NAN, 9.0]);
+        let run = |op_type| operator(op_type, &[("dim", "0")]).with_outputs(2).run(&[&x]).unwrap();
+        let largest = run("aten::cummax");
+        assert_close(&largest[0], &[5], &[1.0, 3.0, 3.0, f64::NAN, f64::NAN]);
+        assert_eq!(largest[1].to_vec::<i64>().unwrap(), [0, 1, 2, 3, 3]);
+        assert_eq!(run("aten::cummin")[1].to_vec::<i64>().unwrap(), [0, 0, 0, 3, 3]);
+        let columns = tensor(&[2, 2], &[4i64, 1, 2, 3]);
+        let rows = operator("aten::cummin", &[("dim", "-2")]).with_outputs(2).run(&[&columns]).unwrap();
+        assert_eq!(rows[0].to_vec::<i64>().unwrap(), [4, 1, 2, 1]);
+    }
+
+    #[test]
+    fn logarithms_of_sums() {
+        let x = tensor(&[3], &[f64::NEG_INFINITY, 0.0, 3f64.ln()]);
+        let run = operator("aten::logcumsumexp", &[("dim", "0")]).run_one(&[&x]).unwrap();
+        assert_close(&run, &[3], &[f64::NEG_INFINITY, 0.0, 4f64.ln()]);
+    }
+
+    #[test]
+    fn odd_inputs() {
+        operator("aten::cummax", &[("dim", "-1")]).with_outputs(2).survives(1);
+        operator("aten::logcumsumexp", &[("dim", "0")]).survives(1);
+    }
+}
