@@ -94,8 +94,8 @@ fn write_markdown(screen: &mut Screen, entries: &[Entry<'_>]) -> io::Result<()> 
     writeln!(screen, "| Operator | What it does | Parameters and weights |\n|---|---|---|")?;
     for entry in entries {
         let types: Vec<String> = entry.types.iter().map(|op_type| format!("`{op_type}`")).collect();
-        let fields = entry.creator.fields.iter().map(|field| match field.default {
-            Some(default) => format!("`{}={}`", field.key, in_file(default)),
+        let fields = entry.creator.fields.iter().map(|field| match field.default_in_file() {
+            Some(default) => format!("`{}={default}`", field.key),
             None => format!("`{}`", field.key),
         });
         let fields: Vec<String> = fields.collect();
@@ -111,7 +111,7 @@ fn as_json(registry: &Registry, filter: &str) -> Value {
             json!({
                 "key": field.key,
                 "kind": field.kind,
-                "default": field.default.map(in_file),
+                "default": field.default_in_file(),
                 "doc": one_line(field.doc),
             })
         });
@@ -128,33 +128,18 @@ fn as_json(registry: &Registry, filter: &str) -> Value {
 
 /// The kind of a field, and what it is where the file leaves it out.
 fn facts(field: &Field) -> String {
-    match field.default {
-        Some(default) => format!("{}; else {}", field.kind, in_file(default)),
+    match field.default_in_file() {
+        Some(default) => format!("{}; else {default}", field.kind),
         None => format!("{}; required", field.kind),
-    }
-}
-
-/// A default, which is Rust code, as a file would say it: `zeros` for `PaddingMode::Zeros`, `1` for `PerAxis::all(1)`.
-fn in_file(default: &str) -> String {
-    if let Some((_, inner)) = default.split_once('(')
-        && let Some((inner, _)) = inner.rsplit_once(')')
-        && !inner.is_empty()
-    {
-        return in_file(inner);
-    }
-    match (default, default.rsplit_once("::")) {
-        ("true", _) => "True".to_owned(),
-        ("false", _) => "False".to_owned(),
-        (_, Some((_, variant))) => variant.to_lowercase(),
-        _ => default.to_owned(),
     }
 }
 
 /// The text up to the first full stop that ends a sentence, in one line.
 fn first_sentence(doc: &str) -> String {
     let text = one_line(doc);
-    match text.find(". ") {
-        Some(end) => text.get(..=end).unwrap_or(&text).to_owned(),
+    let is_end = |&(end, _): &(usize, &str)| !text.get(..end).unwrap_or_default().ends_with("et al");
+    match text.match_indices(". ").find(is_end) {
+        Some((end, _)) => text.get(..=end).unwrap_or(&text).to_owned(),
         None => text,
     }
 }
@@ -179,14 +164,9 @@ mod tests {
     }
 
     #[test]
-    fn defaults_are_those_of_a_file() {
-        let texts = ["Padding::Places(PerAxis::all(0))", "PaddingMode::Zeros", "Some(true)", "None", "1e-5"];
-        assert_eq!(texts.map(in_file), ["0", "zeros", "True", "None", "1e-5"]);
-    }
-
-    #[test]
     fn a_sentence_ends_with_a_full_stop_and_a_blank() {
         assert_eq!(first_sentence(" `torch.nn.ReLU`: max(x, 0).\n More.\n"), "`torch.nn.ReLU`: max(x, 0).");
         assert_eq!(first_sentence("x where x > 0.5"), "x where x > 0.5");
+        assert_eq!(first_sentence("SELU (Klambauer et al. 2017). More."), "SELU (Klambauer et al. 2017).");
     }
 }

@@ -397,19 +397,19 @@ impl FieldValue for Option<Weight> {
     const KIND: &'static str = "a weight or None";
 
     fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>, LayerError> {
-        let flag = reader.param(key);
-        if let Some(attribute) = reader.attr(key) {
-            return Ok(Some(Some(Weight::Attribute(attribute))));
-        }
-        match flag {
-            Some(flag) if flag.raw() == "None" || flag.raw() == "False" => Ok(Some(None)),
-            Some(flag) if flag.raw() == "True" => Err(LayerError::MissingWeight { key: key.to_owned() }),
-            Some(other) => Err(LayerError::WrongParameter {
+        let (flag, attribute) = (reader.param(key).map(RuntimeParameter::raw), reader.attr(key));
+        match (flag, attribute) {
+            (None | Some("True" | "False" | "None"), Some(attribute)) => {
+                Ok(Some(Some(Weight::Attribute(attribute))))
+            }
+            (Some("None" | "False"), None) => Ok(Some(None)),
+            (Some("True"), None) => Err(LayerError::MissingWeight { key: key.to_owned() }),
+            (Some(other), _) => Err(LayerError::WrongParameter {
                 key: key.to_owned(),
                 wanted: "a weight, None or False".to_owned(),
-                found: other.raw().to_owned(),
+                found: other.to_owned(),
             }),
-            None => weight_input(reader, key).map(Some),
+            (None, None) => weight_input(reader, key).map(Some),
         }
     }
 }

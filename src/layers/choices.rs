@@ -27,6 +27,20 @@ macro_rules! choices {
 
 pub(super) use choices;
 
+choices! {
+    /// In which order elements lie in memory. It cannot be seen from outside: nobody writes to a tensor of a graph.
+    pub enum MemoryFormat {
+        /// That of the input.
+        Preserve = "torch.preserve_format",
+        /// Row by row.
+        Contiguous = "torch.contiguous_format",
+        /// The channels of a place of a picture beside each other.
+        ChannelsLast = "torch.channels_last",
+        /// The channels of a place of a volume beside each other.
+        ChannelsLast3d = "torch.channels_last_3d",
+    }
+}
+
 /// A number for each axis of a window, or one number for all of them, as `kernel_size`, `stride` and `dilation` are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PerAxis(Vec<usize>);

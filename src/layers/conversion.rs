@@ -1,7 +1,8 @@
 //! Other element types, and complex numbers as pairs of real ones.
 
+use super::choices::MemoryFormat;
 use super::arguments::Operand;
-use super::broadcast::{Converted, broadcast};
+use super::broadcast::broadcast;
 use super::views::view_layers;
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta, View};
 use crate::tensor::{Complex, DType, Dim, Element, Layout, Shape, TensorView, TensorViewMut, f16};
@@ -16,7 +17,7 @@ crate::operator! {
         /// Accepted for compatibility: nobody writes to a tensor of a graph, so that a view serves as a copy.
         copy: bool = false,
         /// Accepted for compatibility; how elements lie in memory cannot be seen from outside.
-        memory_format: Option<String> = None,
+        memory_format: Option<MemoryFormat> = None,
         /// Accepted for compatibility; the result is the same.
         non_blocking: bool = false,
     }
@@ -60,7 +61,7 @@ macro_rules! converting_layers {
                 outputs: &mut [TensorViewMut<'_>],
                 _: &mut ForwardContext<'_>,
             ) -> Result<(), LayerError> {
-                Ok(outputs[0].copy_from(&Converted::of(&inputs[0], outputs[0].dtype())?.view())?)
+                Ok(outputs[0].cast_from(&inputs[0])?)
             }
         }
     )*};
@@ -156,12 +157,7 @@ fn complex_of(dtype: DType) -> Result<DType, LayerError> {
 }
 
 fn real_of(dtype: DType) -> Result<DType, LayerError> {
-    match dtype {
-        DType::C32 => Ok(DType::F16),
-        DType::C64 => Ok(DType::F32),
-        DType::C128 => Ok(DType::F64),
-        other => Err(not_complex(other)),
-    }
+    if dtype.is_complex() { Ok(dtype.real()) } else { Err(not_complex(dtype)) }
 }
 
 impl Layer for MakeComplex {
@@ -258,6 +254,11 @@ fn separate<T: Element>(input: &TensorView<'_>, output: &mut TensorViewMut<'_>) 
 where
     Complex<T>: Element,
 {
+    if let (true, Ok(input)) = (output.layout().is_contiguous(), input.slice::<Complex<T>>()) {
+        let pairs = output.slice::<T>()?.chunks_exact_mut(2);
+        pairs.zip(input).for_each(|(parts, z)| parts.copy_from_slice(&[z.re, z.im]));
+        return Ok(());
+    }
     let mut output = output.array::<T>()?;
     let last = Axis(output.ndim() - 1);
     let input = input.array::<Complex<T>>()?;
@@ -269,7 +270,7 @@ where
 impl Layer for Real {
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
         let dtype = inputs[0].dtype();
-        Ok(vec![inputs[0].with_dtype(if dtype.is_complex() { real_of(dtype)? } else { dtype })])
+        Ok(vec![inputs[0].with_dtype(dtype.real())])
     }
 }
 

@@ -1,5 +1,6 @@
 //! Operators that return their input: copies, dropout that has nothing to drop, and no operator at all.
 
+use super::choices::MemoryFormat;
 use super::views::view_layers;
 use crate::graph::{Layer, LayerError, Registry, RegistryError, TensorMeta, View};
 use crate::tensor::{Layout, Shape};
@@ -9,7 +10,7 @@ crate::operator! {
     /// serves as a copy, in whatever order its elements lie.
     pub struct CloneTensor for "torch.clone", "Tensor.clone", "Tensor.contiguous", "aten::detach" {
         /// Accepted for compatibility; how elements lie in memory cannot be seen from outside.
-        memory_format: Option<String> = None,
+        memory_format: Option<MemoryFormat> = None,
     }
 }
 

@@ -25,19 +25,20 @@ pub(super) fn load(file: &str, text: &str, limits: &Limits) -> Loaded<Graph> {
     for (index, &source) in operators.iter().enumerate() {
         loader.operator(source, operators.get(index + 1..).unwrap_or_default())?;
     }
-    header.check_operands(loader.graph.operand_count())?;
+    header.check_operands(loader.graph.operand_count());
     Ok(loader.graph)
 }
 
 /// The first two lines: the magic number, and how much is to come.
 struct Header<'a> {
+    file: &'a str,
     counts: Source<'a>,
     operators: usize,
     operands: usize,
 }
 
 impl<'a> Header<'a> {
-    fn read(file: &str, lines: &[Source<'a>], limits: &Limits) -> Loaded<Self> {
+    fn read(file: &'a str, lines: &[Source<'a>], limits: &Limits) -> Loaded<Self> {
         let Some(magic) = lines.first() else {
             return Err(error_at(file, 1, 1, SyntaxProblem::Empty));
         };
@@ -53,7 +54,7 @@ impl<'a> Header<'a> {
         for (what, count) in [("the number of operators", operators), ("the number of operands", operands)] {
             limits.check_ops(what, count).map_err(|error| counts.error(error.into()))?;
         }
-        Ok(Self { counts, operators, operands })
+        Ok(Self { file, counts, operators, operands })
     }
 
     fn check_operators(&self, found: usize) -> Loaded {
@@ -63,13 +64,11 @@ impl<'a> Header<'a> {
         Err(self.counts.error(SyntaxProblem::OperatorCount { wanted: self.operators, found }))
     }
 
-    fn check_operands(&self, found: usize) -> Loaded {
-        if self.operands == found {
-            return Ok(());
+    /// PNNX itself now and then counts operands that it has removed, and never looks at the number.
+    fn check_operands(&self, found: usize) {
+        if self.operands != found {
+            log::warn!("{}: line 2 counts {} operands, but there are {found}", self.file, self.operands);
         }
-        let mut words = self.counts.text.split(is_blank).filter(|word| !word.is_empty());
-        let second = words.nth(1).unwrap_or_default();
-        Err(self.counts.error_at_word(second, SyntaxProblem::OperandCount { wanted: self.operands, found }))
     }
 }
 

@@ -40,14 +40,6 @@ pub enum SyntaxProblem {
         /// The number of lines.
         found: usize,
     },
-    /// The second line does not count the operands.
-    #[error("the second line says {wanted} operand(s), but the operators compute {found}")]
-    OperandCount {
-        /// What the second line says.
-        wanted: usize,
-        /// The number of operands.
-        found: usize,
-    },
     /// An input that no operator computes.
     #[error("no operator computes the input `{operand}` of operator `{operator}`")]
     UnknownOperand {
