@@ -158,7 +158,8 @@ impl Join<'_> {
                 limits.check_deadline()?;
                 let frame = spectra.iter().skip(t).step_by(count).copied().collect();
                 let mut frame = Signal::new(frame, &[frequencies]);
-                if frequencies != self.frames.len {
+                // Of a real signal PyTorch reads the first half, even where both are there and do not fit each other.
+                if !self.is_complex {
                     frame.mirror(0, self.frames.len);
                 }
                 let mut frame = frame.into_values();
