@@ -292,7 +292,7 @@ def sums_of_a_network() -> Export:
         lambda x: x.sum(), lambda x: x.sum(0), lambda x: x.sum(-1, keepdim=True), lambda x: x.sum((0, 2)),
         lambda x: torch.sum(x, dim=(1, 2), keepdim=True), lambda x: x.mean(), lambda x: x.mean(1),
         lambda x: x.mean((-1, -2), keepdim=True), lambda x: x.prod(0), lambda x: x.prod(-1, keepdim=True),
-        lambda x: x.prod(), lambda x: x.sum(dtype=torch.float64), lambda x: (x > 0).sum(1), lambda x: (x > 0).float().mean(),
+        lambda x: x.prod(), lambda x: x.sum(2, dtype=torch.float64), lambda x: (x > 0).sum(1), lambda x: (x > 0).float().mean(),
         lambda x: x.mean(0, dtype=torch.float64), lambda x: x.logsumexp(1), lambda x: x.logsumexp((0, 2), keepdim=True),
     ], (2, 3, 4), (1, 5, 2), (3, 1, 6))
 
