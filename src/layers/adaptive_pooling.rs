@@ -1,21 +1,40 @@
 //! Pooling to a given size: as many parts along each axis as are asked for, however long the axis is.
 
+use super::arguments::Argument;
 use super::choices::PerAxis;
-use super::float::with_float;
+use super::float::{self, with_float};
 use super::pooling::{Reduction, leading_axes};
 use crate::Limits;
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
 use crate::kernels::naive::Divisor;
 use crate::kernels::pool::PoolShape;
 use crate::tensor::{Dim, TensorView, TensorViewMut};
+use std::ops::RangeInclusive;
 
 /// The sizes of the output: those of `output_size`, and the input's where that is 0 (PNNX's way to write `None`).
-fn output_dims(input: &TensorMeta, axes: usize, output_size: &PerAxis) -> Result<Vec<Dim>, LayerError> {
+fn output_dims(
+    inputs: &[TensorMeta],
+    axes: usize,
+    output_size: &Argument<PerAxis>,
+) -> Result<Vec<Dim>, LayerError> {
+    let input = &inputs[0];
+    float::check("the input", input)?;
     let leading = leading_axes(input, axes)?;
-    let sizes = sizes(axes, output_size)?;
-    let sizes = sizes.into_iter().zip(&input.dims()[leading..]);
-    let sizes = sizes.map(|(size, len)| if size == 0 { len.clone() } else { Dim::from(size) });
-    Ok(input.dims()[..leading].iter().cloned().chain(sizes).collect())
+    let (batch, lens) = input.dims().split_at(leading);
+    let sizes = match output_size {
+        Argument::Value(size) => {
+            let sizes = sizes(axes, size)?.into_iter().zip(lens);
+            sizes.map(|(size, len)| if size == 0 { len.clone() } else { Dim::from(size) }).collect()
+        }
+        Argument::Input(_) => match output_size.dims(inputs)?.as_slice() {
+            [size] => vec![size.clone(); axes],
+            sizes if sizes.len() == axes => sizes.to_vec(),
+            sizes => {
+                return Err(LayerError::shape("`output_size`", format!("1 or {axes} numbers"), sizes.len()));
+            }
+        },
+    };
+    Ok(batch.iter().cloned().chain(sizes).collect())
 }
 
 fn sizes(axes: usize, output_size: &PerAxis) -> Result<Vec<usize>, LayerError> {
@@ -54,10 +73,15 @@ macro_rules! adaptive_pools {
             $(#[doc = $doc])*
             pub struct $name for $($op_type),+ {
                 /// Lengths of the output's axes, or one length for all; 0 keeps that of the input.
-                output_size: PerAxis,
+                output_size: Argument<PerAxis>,
                 $($fields)*
             }
-            validate |layer| { sizes($axes, &layer.output_size).map(drop) }
+            validate |layer| {
+                match &layer.output_size {
+                    Argument::Value(size) => sizes($axes, size).map(drop),
+                    Argument::Input(_) => Ok(()),
+                }
+            }
         }
 
         impl $name {
@@ -69,12 +93,17 @@ macro_rules! adaptive_pools {
         }
 
         impl Layer for $name {
+            fn num_inputs(&self) -> RangeInclusive<usize> {
+                let count = 1 + self.output_size.num_inputs();
+                count..=count
+            }
+
             fn num_outputs(&self) -> usize {
                 self.reduction().num_outputs()
             }
 
             fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-                Ok(self.reduction().metas(&inputs[0], output_dims(&inputs[0], $axes, &self.output_size)?))
+                Ok(self.reduction().metas(&inputs[0], output_dims(inputs, $axes, &self.output_size)?))
             }
         }
 

@@ -1,6 +1,7 @@
 //! Arguments beyond plain parameters: values that the graph may compute, inputs that the file names, and the number of
 //! outputs that it lists.
 
+use super::choices::PerAxis;
 use crate::graph::{FieldValue, FromParameter, INPUT_KIND, LayerError, OperatorReader, TensorMeta};
 use crate::tensor::{DType, Dim};
 
@@ -28,6 +29,19 @@ impl Argument<Vec<i64>> {
     pub fn dims(&self, inputs: &[TensorMeta]) -> Result<Vec<Dim>, LayerError> {
         match self {
             Argument::Value(values) => Ok(values.iter().copied().map(Dim::Fixed).collect()),
+            Argument::Input(position) => Ok(known_values(inputs, *position)?.to_vec()),
+        }
+    }
+}
+
+impl Argument<PerAxis> {
+    /// The numbers, one for each axis or one for all, given the inputs.
+    ///
+    /// # Errors
+    /// As those of a list of integers.
+    pub fn dims(&self, inputs: &[TensorMeta]) -> Result<Vec<Dim>, LayerError> {
+        match self {
+            Argument::Value(values) => Ok(values.values().iter().copied().map(Dim::from).collect()),
             Argument::Input(position) => Ok(known_values(inputs, *position)?.to_vec()),
         }
     }
@@ -124,6 +138,50 @@ impl FieldValue for Operand {
     }
 }
 
+/// The element type that the input of a sum, a mean or the like is converted to first.
+///
+/// PNNX drops the parameter, but records the types of input and output: where these differ, the result is of that type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Accumulator(pub Option<Wanted>);
+
+/// An element type, and where it comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wanted {
+    /// The file asks for it.
+    Given(DType),
+    /// The file records that an input of one type became an output of another.
+    Recorded {
+        /// The type of the input: of others nothing is known.
+        input: DType,
+        /// That of the output.
+        output: DType,
+    },
+}
+
+impl Accumulator {
+    /// The type that is asked for, given that of the input.
+    pub fn of(self, input: DType) -> Option<DType> {
+        match self.0? {
+            Wanted::Given(dtype) => Some(dtype),
+            Wanted::Recorded { input: recorded, output } => (recorded == input).then_some(output),
+        }
+    }
+}
+
+impl FieldValue for Accumulator {
+    const KIND: &'static str = <Option<DType> as FieldValue>::KIND;
+
+    fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>, LayerError> {
+        if let Some(given) = <Option<DType> as FieldValue>::read(reader, key)?.flatten() {
+            return Ok(Some(Self(Some(Wanted::Given(given)))));
+        }
+        let recorded = reader.input_dtype(0).zip(reader.output_dtype(0));
+        // The norm of complex numbers is real without being asked.
+        let told = recorded.filter(|(input, output)| *output != input.real());
+        Ok(Some(Self(told.map(|(input, output)| Wanted::Recorded { input, output }))))
+    }
+}
+
 /// How many outputs the file lists for the operator. Not a key: no file sets it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OutputCount(pub usize);
@@ -133,6 +191,20 @@ impl FieldValue for OutputCount {
 
     fn read(reader: &mut OperatorReader<'_>, _: &'static str) -> Result<Option<Self>, LayerError> {
         Ok(Some(Self(reader.num_outputs())))
+    }
+}
+
+/// The element type that the file records for the output, where it is another than that of the input. Not a key: it
+/// stands in for a parameter `dtype` that PNNX does not write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecordedType(pub Option<DType>);
+
+impl FieldValue for RecordedType {
+    const KIND: &'static str = "the element type that the file records for the output, which is no key of the file";
+
+    fn read(reader: &mut OperatorReader<'_>, _: &'static str) -> Result<Option<Self>, LayerError> {
+        let (input, output) = (reader.input_dtype(0), reader.output_dtype(0));
+        Ok(Some(Self(if input.is_some() && input != output { output } else { None })))
     }
 }
 

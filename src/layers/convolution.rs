@@ -4,7 +4,7 @@ mod common;
 mod transposed;
 
 use super::choices::PerAxis;
-use super::float::{self, with_float};
+use super::float::{self, with_real};
 use super::padding::PaddingMode;
 use crate::Limits;
 use crate::graph::{
@@ -96,6 +96,10 @@ impl Conv {
     /// The window along each axis, for a kernel of these lengths.
     fn windows(&self, kernel: &[usize]) -> Result<Vec<Window>, LayerError> {
         let pads: Vec<(usize, usize)> = match &self.padding {
+            // PNNX's way to write it for some padding modes: two numbers for each axis, the last axis first.
+            Padding::Places(places) if places.values().len() == 2 * kernel.len() => {
+                places.values().rchunks_exact(2).map(|pair| (pair[0], pair[1])).collect()
+            }
             Padding::Places(places) => {
                 per_axis("padding", places, kernel)?.into_iter().map(|pad| (pad, pad)).collect()
             }
@@ -210,7 +214,7 @@ impl CpuLayer for Conv {
             let lens = lens.map(|(window, &positions)| window.len_of(positions)).collect();
             let channels = weight.get(1)?.checked_mul(self.groups)?;
             let shape = ConvShape { channels, out_channels: weight[0], groups: self.groups, lens, windows };
-            let size = if inputs[0].dtype() == crate::tensor::DType::F64 { 8 } else { 4 };
+            let size = float::computed_size(inputs[0].dtype());
             shape.scratch(size).checked_mul(size)
         };
         scratch().unwrap_or(0)
@@ -222,7 +226,7 @@ impl CpuLayer for Conv {
         outputs: &mut [TensorViewMut<'_>],
         context: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
-        with_float!(inputs[0].dtype(), T => self.run::<T>(inputs, &mut outputs[0], context))
+        with_real!(inputs[0].dtype(), T => self.run::<T>(inputs, &mut outputs[0], context))
     }
 }
 

@@ -7,7 +7,7 @@ use super::float::{self, with_float};
 use super::reduction::Axes;
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
 use crate::kernels::{Float, reduce};
-use crate::tensor::{Shape, TensorView, TensorViewMut};
+use crate::tensor::{DType, Shape, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
 
 crate::operator! {
@@ -38,7 +38,7 @@ crate::operator! {
 
 crate::operator! {
     /// `torch.nn.functional.cosine_similarity`: the cosine of the angle between vectors along an axis.
-    pub struct CosineSimilarity for "F.cosine_similarity" {
+    pub struct CosineSimilarity for "F.cosine_similarity", "torch.cosine_similarity", "aten::cosine_similarity" {
         /// The other vectors, which are broadcast.
         x2: Operand,
         /// The axis; may count from the end.
@@ -92,17 +92,34 @@ impl CpuLayer for Normalize {
 /// The shape rule of both: one number for each pair of vectors along `dim`.
 fn infer(inputs: &[TensorMeta], x2: Operand, dim: i64, keepdim: bool) -> Result<Vec<TensorMeta>, LayerError> {
     let (x1, x2) = (&inputs[0], &inputs[x2.0]);
-    float::check("the input", x1)?;
+    float::check_real("the input", x1)?;
     if x2.dtype() != x1.dtype() {
         let wanted = x1.dtype().to_string();
         return Err(LayerError::DType { what: "the other input".to_owned(), wanted, found: x2.dtype() });
     }
-    let both = x1.with_dims(broadcast(x1.dims(), x2.dims())?);
+    let both = x1.with_dims(broadcast(x1.dims(), x2.dims())?).with_dtype(computed_in(x1.dtype()));
     if both.rank() == 0 {
         return Err(LayerError::shape("the inputs", "at least one axis", both));
     }
     let axes = Axes::new(Some(&[dim]), keepdim, both.rank())?;
     Ok(vec![both.with_dims(axes.dims(&both))])
+}
+
+/// Distances of integers are f32.
+fn computed_in(dtype: DType) -> DType {
+    if dtype.is_integer() { DType::F32 } else { dtype }
+}
+
+/// A difference of small integers as their type holds it: without a sign, 2 − 3 is 255.
+fn wrapped<T: Float>(dtype: DType, difference: T) -> T {
+    let (low, count) = match dtype {
+        DType::U8 => (0.0, 256.0),
+        DType::I8 => (-128.0, 256.0),
+        DType::I16 => (-32768.0, 65536.0),
+        _ => return difference,
+    };
+    let difference = difference.to_f64().unwrap_or(f64::NAN);
+    T::of((difference - low).rem_euclid(count) + low)
 }
 
 /// Calls `join` on each pair of vectors along `dim`.
@@ -145,9 +162,13 @@ impl CpuLayer for PairwiseDistance {
         outputs: &mut [TensorViewMut<'_>],
         _: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
-        let both = [&inputs[0], &inputs[self.x2.0]];
-        with_float!(inputs[0].dtype(), T => pairs::<T>(both, -1, &mut outputs[0], |a, b| {
-            let differences: Vec<T> = a.iter().zip(b).map(|(&a, &b)| a - b + T::of(self.eps)).collect();
+        let dtype = inputs[0].dtype();
+        let [first, second] = [0, self.x2.0].map(|position| inputs[position].cast(computed_in(dtype)));
+        let (first, second) = (first?, second?);
+        let both = [&first.view(), &second.view()];
+        with_float!(outputs[0].dtype(), T => pairs::<T>(both, -1, &mut outputs[0], |a, b| {
+            let difference = |(&a, &b): (&T, &T)| wrapped(dtype, a - b) + T::of(self.eps);
+            let differences: Vec<T> = a.iter().zip(b).map(difference).collect();
             reduce::norm(&differences, self.p)
         }))
     }
@@ -159,6 +180,7 @@ impl Layer for CosineSimilarity {
     }
 
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        float::check("the input", &inputs[0])?;
         infer(inputs, self.x2, self.dim, false)
     }
 }

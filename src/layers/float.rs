@@ -4,8 +4,8 @@
 //! another layout is copied, one of half precision is converted. So no kernel exists four times.
 
 use crate::graph::{LayerError, TensorMeta};
-use crate::kernels::Float;
-use crate::tensor::{DType, Tensor, TensorView, TensorViewMut, bf16, f16};
+use crate::kernels::{Float, Work, run_widest, widest};
+use crate::tensor::{DType, Half, Layout, Tensor, TensorView, TensorViewMut, bf16, f16};
 use std::borrow::Cow;
 
 /// Runs an expression with `$T` bound to the type that tensors of a [`DType`] are computed in: `f32` for f16, bf16 and
@@ -31,6 +31,37 @@ macro_rules! __with_float {
 
 #[doc(inline)]
 pub use __with_float as with_float;
+
+/// As [`with_float`](crate::layers::float::with_float), and integers are computed in `f64`, which is exact up to 2⁵³.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! __with_real {
+    ($dtype:expr, $T:ident => $body:expr) => {
+        match $dtype {
+            integer if integer.is_integer() => {
+                type $T = f64;
+                $body
+            }
+            other => $crate::layers::float::with_float!(other, $T => $body),
+        }
+    };
+}
+
+#[doc(inline)]
+pub use __with_real as with_real;
+
+/// Checks that a tensor is of integers or of a floating-point type.
+///
+/// # Errors
+/// [`LayerError::DType`] when it is not.
+pub fn check_real(what: &str, meta: &TensorMeta) -> Result<(), LayerError> {
+    if meta.dtype().is_integer() { Ok(()) } else { check(what, meta) }
+}
+
+/// Bytes of the numbers that elements of a type are computed in.
+pub fn computed_size(dtype: DType) -> usize {
+    if dtype == DType::F64 || dtype.is_integer() { 8 } else { 4 }
+}
 
 /// The error for a tensor that should be a float and is not.
 pub fn not_a_float(what: &str, found: DType) -> LayerError {
@@ -66,11 +97,16 @@ pub fn read<'a, T: Float>(view: &TensorView<'a>) -> Result<Cow<'a, [T]>, LayerEr
             Err(_) => Ok(Cow::Owned(view.to_vec()?)),
         };
     }
-    if !(T::DTYPE == DType::F32 && matches!(view.dtype(), DType::F16 | DType::Bf16)) {
+    let is_half = matches!(view.dtype(), DType::F16 | DType::Bf16);
+    let fits = if T::DTYPE == DType::F32 { is_half } else { view.dtype().is_integer() };
+    if !fits {
         let what = format!("a tensor that is computed with others of {}", T::DTYPE);
         return Err(LayerError::DType { what, wanted: T::DTYPE.to_string(), found: view.dtype() });
     }
-    Ok(Cow::Owned(view.to_tensor()?.cast(T::DTYPE)?.to_vec()?))
+    let mut values = vec![T::zero(); view.num_elements()];
+    let shape = *view.shape();
+    TensorViewMut::from_slice(&mut values, Layout::contiguous(shape))?.cast_from(view)?;
+    Ok(Cow::Owned(values))
 }
 
 /// Lets `fill` write all elements of an output in row-major order.
@@ -87,7 +123,99 @@ pub fn write<T: Float>(
     let mut values = vec![T::zero(); output.num_elements()];
     fill(&mut values)?;
     let shape = *output.shape();
-    Ok(output.copy_from(&Tensor::from_vec(values, &shape)?.cast(output.dtype())?.view())?)
+    Ok(output.cast_from(&TensorView::from_slice(&values, Layout::contiguous(shape))?)?)
+}
+
+/// A function of one element, for either of the types that are computed in. Its `apply` is marked `#[inline(always)]`, so
+/// that loops over it become vectors, however long it is.
+pub(super) trait Unary {
+    /// What an element becomes.
+    fn apply<T: Float>(&self, x: T) -> T;
+}
+
+/// One block from here to there.
+struct Mapping<'a, T, U>(&'a U, &'a [T], &'a mut [T]);
+
+impl<T: Float, U: Unary> Work for Mapping<'_, T, U> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        self.2.iter_mut().zip(self.1).for_each(|(to, &from)| *to = self.0.apply(from));
+    }
+}
+
+/// One block in place.
+struct MappingInPlace<'a, T, U>(&'a U, &'a mut [T]);
+
+impl<T: Float, U: Unary> Work for MappingInPlace<'_, T, U> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        self.1.iter_mut().for_each(|x| *x = self.0.apply(*x));
+    }
+}
+
+/// As [`map`], for a function that is declared by itself.
+///
+/// # Errors
+/// [`LayerError::DType`] for another type than a float.
+pub(super) fn map_unary<U: Unary>(
+    input: &TensorView<'_>,
+    output: &mut TensorViewMut<'_>,
+    function: &U,
+) -> Result<(), LayerError> {
+    fn native<T: Float, U: Unary>(
+        input: &TensorView<'_>,
+        output: &mut TensorViewMut<'_>,
+        function: &U,
+    ) -> Result<(), LayerError> {
+        let input = read::<T>(input)?;
+        write::<T>(output, |output| {
+            run_widest(Mapping(function, &*input, output));
+            Ok(())
+        })
+    }
+    match input.dtype() {
+        DType::F32 => native::<f32, U>(input, output, function),
+        DType::F64 => native::<f64, U>(input, output, function),
+        _ => {
+            output.copy_from(input)?;
+            map_unary_in_place(output, function)
+        }
+    }
+}
+
+/// As [`map_in_place`], for a function that is declared by itself.
+///
+/// # Errors
+/// [`LayerError::DType`] for another type than a float.
+pub(super) fn map_unary_in_place<U: Unary>(
+    data: &mut TensorViewMut<'_>,
+    function: &U,
+) -> Result<(), LayerError> {
+    fn halves<H: Half, U: Unary>(data: &mut [H], function: &U) {
+        let mut block = [0f32; BLOCK];
+        for data in data.chunks_mut(BLOCK) {
+            H::load_all(data, &mut block);
+            run_widest(MappingInPlace(function, &mut block[..data.len()]));
+            H::store_all(&block, data);
+        }
+    }
+    if !data.layout().is_contiguous() {
+        let mut copy = data.as_view().to_tensor()?;
+        map_unary_in_place(&mut copy.view_mut()?, function)?;
+        return Ok(data.copy_from(&copy.view())?);
+    }
+    match data.dtype() {
+        DType::F32 => run_widest(MappingInPlace(function, data.slice::<f32>()?)),
+        DType::F64 => run_widest(MappingInPlace(function, data.slice::<f64>()?)),
+        DType::F16 => halves(data.slice::<f16>()?, function),
+        DType::Bf16 => halves(data.slice::<bf16>()?, function),
+        other => return Err(not_a_float("the input", other)),
+    }
+    Ok(())
 }
 
 /// Applies a function to every element; `single` serves f32 and the half types, `double` f64.
@@ -102,6 +230,8 @@ pub fn map(
 ) -> Result<(), LayerError> {
     match input.dtype() {
         DType::F64 => map_as(input, output, double),
+        DType::F16 => map_halves::<f16>(input, output, single),
+        DType::Bf16 => map_halves::<bf16>(input, output, single),
         _ => map_as(input, output, single),
     }
 }
@@ -113,9 +243,39 @@ fn map_as<T: Float>(
 ) -> Result<(), LayerError> {
     let input = read::<T>(input)?;
     write::<T>(output, |output| {
-        output.iter_mut().zip(input.iter()).for_each(|(to, &from)| *to = function(from));
+        widest(|| output.iter_mut().zip(input.iter()).for_each(|(to, &from)| *to = function(from)));
         Ok(())
     })
+}
+
+/// As [`map_as`], in blocks that stay in the first-level cache.
+fn map_halves<H: Half>(
+    input: &TensorView<'_>,
+    output: &mut TensorViewMut<'_>,
+    function: impl Fn(f32) -> f32,
+) -> Result<(), LayerError> {
+    if !output.layout().is_contiguous() {
+        let mut whole = Tensor::zeros(H::DTYPE, output.shape())?;
+        map_halves::<H>(input, &mut whole.view_mut()?, function)?;
+        return Ok(output.copy_from(&whole.view())?);
+    }
+    let copy = if input.layout().is_contiguous() { None } else { Some(input.to_tensor()?) };
+    let from = copy.as_ref().map_or(*input, Tensor::view).slice::<H>()?;
+    for (from, to) in from.chunks(BLOCK).zip(output.slice::<H>()?.chunks_mut(BLOCK)) {
+        map_block(Some(from), to, &function);
+    }
+    Ok(())
+}
+
+/// How many numbers of half precision are converted at a time.
+const BLOCK: usize = 2048;
+
+/// Applies a function to a block, or in place where it comes from nowhere else.
+fn map_block<H: Half>(from: Option<&[H]>, to: &mut [H], function: impl Fn(f32) -> f32) {
+    let mut block = [0f32; BLOCK];
+    H::load_all(from.unwrap_or(to), &mut block);
+    widest(|| block.iter_mut().for_each(|x| *x = function(*x)));
+    H::store_all(&block, to);
 }
 
 /// Applies a function to every element in place; as [`map`].
@@ -127,11 +287,26 @@ pub fn map_in_place(
     single: impl Fn(f32) -> f32,
     double: impl Fn(f64) -> f64,
 ) -> Result<(), LayerError> {
+    if !data.layout().is_contiguous() {
+        let mut copy = data.as_view().to_tensor()?;
+        map_in_place(&mut copy.view_mut()?, single, double)?;
+        return Ok(data.copy_from(&copy.view())?);
+    }
     match data.dtype() {
-        DType::F64 => data.array::<f64>()?.mapv_inplace(double),
-        DType::F32 => data.array::<f32>()?.mapv_inplace(single),
-        DType::F16 => data.array::<f16>()?.mapv_inplace(|x| f16::from_f32(single(x.to_f32()))),
-        DType::Bf16 => data.array::<bf16>()?.mapv_inplace(|x| bf16::from_f32(single(x.to_f32()))),
+        DType::F64 => {
+            let data = data.slice::<f64>()?;
+            widest(|| data.iter_mut().for_each(|x| *x = double(*x)));
+        }
+        DType::F32 => {
+            let data = data.slice::<f32>()?;
+            widest(|| data.iter_mut().for_each(|x| *x = single(*x)));
+        }
+        DType::F16 => {
+            data.slice::<f16>()?.chunks_mut(BLOCK).for_each(|block| map_block(None, block, &single))
+        }
+        DType::Bf16 => {
+            data.slice::<bf16>()?.chunks_mut(BLOCK).for_each(|block| map_block(None, block, &single))
+        }
         other => return Err(not_a_float("the input", other)),
     }
     Ok(())

@@ -2,13 +2,13 @@
 
 use super::arguments::Argument;
 use super::choices::choices;
-use super::float::{self, with_float};
+use super::float::{self, with_real};
 use crate::Limits;
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
 use crate::kernels::naive::{Divisor, Interpolation, Resampling};
 use crate::kernels::pool::{self, PoolShape};
 use crate::kernels::{Float, resample};
-use crate::tensor::{Dim, TensorView, TensorViewMut};
+use crate::tensor::{DType, Dim, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
 
 choices! {
@@ -122,7 +122,10 @@ impl Resize<'_> {
 
     /// How many axes are resampled.
     fn axes(&self, input: &TensorMeta) -> Result<usize, LayerError> {
-        float::check("the input", input)?;
+        let copies = matches!(self.mode, Mode::Nearest | Mode::NearestExact);
+        if !(copies && input.dtype() == DType::U8) {
+            float::check("the input", input)?;
+        }
         let (least, most) = match self.mode {
             Mode::Linear => (1, 1),
             Mode::Bilinear | Mode::Bicubic => (2, 2),
@@ -283,7 +286,7 @@ macro_rules! resizing_layers {
                 context: &mut ForwardContext<'_>,
             ) -> Result<(), LayerError> {
                 let limits = context.limits();
-                with_float!(inputs[0].dtype(), T => self.resize().run::<T>(&inputs[0], &mut outputs[0], limits))
+                with_real!(inputs[0].dtype(), T => self.resize().run::<T>(&inputs[0], &mut outputs[0], limits))
             }
         }
     )+};
@@ -302,7 +305,6 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
 mod tests {
     use super::super::testing::{assert_close, operator, tensor, waves};
     use super::*;
-    use crate::tensor::DType;
 
     fn row(params: &[(&str, &str)], want: &[f64]) {
         let got = operator("F.interpolate", params).run_one(&[&waves(&[1, 1, 5])]).unwrap();

@@ -1,6 +1,6 @@
 //! Products with a matrix of weights.
 
-use super::float::{self, with_float};
+use super::float::{self, with_real};
 use crate::graph::{
     Cost, CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta, Weight,
 };
@@ -74,7 +74,7 @@ impl Layer for Linear {
 
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
         let (input, weight) = (&inputs[0], self.weight.meta(inputs)?);
-        float::check("the input", input)?;
+        float::check_real("the input", input)?;
         let bias = self.bias.as_ref().map(|bias| bias.meta(inputs)).transpose()?;
         if let Some(other) =
             [Some(&weight), bias.as_ref()].into_iter().flatten().find(|w| w.dtype() != input.dtype())
@@ -116,7 +116,7 @@ impl CpuLayer for Linear {
         outputs: &mut [TensorViewMut<'_>],
         _: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
-        with_float!(inputs[0].dtype(), T => self.run::<T>(inputs, &mut outputs[0]))
+        with_real!(inputs[0].dtype(), T => self.run::<T>(inputs, &mut outputs[0]))
     }
 }
 

@@ -2,7 +2,6 @@
 
 mod masks;
 
-use super::arguments::OutputCount;
 use super::attention::{differ, scratch_bytes};
 use super::broadcast::owned;
 use super::float::{self, with_float};
@@ -13,7 +12,7 @@ use crate::graph::{
 use crate::kernels::Float;
 use crate::kernels::attention::{Head, attend_with, scratch_len};
 use crate::kernels::gemm::gemm;
-use crate::tensor::{Dim, TensorView, TensorViewMut};
+use crate::tensor::{DType, Dim, TensorView, TensorViewMut};
 use ndarray::{Array2, Array3, ArrayView1, ArrayView3, ArrayViewMut2, Axis, s};
 use std::borrow::Cow;
 use std::ops::RangeInclusive;
@@ -21,7 +20,8 @@ use std::ops::RangeInclusive;
 crate::operator! {
     /// `torch.nn.MultiheadAttention` (Vaswani et al. 2017): queries, keys and values are projected, each head attends to
     /// its share of them, and the heads together are projected again. L×N×E with S×N×`kdim` and S×N×`vdim` gives L×N×E,
-    /// or without N. The second output, if there is one, is the mean of the weights of all heads, N×L×S.
+    /// or without N. The second output, if there is one, is the mean of the weights of all heads, N×L×S, or the weights of
+    /// each, N×`num_heads`×L×S.
     pub struct MultiheadAttention for "nn.MultiheadAttention" {
         /// Number of heads.
         num_heads: usize,
@@ -59,8 +59,8 @@ crate::operator! {
         out_weight as "out_proj.weight": Stored = Stored(None),
         /// Its bias, E.
         out_bias as "out_proj.bias": Stored = Stored(None),
-        /// How many outputs the file lists.
-        outputs: OutputCount,
+        /// How many outputs the file lists, and of how many axes.
+        outputs: Results,
     }
     validate |layer| {
         if layer.num_heads == 0 || layer.embed_dim == 0 || !layer.embed_dim.is_multiple_of(layer.num_heads) {
@@ -96,6 +96,24 @@ impl Stored {
     }
 }
 
+/// The outputs that the file lists. Not a key: no file sets it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Results {
+    count: usize,
+    /// Whether the weights of all heads are wanted, and not their mean. Only the recorded shape says it.
+    of_each_head: bool,
+}
+
+impl FieldValue for Results {
+    const KIND: &'static str = "the number of outputs and their axes, which is no key of the file";
+
+    fn read(reader: &mut OperatorReader<'_>, _: &'static str) -> Result<Option<Self>, LayerError> {
+        let axes = |output: usize| reader.output_shape(output).map(<[_]>::len);
+        let of_each_head = axes(0).zip(axes(1)).is_some_and(|(output, weights)| weights > output);
+        Ok(Some(Self { count: reader.num_outputs(), of_each_head }))
+    }
+}
+
 /// Positions of the inputs. Alone, the first is queries, keys and values; with one more, that is keys and values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sources {
@@ -104,6 +122,8 @@ pub struct Sources {
     value: usize,
     mask: Option<usize>,
     padding: Option<usize>,
+    /// A mask of truth values that may be either.
+    unsure: Option<usize>,
 }
 
 impl FieldValue for Sources {
@@ -116,14 +136,34 @@ impl FieldValue for Sources {
         let value = reader.input("value").or(key);
         let mask = reader.input("attn_mask");
         let padding = reader.input("key_padding_mask");
-        Ok(Some(Self { query: 0, key: key.unwrap_or(0), value: value.unwrap_or(0), mask, padding }))
+        let is_bool = |position: &usize| reader.input_dtype(*position) == Some(DType::Bool);
+        let bools = (0..reader.num_inputs()).take_while(is_bool).count();
+        if bools > 0 {
+            return Ok(Self::behind_masks(bools, reader.num_inputs() - bools));
+        }
+        let (key, value) = (key.unwrap_or(0), value.unwrap_or(0));
+        Ok(Some(Self { query: 0, key, value, mask, padding, unsure: None }))
     }
 }
 
 impl Sources {
+    /// PNNX writes masks of truth values before the query, and then the names that it gives are those of other inputs.
+    /// Of two, the first hides keys; a mask of numbers comes last.
+    fn behind_masks(bools: usize, others: usize) -> Option<Self> {
+        let place = |index: usize| bools + index.min(others.saturating_sub(1));
+        let (key, value) = if others == 2 { (place(1), place(1)) } else { (place(1), place(2)) };
+        let (mask, padding, unsure) = match (bools, others) {
+            (1, 4) => (Some(place(3)), Some(0), None),
+            (1, 1..=3) => (None, None, Some(0)),
+            (2, 1..=3) => (Some(1), Some(0), None),
+            _ => return None,
+        };
+        Some(Self { query: place(0), key, value, mask, padding, unsure })
+    }
+
     fn num_inputs(&self) -> usize {
-        let mut positions =
-            vec![self.query, self.key, self.value, self.mask.unwrap_or(0), self.padding.unwrap_or(0)];
+        let masks = [self.mask, self.padding, self.unsure].into_iter().flatten();
+        let mut positions: Vec<usize> = masks.chain([self.query, self.key, self.value]).collect();
         positions.sort_unstable();
         positions.dedup();
         positions.len()
@@ -267,8 +307,14 @@ impl MultiheadAttention {
         let e = self.embed_dim;
         let input = rows.max(columns).saturating_mul(self.lengths().into_iter().fold(0, usize::max));
         let projections = rows.saturating_mul(3).saturating_add(columns.saturating_mul(2)).saturating_mul(e);
-        let weights = if with_weights { rows.saturating_mul(columns) } else { 0 };
+        let weights =
+            if with_weights { rows.saturating_mul(columns).saturating_mul(self.parts()) } else { 0 };
         batch.saturating_mul(input.saturating_add(projections).saturating_add(weights))
+    }
+
+    /// How many matrices of weights there are for a sample.
+    fn parts(&self) -> usize {
+        if self.outputs.of_each_head { self.num_heads } else { 1 }
     }
 
     fn run<T: Float>(
@@ -287,12 +333,14 @@ impl MultiheadAttention {
         let key = self.with_learnt_row(self.project::<T>(&inputs[sources.key], 1, extra)?, &self.bias_k)?;
         let value =
             self.with_learnt_row(self.project::<T>(&inputs[sources.value], 2, extra)?, &self.bias_v)?;
-        let masks = self.masks::<T>(inputs, &limits)?;
+        let masks = self.masks::<T>(inputs, [batch, rows], &limits)?;
         let masks = masks.views::<T>([batch, self.num_heads, rows, columns - extra])?;
         let mut joined = Array3::from_elem((batch, rows, self.embed_dim), T::zero());
-        let mut weights = Array3::from_elem((if with_weights { batch } else { 0 }, rows, columns), T::zero());
+        let parts = self.parts();
+        let matrices = if with_weights { batch.saturating_mul(parts) } else { 0 };
+        let mut weights = Array3::from_elem((matrices, rows, columns), T::zero());
         let scratch = context.scratch::<T>(scratch_len(columns))?;
-        let share = T::of(1.0 / self.num_heads as f64);
+        let share = T::of(parts as f64 / self.num_heads as f64);
         for (n, number) in (0..batch).flat_map(|n| (0..self.num_heads).map(move |head| (n, head))) {
             limits.check_deadline()?;
             let range = number * self.head_dim()..(number + 1) * self.head_dim();
@@ -313,7 +361,8 @@ impl MultiheadAttention {
             let add = |start: usize, block: ArrayViewMut2<'_, T>| masks.add([n, number], start, block);
             attend_with(&head, scratch, joined.slice_mut(s![n, .., range]), add, |start, block| {
                 if with_weights {
-                    let mut mean = weights.slice_mut(s![n, start..start + block.nrows(), ..]);
+                    let mut mean =
+                        weights.slice_mut(s![n * parts + number % parts, start..start + block.nrows(), ..]);
                     mean.scaled_add(share, &block);
                 }
             });
@@ -363,7 +412,7 @@ impl Layer for MultiheadAttention {
     }
 
     fn num_outputs(&self) -> usize {
-        self.outputs.0.clamp(1, 2)
+        self.outputs.count.clamp(1, 2)
     }
 
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
@@ -390,10 +439,9 @@ impl Layer for MultiheadAttention {
         self.check_masks(inputs, [&batch, &rows, &columns])?;
         let output = query.with_dims(query.dims().to_vec());
         let columns = columns + self.extra_rows();
-        let weights = match query.rank() {
-            2 => query.with_dims([rows, columns]),
-            _ => query.with_dims([batch, rows, columns]),
-        };
+        let heads = self.outputs.of_each_head.then(|| Dim::from(self.num_heads));
+        let batch = (query.rank() > 2).then_some(batch);
+        let weights = query.with_dims(batch.into_iter().chain(heads).chain([rows, columns]));
         Ok([output, weights].into_iter().take(self.num_outputs()).collect())
     }
 
@@ -427,7 +475,7 @@ impl CpuLayer for MultiheadAttention {
         outputs: &mut [TensorViewMut<'_>],
         context: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
-        with_float!(inputs[0].dtype(), T => self.run::<T>(inputs, outputs, context))
+        with_float!(inputs[self.sources.query].dtype(), T => self.run::<T>(inputs, outputs, context))
     }
 }
 

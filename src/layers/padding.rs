@@ -1,11 +1,15 @@
 //! Padding: elements added around a tensor, or cut off it.
 
+use super::arguments::Argument;
 use super::choices::choices;
+use super::views::in_order;
 use crate::Limits;
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
 use crate::kernels::naive::PadMode;
-use crate::tensor::{Layout, Tensor, TensorError, TensorView, TensorViewMut, with_bits};
-use ndarray::{ArrayViewD, Axis, CowArray};
+use crate::kernels::take::take;
+use crate::tensor::{Dim, Layout, Tensor, TensorError, TensorView, TensorViewMut, with_bits};
+use std::borrow::Cow;
+use std::ops::RangeInclusive;
 
 choices! {
     /// What stands outside of a tensor that is padded.
@@ -40,13 +44,18 @@ crate::operator! {
     /// off.
     pub struct Pad for "F.pad" {
         /// How many places go before and after the last axis, before and after the last but one, ….
-        pad: Vec<i64>,
+        pad: Argument<Vec<i64>>,
         /// What stands there.
         mode: PaddingMode = PaddingMode::Constant,
         /// The value of mode `constant`; 0 where absent.
         value: Option<f64> = None,
     }
-    validate |layer| { pairs("pad", &layer.pad).map(drop) }
+    validate |layer| {
+        match &layer.pad {
+            Argument::Value(pad) => pairs("pad", pad).map(drop),
+            Argument::Input(_) => Ok(()),
+        }
+    }
 }
 
 macro_rules! pad_modules {
@@ -143,12 +152,20 @@ impl Padding {
         let places = output.shape().iter().fold(0u64, |sum, &len| sum.saturating_add(len as u64));
         limits.check_tensor("the places of a padding", places.saturating_mul(size_of::<usize>() as u64))?;
         with_bits!(input.dtype(), B => {
-            let mut padded = CowArray::from(input.bits::<B>()?);
+            let mut shape = input.shape().to_vec();
+            let mut padded: Cow<'_, [B]> = in_order(input.bits::<B>()?);
             for (axis, sources) in self.sources(mode, input)? {
-                padded = CowArray::from(padded.select(Axis(axis), &sources));
+                let (len, inner) = (shape[axis], shape.iter().skip(axis + 1).product());
+                shape[axis] = sources.len();
+                let mut next = vec![B::default(); shape.iter().product()];
+                take(&padded, len, inner, &sources, &mut next);
+                padded = Cow::Owned(next);
             }
-            let padded: ArrayViewD<'_, B> = padded.view();
-            output.bits::<B>()?.assign(&padded);
+            let mut output = output.bits::<B>()?;
+            match output.as_slice_mut() {
+                Some(output) => output.copy_from_slice(&padded),
+                None => output.iter_mut().zip(padded.iter()).for_each(|(to, &from)| *to = from),
+            }
         });
         Ok(())
     }
@@ -178,12 +195,24 @@ impl Padding {
         let changing = self.pairs.iter().enumerate().filter(|(_, pair)| **pair != (0, 0));
         let sources = changing.map(|(i, &(before, after))| {
             let axis = shape.rank() - 1 - i;
-            Ok((axis, mode.sources(shape[axis], before, after).ok_or_else(too_short)?))
+            let sources = match mode {
+                PadMode::Circular => cut_first(mode, shape[axis], before, after),
+                _ => mode.sources(shape[axis], before, after),
+            };
+            Ok((axis, sources.ok_or_else(too_short)?))
         });
         let mut sources: Vec<(usize, Vec<usize>)> = sources.collect::<Result<_, LayerError>>()?;
         sources.sort_by_key(|(axis, sources)| sources.len() > shape[*axis]);
         Ok(sources)
     }
+}
+
+/// Where the elements of a padded axis come from, if what is cut off one end does not reappear at the other.
+fn cut_first(mode: PadMode, len: usize, before: i64, after: i64) -> Option<Vec<usize>> {
+    let cut = positive(-before);
+    let kept = len.checked_sub(cut)?.checked_sub(positive(-after))?;
+    let sources = mode.sources(kept, before.max(0), after.max(0))?;
+    Some(sources.into_iter().map(|source| source + cut).collect())
 }
 
 fn too_short() -> LayerError {
@@ -243,8 +272,51 @@ macro_rules! padding_layers {
     )*};
 }
 
+impl Pad {
+    fn padding(&self, pad: &[i64]) -> Result<Padding, LayerError> {
+        Ok(Padding { pairs: pairs("pad", pad)?, mode: self.mode, value: self.value.unwrap_or(0.0) })
+    }
+}
+
+impl Layer for Pad {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        let count = 1 + self.pad.num_inputs();
+        count..=count
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        let pad = self.pad.dims(inputs)?;
+        if let Some(pad) = pad.iter().map(Dim::fixed).collect::<Option<Vec<i64>>>() {
+            return self.padding(&pad)?.infer(&inputs[0]);
+        }
+        if pad.len() % 2 != 0 || pad.len() / 2 > inputs[0].rank() {
+            let wanted = format!("two numbers for each of at most {} axes", inputs[0].rank());
+            return Err(LayerError::shape("`pad`", wanted, pad.len()));
+        }
+        let mut dims = inputs[0].dims().to_vec();
+        for (dim, pair) in dims.iter_mut().rev().zip(pad.chunks_exact(2)) {
+            *dim = pair.iter().fold(dim.clone(), |dim, places| dim + places.clone());
+        }
+        Ok(vec![inputs[0].with_dims(dims)])
+    }
+}
+
+impl CpuLayer for Pad {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        context: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        let padding = match &self.pad {
+            Argument::Value(pad) => self.padding(pad)?,
+            Argument::Input(position) => self.padding(&inputs[*position].to_vec::<i64>()?)?,
+        };
+        padding.run(&inputs[0], &mut outputs[0], context.limits())
+    }
+}
+
 padding_layers! {
-    Pad |layer| Padding { pairs: pairs("pad", &layer.pad)?, mode: layer.mode, value: layer.value.unwrap_or(0.0) };
     ConstantPad |layer| Padding { pairs: pairs("padding", &layer.padding)?, mode: PaddingMode::Constant, value: layer.value };
     ZeroPad |layer| Padding { pairs: pairs("padding", &layer.padding)?, mode: PaddingMode::Constant, value: 0.0 };
     ReflectionPad |layer| Padding { pairs: pairs("padding", &layer.padding)?, mode: PaddingMode::Reflect, value: 0.0 };
@@ -266,7 +338,7 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
 mod tests {
     use super::super::testing::{counting, operator};
     use super::*;
-    use crate::tensor::{DType, Dim};
+    use crate::tensor::DType;
 
     fn pad(
         op_type: &str,
@@ -290,6 +362,7 @@ mod tests {
             (vec![3, 6], vec![5, 4, 3, 4, 5, 4, 2, 1, 0, 1, 2, 1, 5, 4, 3, 4, 5, 4])
         );
         assert_eq!(f("replicate", "(1,-2)"), (vec![2, 2], vec![0, 0, 3, 3]));
+        assert_eq!(f("circular", "(-1,2)"), (vec![2, 4], vec![1, 2, 1, 2, 4, 5, 4, 5]));
         assert_eq!(f("circular", "(3,1)"), (vec![2, 7], vec![0, 1, 2, 0, 1, 2, 0, 3, 4, 5, 3, 4, 5, 3]));
         assert_eq!(f("reflect", "()"), (vec![2, 3], vec![0, 1, 2, 3, 4, 5]));
         let module = |op_type, params: &[(&str, &str)]| pad(op_type, params, &[1, 2, 2]).unwrap();

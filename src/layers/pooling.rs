@@ -1,7 +1,7 @@
 //! Pooling with a window that slides: the largest element, the mean or the norm of what the window sees.
 
 use super::choices::PerAxis;
-use super::float::{self, with_float};
+use super::float::{self, with_real};
 use crate::Limits;
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
 use crate::kernels::Float;
@@ -68,6 +68,10 @@ impl Reduction {
                 }
                 Self::Max { indices: false } => pool::max_pool(shape, &input, values, limits),
                 Self::Mean(divisor) => pool::avg_pool(shape, divisor, &input, values, limits),
+                Self::Norm { p: f64::INFINITY, .. } => {
+                    let sizes: Vec<T> = input.iter().map(|x| x.abs()).collect();
+                    pool::max_pool(shape, &sizes, values, limits)
+                }
                 Self::Norm { p, places } => pool::lp_pool(shape, p, places, &input, values, limits),
             }?)
         })?;
@@ -81,7 +85,6 @@ impl Reduction {
 
 /// The number of axes before those that are pooled: channels, and a batch unless the input is a single sample.
 pub(super) fn leading_axes(input: &TensorMeta, axes: usize) -> Result<usize, LayerError> {
-    float::check("the input", input)?;
     let leading = input.rank().checked_sub(axes).filter(|leading| (1..=2).contains(leading));
     let leading = leading
         .ok_or_else(|| LayerError::shape("the input", format!("{} or {} axes", axes + 1, axes + 2), input))?;
@@ -155,6 +158,12 @@ impl Pool {
     }
 
     fn infer(&self, input: &TensorMeta) -> Result<Vec<TensorMeta>, LayerError> {
+        match self.reduction {
+            Reduction::Max { .. } => float::check_real("the input", input)?,
+            // Sums of integers are divided as integers are.
+            Reduction::Mean(_) if input.dtype() == DType::I64 => {}
+            _ => float::check("the input", input)?,
+        }
         let leading = leading_axes(input, self.windows.len())?;
         let mut dims = input.dims()[..leading].to_vec();
         for (axis, window) in self.windows.iter().enumerate() {
@@ -180,7 +189,7 @@ impl Pool {
         Reduction::check(outputs, limits)?;
         let last = |shape: &Shape| shape[shape.rank() - self.windows.len()..].to_vec();
         let shape = PoolShape::sliding(&last(input.shape()), &self.windows, &last(outputs[0].shape()));
-        with_float!(input.dtype(), T => self.reduction.compute::<T>(&shape, input, outputs, limits))
+        with_real!(input.dtype(), T => self.reduction.compute::<T>(&shape, input, outputs, limits))
     }
 }
 

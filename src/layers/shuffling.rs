@@ -84,6 +84,10 @@ impl Shuffle for PixelUnshuffle {
     fn dims(&self, input: &TensorMeta) -> Result<Vec<Dim>, LayerError> {
         let channels = channel_axis(input)?;
         let mut dims = input.dims().to_vec();
+        // PyTorch leaves a tensor without elements as it is.
+        if dims.iter().any(|len| *len == 0usize) {
+            return Ok(dims);
+        }
         dims[channels] = dims[channels].clone() * self.downscale_factor * self.downscale_factor;
         for axis in [channels + 1, channels + 2] {
             dims[axis] = divided(input, axis, self.downscale_factor)?;

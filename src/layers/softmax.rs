@@ -1,5 +1,6 @@
 //! Softmax and its relatives.
 
+use super::arguments::RecordedType;
 use super::float::{self, with_float};
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
 use crate::kernels::{Float, softmax};
@@ -50,6 +51,8 @@ macro_rules! softmax_layers {
                 dim: Option<i64> = None,
                 /// The element type that the input is converted to first.
                 dtype: Option<DType> = None,
+                /// The same, where only the shapes of the file tell it.
+                recorded as "outputs": RecordedType,
             }
         }
 
@@ -63,7 +66,8 @@ macro_rules! softmax_layers {
         impl Layer for $name {
             fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
                 self.axis(inputs[0].rank())?;
-                let output = inputs[0].with_dtype(self.dtype.unwrap_or(inputs[0].dtype()));
+                let dtype = self.dtype.or(self.recorded.0).unwrap_or(inputs[0].dtype());
+                let output = inputs[0].with_dtype(dtype);
                 float::check("the input", &output)?;
                 Ok(vec![output])
             }
@@ -80,7 +84,7 @@ macro_rules! softmax_layers {
                 if output.dtype() == inputs[0].dtype() {
                     return with_float!(output.dtype(), T => Kind::$kind.run::<T>(axis, &inputs[0], output));
                 }
-                let converted = inputs[0].to_tensor()?.cast(output.dtype())?;
+                let converted = inputs[0].cast(output.dtype())?;
                 with_float!(output.dtype(), T => Kind::$kind.run::<T>(axis, &converted.view(), output))
             }
         }

@@ -89,7 +89,7 @@ impl Parameters<'_> {
     /// A [`LayerError`] that names what does not.
     pub(super) fn sizes(&self, inputs: &[TensorMeta]) -> Result<Sizes, LayerError> {
         let (input, weight) = (&inputs[0], self.weight.meta(inputs)?);
-        float::check("the input", input)?;
+        float::check_real("the input", input)?;
         let bias = self.bias.map(|bias| bias.meta(inputs)).transpose()?;
         if let Some(other) =
             [Some(&weight), bias.as_ref()].into_iter().flatten().find(|w| w.dtype() != input.dtype())

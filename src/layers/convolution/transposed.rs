@@ -2,13 +2,13 @@
 
 use super::super::arguments::Argument;
 use super::super::choices::PerAxis;
-use super::super::float::{self, with_float};
+use super::super::float::{self, with_real};
 use super::common::{Parameters, Sizes, invalid, per_axis};
 use crate::graph::{Cost, CpuLayer, ForwardContext, Layer, LayerError, TensorMeta, Weight};
 use crate::kernels::Float;
 use crate::kernels::conv_transpose::{ConvTransposeShape, conv_transpose};
 use crate::kernels::window::Window;
-use crate::tensor::{DType, Dim, TensorView, TensorViewMut};
+use crate::tensor::{Dim, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
 
 crate::operator! {
@@ -195,7 +195,7 @@ impl CpuLayer for ConvTranspose {
             let weight = self.weight.meta(inputs).ok()?.shape().ok()?;
             let (input, output) = (inputs.first()?.shape().ok()?, outputs.first()?.shape().ok()?);
             let shape = self.shape(&input, &weight, &output).ok()?;
-            let size = if inputs[0].dtype() == DType::F64 { 8 } else { 4 };
+            let size = float::computed_size(inputs[0].dtype());
             shape.scratch(size).checked_mul(size)
         };
         scratch().unwrap_or(0)
@@ -207,6 +207,6 @@ impl CpuLayer for ConvTranspose {
         outputs: &mut [TensorViewMut<'_>],
         context: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
-        with_float!(inputs[0].dtype(), T => self.run::<T>(inputs, &mut outputs[0], context))
+        with_real!(inputs[0].dtype(), T => self.run::<T>(inputs, &mut outputs[0], context))
     }
 }

@@ -3,7 +3,7 @@
 //! Neither is ever broadcast to a number for each head, row and column: that could be many times what all inputs take.
 
 use super::super::attention::{added, check_mask, differ};
-use super::MultiheadAttention;
+use super::{MultiheadAttention, Sources};
 use crate::Limits;
 use crate::graph::{LayerError, TensorMeta};
 use crate::kernels::Float;
@@ -34,7 +34,8 @@ impl MultiheadAttention {
         inputs: &[TensorMeta],
         [batch, rows, columns]: [&Dim; 3],
     ) -> Result<(), LayerError> {
-        if let Some(mask) = self.sources.mask.map(|position| &inputs[position]) {
+        let sources = self.sources.resolved(|position| first_axis(&inputs[position]), [batch, rows]);
+        if let Some(mask) = sources.mask.map(|position| &inputs[position]) {
             let all = batch.clone() * self.num_heads;
             check_mask("attn_mask", mask)?;
             if !fits(mask, &[rows, columns]) && !fits(mask, &[&all, rows, columns]) {
@@ -42,7 +43,7 @@ impl MultiheadAttention {
                 return Err(LayerError::shape("attn_mask", wanted, mask));
             }
         }
-        let Some(mask) = self.sources.padding.map(|position| &inputs[position]) else { return Ok(()) };
+        let Some(mask) = sources.padding.map(|position| &inputs[position]) else { return Ok(()) };
         check_mask("key_padding_mask", mask)?;
         let (fit, wanted) = match inputs[self.sources.query].rank() {
             2 => (fits(mask, &[columns]), columns.to_string()),
@@ -55,13 +56,42 @@ impl MultiheadAttention {
     pub(super) fn masks<T: Float>(
         &self,
         inputs: &[TensorView<'_>],
+        [batch, rows]: [usize; 2],
         limits: &Limits,
     ) -> Result<Masks, LayerError> {
+        let first = |position: usize| {
+            let shape = inputs[position].shape();
+            (shape.rank(), shape.first().map(|&len| Dim::from(len)))
+        };
+        let sources = self.sources.resolved(first, [&Dim::from(batch), &Dim::from(rows)]);
         let read = |position: Option<usize>| {
             position.map(|position| added::<T>(&inputs[position], false, limits)).transpose()
         };
-        Ok(Masks { scores: read(self.sources.mask)?, padding: read(self.sources.padding)? })
+        Ok(Masks { scores: read(sources.mask)?, padding: read(sources.padding)? })
     }
+}
+
+impl Sources {
+    /// Settles what a single mask of truth values is, of which the file does not say it, given the number and the first
+    /// of its axes.
+    pub(super) fn resolved(
+        self,
+        first_axis: impl Fn(usize) -> (usize, Option<Dim>),
+        [batch, rows]: [&Dim; 2],
+    ) -> Self {
+        let Some(unsure) = self.unsure else { return self };
+        let hides_keys = match first_axis(unsure) {
+            (1, _) => true,
+            (2, Some(first)) => first == *batch && first != *rows,
+            _ => false,
+        };
+        let (mask, padding) = if hides_keys { (None, Some(unsure)) } else { (Some(unsure), None) };
+        Self { mask, padding, unsure: None, ..self }
+    }
+}
+
+fn first_axis(mask: &TensorMeta) -> (usize, Option<Dim>) {
+    (mask.rank(), mask.dims().first().cloned())
 }
 
 fn fits(mask: &TensorMeta, dims: &[&Dim]) -> bool {

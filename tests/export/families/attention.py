@@ -187,7 +187,12 @@ for entry in MASKS.items():
 export_each("nn_MultiheadAttention_masks_and_rows", lambda: multihead(
     {"add_bias_kv": True, "add_zero_attn": True}, ("attn_mask", "key_padding_mask.bool")))
 export_each("nn_MultiheadAttention_of_itself", lambda: Export(
-    Attend({}, [WITH, WITHOUT, EACH], own=True), randn(3, 2, E), others=[(randn(5, 1, E),), (randn(1, 3, E),), (randn(4, 2, E),)]))
+    Attend({}, [WITH, WITHOUT], own=True), randn(3, 2, E), others=[(randn(5, 1, E),), (randn(1, 3, E),), (randn(4, 2, E),)]))
+# PNNX takes modules that differ in nothing but this for the same.
+export_each("nn_MultiheadAttention_of_each_head", lambda: Export(
+    Attend({}, [EACH], own=True), randn(3, 2, E), others=[(randn(5, 1, E),), (randn(1, 3, E),)]))
+export_each("nn_MultiheadAttention_of_each_head_unbatched", lambda: Export(
+    Attend({"add_zero_attn": True}, [EACH]), randn(3, E), randn(4, E), randn(4, E)))
 export_each("nn_MultiheadAttention_unbatched", lambda: Export(
     Attend({}, [WITH, WITHOUT]), randn(3, E), randn(4, E), randn(4, E), others=[
         (randn(1, E), randn(2, E), randn(2, E)), (randn(5, E), randn(5, E), randn(5, E))]))

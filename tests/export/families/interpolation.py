@@ -121,17 +121,6 @@ def F_interpolate_of_bytes(model: Model) -> None:
             model.op("F.interpolate", x, scale_factor=FACTORS[axes], mode=mode)
 
 
-@direct
-def F_interpolate_antialias(model: Model) -> None:
-    x = randn(1, 2, 7, 9)
-    for mode in ("bilinear", "bicubic"):
-        model.op("F.interpolate", x, size=(3, 4), mode=mode, antialias=True)
-        model.op("F.interpolate", x, size=(10, 4), mode=mode, antialias=True, align_corners=True)
-        model.op("F.interpolate", x.double(), scale_factor=(0.4, 1.3), mode=mode, antialias=True)
-        model.op("F.interpolate", x, scale_factor=0.3, mode=mode, antialias=True, recompute_scale_factor=True)
-        model.op("F.interpolate", x[:, :, :1], size=(2, 2), mode=mode, antialias=True)
-
-
 @direct(tolerance=1e-2)
 def interpolation_of_halves(model: Model) -> None:
     for dtype in FLOATS[2:]:

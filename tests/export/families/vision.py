@@ -1,0 +1,40 @@
+"""Patches: fold and unfold."""
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from case import Export, Model, direct
+from modules import Each, Zipped, export_each
+from values import FLOATS, INF, NAN, randn
+
+UNFOLD = [dict(kernel_size=2), dict(kernel_size=(3, 2), padding=(1, 0), stride=(2, 1)), dict(kernel_size=2, dilation=(2, 1), padding=1),
+          dict(kernel_size=(1, 3), stride=3, padding=(0, 1))]
+# With the channels and the number of places of an input that fits.
+FOLD = [(dict(output_size=(4, 5), kernel_size=2), 8, 12), (dict(output_size=5, kernel_size=(3, 2), padding=(1, 0), stride=(2, 1)), 6, 12),
+        (dict(output_size=(4, 4), kernel_size=2, dilation=(2, 1), padding=1), 4, 20)]
+
+export_each("nn_Unfold", lambda: Export(Each(*[nn.Unfold(**each) for each in UNFOLD]), randn(1, 2, 5, 4), others=[
+    (randn(2, 2, 4, 6),), (randn(1, 2, 6, 3),), (randn(3, 2, 3, 3),)]))
+export_each("F_unfold", lambda: Export(Each(*[lambda x, each=each: F.unfold(x, **each) for each in UNFOLD]), randn(2, 1, 4, 5)))
+export_each("nn_Fold", lambda: Export(Zipped(*[nn.Fold(**each) for each, *_ in FOLD]), *[
+    randn(2, rows, places) for _, rows, places in FOLD], others=[tuple(randn(n, rows, places) for _, rows, places in FOLD) for n in (1, 3)]))
+export_each("F_fold", lambda: Export(Zipped(*[lambda x, each=each: F.fold(x, **each) for each, *_ in FOLD]), *[
+    randn(1, rows, places) for _, rows, places in FOLD]))
+
+
+@direct
+def F_fold_direct(model: Model) -> None:
+    model.op("F.unfold", randn(1, 2, 3, 3, dtype=torch.float64), kernel_size=2, padding=1)
+    model.op("F.fold", randn(1, 8, 4, dtype=torch.float64), output_size=(3, 3), kernel_size=2)
+    model.op("F.unfold", randn(2, 3, 4), kernel_size=2)
+    model.op("F.fold", randn(4, 4), output_size=3, kernel_size=2)
+    model.op("nn.Unfold", randn(0, 2, 3, 3), kernel_size=(2, 2))
+    model.op("F.unfold", torch.tensor([[[[NAN, INF], [1.0, 2.0]]]]), kernel_size=1)
+
+
+@direct(tolerance=1e-2)
+def fold_of_halves(model: Model) -> None:
+    for dtype in FLOATS[2:]:
+        model.op("F.unfold", randn(1, 2, 3, 3, dtype=dtype), kernel_size=2)
+        model.op("F.fold", randn(1, 4, 4, dtype=dtype), output_size=(3, 3), kernel_size=2)
