@@ -2,11 +2,11 @@
 
 use super::arguments::Argument;
 use super::choices::choices;
-use super::float::{self, with_float};
+use super::float;
 use crate::Limits;
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
-use crate::kernels::fourier::{Direction, FourierFloat, Signal};
-use crate::tensor::{Complex, DType, Dim, Element, Tensor, TensorView, TensorViewMut, resolve_axes};
+use crate::kernels::fourier::{Direction, Signal};
+use crate::tensor::{Complex, DType, Dim, Tensor, TensorView, TensorViewMut, resolve_axes};
 use std::ops::RangeInclusive;
 
 choices! {
@@ -107,7 +107,7 @@ impl Request {
     }
 }
 
-/// The element type that a transform computes in: real numbers of f32 or f64.
+/// The element type of a transform's real results: f32 or f64.
 ///
 /// # Errors
 /// [`LayerError::DType`] for half precision, as in PyTorch on a CPU.
@@ -127,16 +127,14 @@ pub(super) fn complex(precision: DType) -> DType {
     if precision == DType::F64 { DType::C128 } else { DType::C64 }
 }
 
-/// All elements in row-major order as complex numbers.
-pub(super) fn read_complex<T: FourierFloat>(input: &TensorView<'_>) -> Result<Vec<Complex<T>>, LayerError>
-where
-    Complex<T>: Element,
-{
+/// All elements in row-major order as complex numbers. Transforms are computed in f64 whatever the input is: sums of many
+/// terms that cancel would else lose what a result of f32 can hold.
+pub(super) fn read_complex(input: &TensorView<'_>) -> Result<Vec<Complex<f64>>, LayerError> {
     if input.dtype().is_complex() {
-        return Ok(input.cast(Complex::<T>::DTYPE)?.to_vec()?);
+        return Ok(input.cast(DType::C128)?.to_vec()?);
     }
-    let real = input.cast(T::DTYPE)?;
-    Ok(real.slice::<T>()?.iter().map(|&real| Complex::new(real, T::zero())).collect())
+    let real = input.cast(DType::F64)?;
+    Ok(real.slice::<f64>()?.iter().map(|&real| Complex::new(real, 0.0)).collect())
 }
 
 impl Transform {
@@ -157,20 +155,17 @@ impl Transform {
         Ok(TensorMeta::new(dtype, dims))
     }
 
-    fn run<T: FourierFloat>(
+    fn run(
         &self,
         input: &TensorView<'_>,
         output: &mut TensorViewMut<'_>,
         limits: &Limits,
-    ) -> Result<(), LayerError>
-    where
-        Complex<T>: Element,
-    {
+    ) -> Result<(), LayerError> {
         let lens: Option<Vec<usize>> =
             self.lens.iter().map(|len| len.fixed().and_then(|len| usize::try_from(len).ok())).collect();
         let lens = lens.unwrap_or_default();
-        self.check(input.shape(), &lens, size_of::<Complex<T>>(), limits)?;
-        let mut signal = Signal::new(read_complex::<T>(input)?, input.shape());
+        self.check(input.shape(), &lens, size_of::<Complex<f64>>(), limits)?;
+        let mut signal = Signal::new(read_complex(input)?, input.shape());
         let axes: Vec<(usize, usize)> = self.axes.iter().copied().zip(lens.iter().copied()).collect();
         let elements: f64 = lens.iter().map(|&len| len as f64).product();
         if let (Some((&(last, len), others)), true) = (axes.split_last(), self.kind != Kind::Complex) {
@@ -189,21 +184,21 @@ impl Transform {
         }
         let factor = self.norm.factor(elements, self.direction);
         if factor != 1.0 {
-            signal.scale(T::of(factor));
+            signal.scale(factor);
         }
         if self.kind == Kind::ToReal {
-            return float::write::<T>(output, |output| {
+            return float::write::<f64>(output, |output| {
                 output.iter_mut().zip(signal.values()).for_each(|(to, from)| *to = from.re);
                 Ok(())
             });
         }
         let shape = *output.shape();
-        Ok(output.copy_from(&Tensor::from_vec(signal.into_values(), &shape)?.view())?)
+        Ok(output.cast_from(&Tensor::from_vec(signal.into_values(), &shape)?.view())?)
     }
 
-    fn along<T: FourierFloat>(
+    fn along(
         &self,
-        signal: &mut Signal<T>,
+        signal: &mut Signal<f64>,
         axes: &[(usize, usize)],
         limits: &Limits,
     ) -> Result<(), LayerError> {
@@ -329,7 +324,7 @@ macro_rules! transforms {
                     let metas: Vec<TensorMeta> = inputs.iter().map(TensorMeta::of).collect();
                     let transform = self.transform(&metas)?;
                     let (output, limits) = (&mut outputs[0], context.limits());
-                    with_float!(precision(inputs[0].dtype())?, T => transform.run::<T>(&inputs[0], output, limits))
+                    transform.run(&inputs[0], output, limits)
                 }
             }
         )*

@@ -126,10 +126,13 @@ pub mod slicing;
 pub mod softmax;
 pub mod sorting;
 pub mod spectrum;
+pub mod splitting;
 pub mod stacking;
 pub mod striding;
+pub mod taking;
 #[cfg(test)]
 pub(crate) mod testing;
+pub mod unpooling;
 mod views;
 mod weights;
 
@@ -191,8 +194,11 @@ pub fn registry() -> Registry<dyn CpuLayer> {
         softmax::register,
         sorting::register,
         spectrum::register,
+        splitting::register,
         stacking::register,
         striding::register,
+        taking::register,
+        unpooling::register,
     ];
     for register in families {
         if let Err(duplicate) = register(&mut registry) {

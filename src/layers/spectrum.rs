@@ -85,11 +85,6 @@ fn precision(input: DType, window: Option<DType>) -> Result<DType, LayerError> {
     Ok(if window == Some(DType::F64) { DType::F64 } else { precision })
 }
 
-/// The precision of real or complex numbers.
-fn real(dtype: DType) -> DType {
-    if matches!(dtype, DType::F64 | DType::C128) { DType::F64 } else { DType::F32 }
-}
-
 /// What `normalized` says to the transform itself.
 fn frame_norm(normalized: bool) -> Norm {
     if normalized { Norm::Ortho } else { Norm::Backward }

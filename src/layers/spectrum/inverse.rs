@@ -1,12 +1,11 @@
 //! Signals put together from the spectra of their frames.
 
-use super::super::float::with_float;
 use super::super::fourier::{complex, read_complex};
 use super::{Frames, Normalization, check_window, frame_norm, norm, precision};
 use crate::Limits;
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta, Weight};
-use crate::kernels::fourier::{Direction, FourierFloat, Plan, Signal};
-use crate::tensor::{Complex, Dim, Element, Tensor, TensorView, TensorViewMut};
+use crate::kernels::fourier::{Direction, Plan, Signal};
+use crate::tensor::{Complex, Dim, Tensor, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
 
 crate::operator! {
@@ -118,15 +117,12 @@ impl Join<'_> {
             .unwrap_or(frequencies.fixed().is_none_or(|found| usize::try_from(found) != Ok(self.frames.len)))
     }
 
-    fn run<T: FourierFloat>(
+    fn run(
         &self,
         inputs: &[TensorView<'_>],
         output: &mut TensorViewMut<'_>,
         limits: &Limits,
-    ) -> Result<(), LayerError>
-    where
-        Complex<T>: Element,
-    {
+    ) -> Result<(), LayerError> {
         let (input, shape) = (*inputs[0].shape(), *output.shape());
         let (frequencies, count) = (input[input.rank() - 2], input[input.rank() - 1]);
         let length = shape.last().copied().unwrap_or(0);
@@ -135,7 +131,7 @@ impl Join<'_> {
             whole.saturating_mul(2).saturating_add(shape.num_elements()).saturating_add(input.num_elements());
         limits.check_tensor(
             "a signal of frames",
-            (held as u64).saturating_mul(size_of::<Complex<T>>() as u64),
+            (held as u64).saturating_mul(size_of::<Complex<f64>>() as u64),
         )?;
         let window = self.frames.read(self.window, inputs)?;
         let envelope = self.envelope(&window, count, whole);
@@ -146,10 +142,10 @@ impl Join<'_> {
             return Err(LayerError::Unsupported(reason.to_owned()));
         }
         let factor = self.factor(&window);
-        let window: Vec<T> = window.iter().map(|&x| T::of(x * factor)).collect();
-        let zero = Complex::new(T::zero(), T::zero());
+        let window: Vec<f64> = window.iter().map(|&x| x * factor).collect();
+        let zero = Complex::new(0.0, 0.0);
         let mut plan = Plan::new(self.frames.len, Direction::Inverse);
-        let spectra = read_complex::<T>(&inputs[0])?;
+        let spectra = read_complex(&inputs[0])?;
         let mut signals = Vec::with_capacity(shape.num_elements());
         let mut sum = vec![zero; whole];
         for spectra in spectra.chunks_exact((frequencies * count).max(1)) {
@@ -167,14 +163,14 @@ impl Join<'_> {
                 let places = sum[t * self.frames.hop..].iter_mut().zip(&frame).zip(&window);
                 places.for_each(|((sum, &value), &factor)| *sum = *sum + value * factor);
             }
-            let kept = kept.clone().filter_map(|at| Some(*sum.get(at)? * T::of(1.0 / envelope.get(at)?)));
+            let kept = kept.clone().filter_map(|at| Some(*sum.get(at)? * (1.0 / envelope.get(at)?)));
             signals.extend(kept.chain(std::iter::repeat(zero)).take(length));
         }
         if self.is_complex {
-            return Ok(output.copy_from(&Tensor::from_vec(signals, &shape)?.view())?);
+            return Ok(output.cast_from(&Tensor::from_vec(signals, &shape)?.view())?);
         }
-        let real: Vec<T> = signals.iter().map(|value| value.re).collect();
-        Ok(output.copy_from(&Tensor::from_vec(real, &shape)?.view())?)
+        let real: Vec<f64> = signals.iter().map(|value| value.re).collect();
+        Ok(output.cast_from(&Tensor::from_vec(real, &shape)?.view())?)
     }
 
     /// What the squares of all windows add up to.
@@ -259,7 +255,7 @@ impl CpuLayer for InverseShortTime {
         context: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
         let (join, output) = (self.join()?, &mut outputs[0]);
-        with_float!(super::real(output.dtype()), T => join.run::<T>(inputs, output, context.limits()))
+        join.run(inputs, output, context.limits())
     }
 }
 
@@ -271,6 +267,6 @@ impl CpuLayer for InverseSpectrogram {
         context: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
         let (join, output) = (self.join()?, &mut outputs[0]);
-        with_float!(super::real(output.dtype()), T => join.run::<T>(inputs, output, context.limits()))
+        join.run(inputs, output, context.limits())
     }
 }

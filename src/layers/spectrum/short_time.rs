@@ -1,13 +1,12 @@
 //! Signals cut into frames, and the spectrum of each.
 
-use super::super::float::with_float;
 use super::super::fourier::{complex, read_complex};
 use super::super::padding::PaddingMode;
 use super::{Frames, Normalization, check_window, frame_norm, norm, precision};
 use crate::Limits;
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta, Weight};
-use crate::kernels::fourier::{Direction, FourierFloat, Plan};
-use crate::tensor::{Complex, DType, Dim, Element, Layout, Shape, Tensor, TensorView, TensorViewMut};
+use crate::kernels::fourier::{Direction, Plan};
+use crate::tensor::{Complex, DType, Dim, Layout, Shape, Tensor, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
 
 crate::operator! {
@@ -141,27 +140,26 @@ impl Cut<'_> {
         Ok(TensorMeta::new(dtype, dims))
     }
 
-    fn run<T: FourierFloat>(
+    fn run(
         &self,
         inputs: &[TensorView<'_>],
         output: &mut TensorViewMut<'_>,
         limits: &Limits,
-    ) -> Result<(), LayerError>
-    where
-        Complex<T>: Element,
-    {
+    ) -> Result<(), LayerError> {
         let shape = *output.shape();
         let axes = if self.form == Form::Parts { shape.rank() - 1 } else { shape.rank() };
         let (frequencies, count) = (shape[axes - 2], shape[axes - 1]);
         let elements = shape[..axes].iter().fold(1u64, |n, &len| n.saturating_mul(len as u64));
-        limits
-            .check_tensor("a short-time spectrum", elements.saturating_mul(size_of::<Complex<T>>() as u64))?;
+        limits.check_tensor(
+            "a short-time spectrum",
+            elements.saturating_mul(size_of::<Complex<f64>>() as u64),
+        )?;
         let window = self.frames.read(self.window, inputs)?;
-        let window: Vec<T> = window.iter().map(|&x| T::of(x * self.factor(&window))).collect();
+        let window: Vec<f64> = window.iter().map(|&x| x * self.factor(&window)).collect();
         let sources = self.sources(inputs[0].shape().last().copied().unwrap_or(0), limits)?;
-        let signal = read_complex::<T>(&inputs[0])?;
+        let signal = read_complex(&inputs[0])?;
         let mut plan = Plan::new(self.frames.len, Direction::Forward);
-        let zero = Complex::new(T::zero(), T::zero());
+        let zero = Complex::new(0.0, 0.0);
         let mut frame = vec![zero; self.frames.len];
         let mut spectra = Vec::with_capacity(usize::try_from(elements).unwrap_or(0));
         let len = inputs[0].shape().last().copied().unwrap_or(0);
@@ -206,15 +204,12 @@ impl Cut<'_> {
     }
 
     /// Writes spectra of one frame after the other as frequencies × frames.
-    fn write<T: FourierFloat>(
+    fn write(
         &self,
-        spectra: Vec<Complex<T>>,
+        spectra: Vec<Complex<f64>>,
         axes: usize,
         output: &mut TensorViewMut<'_>,
-    ) -> Result<(), LayerError>
-    where
-        Complex<T>: Element,
-    {
+    ) -> Result<(), LayerError> {
         let mut dims = output.shape().to_vec();
         let mut order: Vec<usize> = (0..dims.len()).collect();
         dims.swap(axes - 2, axes - 1);
@@ -222,20 +217,20 @@ impl Cut<'_> {
         let tensor = match self.form {
             Form::Complex => Tensor::from_vec(spectra, &dims)?,
             Form::Parts => Tensor::from_vec(
-                spectra.iter().flat_map(|value| [value.re, value.im]).collect::<Vec<T>>(),
+                spectra.iter().flat_map(|value| [value.re, value.im]).collect::<Vec<f64>>(),
                 &dims,
             )?,
             Form::Power(power) => {
                 let raised = spectra.iter().map(|value| match power {
                     1.0 => value.norm(),
                     2.0 => value.norm_sqr(),
-                    _ => value.norm().powf(T::of(power)),
+                    _ => value.norm().powf(power),
                 });
-                Tensor::from_vec(raised.collect::<Vec<T>>(), &dims)?
+                Tensor::from_vec(raised.collect::<Vec<f64>>(), &dims)?
             }
         };
         let layout = Layout::contiguous(Shape::new(&dims)?).permute(&order)?;
-        Ok(output.copy_from(&tensor.view().with_layout(layout)?)?)
+        Ok(output.cast_from(&tensor.view().with_layout(layout)?)?)
     }
 }
 
@@ -303,7 +298,7 @@ impl CpuLayer for ShortTime {
         context: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
         let (cut, output) = (self.cut(inputs[0].dtype())?, &mut outputs[0]);
-        with_float!(super::real(output.dtype()), T => cut.run::<T>(inputs, output, context.limits()))
+        cut.run(inputs, output, context.limits())
     }
 }
 
@@ -315,6 +310,6 @@ impl CpuLayer for Spectrogram {
         context: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
         let (cut, output) = (self.cut()?, &mut outputs[0]);
-        with_float!(super::real(output.dtype()), T => cut.run::<T>(inputs, output, context.limits()))
+        cut.run(inputs, output, context.limits())
     }
 }
