@@ -14,6 +14,7 @@ pub mod folding;
 pub mod fourier;
 pub mod gemm;
 pub mod grid;
+pub mod math;
 pub mod naive;
 pub mod norm;
 pub mod pool;
@@ -21,9 +22,11 @@ pub mod recurrent;
 pub mod reduce;
 pub mod resample;
 pub mod softmax;
+pub mod take;
 #[cfg(test)]
 mod testing;
 mod wide;
 pub mod window;
 
 pub use float::Float;
+pub use wide::{Work, run_widest, widest};

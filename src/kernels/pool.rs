@@ -8,6 +8,7 @@ use super::naive::{Divisor, adaptive_range};
 use super::wide::widest;
 use super::window::Window;
 use crate::{LimitError, Limits};
+use std::ops::Range;
 
 /// The places of one axis that one output position looks at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,6 +107,7 @@ impl PoolShape {
         fold: impl Fn(T, T) -> T,
     ) -> Result<(), LimitError> {
         let width = self.lens[2];
+        let regular = regular(&self.spans[2]);
         let mut folded = vec![start; width];
         for (plane, output) in self.planes(input, output) {
             for (rows, output) in self.rows().zip(output.chunks_exact_mut(self.spans[2].len())) {
@@ -115,9 +117,7 @@ impl PoolShape {
                     let row = &plane[row * width..][..width];
                     folded.iter_mut().zip(row).for_each(|(sum, &x)| *sum = fold(*sum, x));
                 }
-                for (output, span) in output.iter_mut().zip(&self.spans[2]) {
-                    *output = span.places().fold(start, |sum, x| fold(sum, folded[x]));
-                }
+                fold_row(&self.spans[2], &regular, &folded, output, start, &fold);
             }
         }
         Ok(())
@@ -143,6 +143,70 @@ impl PoolShape {
             plane.iter_mut().zip(&counts).for_each(|(sum, &count)| *sum /= count);
         }
     }
+}
+
+/// The longest beginning of equal windows, from the first that looks at as many places as any: those whose first places are
+/// equally far apart. Empty where it is short.
+fn regular(spans: &[Span]) -> Range<usize> {
+    let most = spans.iter().map(|span| span.count).max().unwrap_or(0);
+    let Some(first) = spans.iter().position(|span| span.count == most) else { return 0..0 };
+    let alike = |pair: &[Span]| (pair[1].first.wrapping_sub(pair[0].first), pair[1].count, pair[1].step);
+    let rest = spans.get(first..).unwrap_or_default();
+    let same = rest.windows(2).take_while(|pair| alike(pair) == alike(&rest[..2])).count();
+    let is_worth_it = same >= 8 && rest[1].count == most && rest[1].first > rest[0].first;
+    if is_worth_it { first..first + same + 1 } else { 0..0 }
+}
+
+/// Folds the places of a row that each output position looks at.
+#[inline(always)]
+fn fold_row<T: Float>(
+    spans: &[Span],
+    regular: &Range<usize>,
+    row: &[T],
+    output: &mut [T],
+    start: T,
+    fold: &impl Fn(T, T) -> T,
+) {
+    let each = |output: &mut [T], spans: &[Span]| {
+        for (output, span) in output.iter_mut().zip(spans) {
+            *output = fold_span(*span, row, start, fold);
+        }
+    };
+    let (before, rest) = output.split_at_mut(regular.start);
+    let (middle, after) = rest.split_at_mut(regular.len());
+    each(before, &spans[..regular.start]);
+    each(after, &spans[regular.end..]);
+    let [first, second, ..] = spans[regular.clone()] else { return };
+    // The first place of all windows, then the second of all, …: neighbours are computed together.
+    middle.fill(start);
+    let stride = second.first - first.first;
+    for place in first.places() {
+        let places = &row[place..];
+        match stride {
+            1 => middle.iter_mut().zip(places).for_each(|(sum, &x)| *sum = fold(*sum, x)),
+            2 => middle.iter_mut().zip(places.chunks(2)).for_each(|(sum, pair)| *sum = fold(*sum, pair[0])),
+            _ => middle
+                .iter_mut()
+                .zip(places.iter().step_by(stride.max(1)))
+                .for_each(|(sum, &x)| *sum = fold(*sum, x)),
+        }
+    }
+}
+
+/// Folds the places of a row that one output position looks at; many of them in independent parts.
+#[inline(always)]
+fn fold_span<T: Float>(span: Span, row: &[T], start: T, fold: &impl Fn(T, T) -> T) -> T {
+    const PARTS: usize = 16;
+    if span.step != 1 || span.count < 4 * PARTS {
+        return span.places().fold(start, |sum, x| fold(sum, row[x]));
+    }
+    let chunks = row[span.first..][..span.count].chunks_exact(PARTS);
+    let rest = chunks.remainder().iter().fold(start, |sum, &x| fold(sum, x));
+    let mut parts = [start; PARTS];
+    for chunk in chunks {
+        parts.iter_mut().zip(chunk).for_each(|(sum, &x)| *sum = fold(*sum, x));
+    }
+    parts.into_iter().fold(rest, fold)
 }
 
 /// The largest element of each window. NaN is larger than everything; the padding is never chosen.

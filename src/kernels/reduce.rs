@@ -1,5 +1,8 @@
 //! Reduction of rows to one number each. Sums are made in f64, in several independent parts.
 
+pub mod axes;
+pub mod complex;
+
 use super::Float;
 
 /// The sum of a function of all elements, in f64 and in several independent parts.

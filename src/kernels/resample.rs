@@ -2,6 +2,7 @@
 
 use super::Float;
 use super::naive::Resampling;
+use super::take::take;
 use super::wide::widest;
 use crate::{LimitError, Limits};
 use std::borrow::Cow;
@@ -49,12 +50,27 @@ fn resample<T: Float>(
 ) -> Result<(), LimitError> {
     let taps: Vec<Vec<(usize, T)>> = (0..axis.outputs).map(|position| axis.taps(position)).collect();
     let (from, to) = ((axis.len * inner).max(1), (axis.outputs * inner).max(1));
+    if let Some(sources) = single_sources(&taps) {
+        for (input, output) in input.chunks(from).zip(output.chunks_mut(to)) {
+            limits.check_deadline()?;
+            take(input, axis.len, inner, &sources, output);
+        }
+        return Ok(());
+    }
+    // Of two elements each, without a list for every position.
+    let pairs: Vec<[(usize, T); 2]> =
+        taps.iter().filter_map(|taps| taps.as_slice().try_into().ok()).collect();
     for (input, output) in input.chunks_exact(from).zip(output.chunks_exact_mut(to)) {
         limits.check_deadline()?;
         if inner == 1 {
             let mix =
                 |taps: &Vec<(usize, T)>| taps.iter().map(|&(index, weight)| input[index] * weight).sum();
-            output.iter_mut().zip(&taps).for_each(|(y, taps)| *y = mix(taps));
+            if pairs.len() == taps.len() {
+                let both = |[a, b]: &[(usize, T); 2]| input[a.0] * a.1 + input[b.0] * b.1;
+                output.iter_mut().zip(&pairs).for_each(|(y, pair)| *y = both(pair));
+            } else {
+                output.iter_mut().zip(&taps).for_each(|(y, taps)| *y = mix(taps));
+            }
             continue;
         }
         for (output, taps) in output.chunks_exact_mut(inner.max(1)).zip(&taps) {
@@ -67,6 +83,16 @@ fn resample<T: Float>(
         }
     }
     Ok(())
+}
+
+/// Where elements come from, if each is one of the input's.
+fn single_sources<T: Float>(taps: &[Vec<(usize, T)>]) -> Option<Vec<usize>> {
+    taps.iter()
+        .map(|taps| match taps.as_slice() {
+            [(source, weight)] if *weight == T::one() => Some(*source),
+            _ => None,
+        })
+        .collect()
 }
 
 #[cfg(test)]

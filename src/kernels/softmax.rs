@@ -1,34 +1,104 @@
 //! Softmax along one axis. Sums are made in f64.
 
-use super::Float;
+use super::wide::{Work, run_widest};
+use super::{Float, math};
+
+/// Independent parts of a row.
+const PARTS: usize = 16;
 
 /// Softmax along the middle axis of …×`len`×`inner`.
 pub fn softmax<T: Float>(input: &[T], output: &mut [T], len: usize, inner: usize) {
-    if inner == 1 {
-        return each_row(input, output, len);
-    }
-    each_block(input, output, len, inner, |power, _| power, |y, sum| y * T::of(1.0 / sum));
+    run_widest(Softmax { input, output, len, inner, is_log: false });
 }
 
 /// The logarithm of softmax along the middle axis of …×`len`×`inner`.
 pub fn log_softmax<T: Float>(input: &[T], output: &mut [T], len: usize, inner: usize) {
-    each_block(input, output, len, inner, |_, difference| difference, |y, sum| y - T::of(sum.ln()));
+    run_widest(Softmax { input, output, len, inner, is_log: true });
 }
 
-/// For every row: writes e to the power of each element minus the largest, and divides by the sum.
-fn each_row<T: Float>(input: &[T], output: &mut [T], len: usize) {
+struct Softmax<'a, T> {
+    input: &'a [T],
+    output: &'a mut [T],
+    len: usize,
+    inner: usize,
+    is_log: bool,
+}
+
+impl<T: Float> Work for Softmax<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Self { input, output, len, inner, is_log } = self;
+        match (inner, is_log) {
+            (1, false) => each_row(input, output, len, |power, _| power, |y, sum| y * T::of(1.0 / sum)),
+            (1, true) => each_row(input, output, len, |_, rest| rest, |y, sum| y - T::of(sum.ln())),
+            (_, false) => {
+                each_block(input, output, len, inner, |power, _| power, |y, sum| y * T::of(1.0 / sum))
+            }
+            (_, true) => each_block(input, output, len, inner, |_, rest| rest, |y, sum| y - T::of(sum.ln())),
+        }
+    }
+}
+
+/// The larger of two, the first where the second is NaN.
+#[inline(always)]
+fn larger<T: Float>(largest: T, x: T) -> T {
+    if x > largest { x } else { largest }
+}
+
+#[inline(always)]
+fn largest_of<T: Float>(row: &[T]) -> T {
+    let mut parts = [T::neg_infinity(); PARTS];
+    let chunks = row.chunks_exact(PARTS);
+    let rest = chunks.remainder().iter().fold(T::neg_infinity(), |largest, &x| larger(largest, x));
+    for chunk in chunks {
+        parts.iter_mut().zip(chunk).for_each(|(part, &x)| *part = larger(*part, x));
+    }
+    parts.into_iter().fold(rest, larger)
+}
+
+/// For every row: as [`each_block`] for one lane, whose elements lie beside each other.
+#[inline(always)]
+fn each_row<T: Float>(
+    input: &[T],
+    output: &mut [T],
+    len: usize,
+    first: impl Fn(T, T) -> T,
+    second: impl Fn(T, f64) -> T,
+) {
     for (input, output) in input.chunks_exact(len.max(1)).zip(output.chunks_exact_mut(len.max(1))) {
-        let largest =
-            input.iter().fold(T::neg_infinity(), |largest, &x| if x > largest { x } else { largest });
-        output.iter_mut().zip(input).for_each(|(y, &x)| *y = (x - largest).exp());
-        let sum: f64 = output.iter().map(|y| y.to_f64().unwrap_or(f64::NAN)).sum();
-        let scale = T::of(1.0 / sum);
-        output.iter_mut().for_each(|y| *y *= scale);
+        let largest = largest_of(input);
+        let mut parts = [0.0; PARTS];
+        let (mut inputs, mut outputs) = (input.chunks_exact(PARTS), output.chunks_exact_mut(PARTS));
+        for (input, output) in inputs.by_ref().zip(outputs.by_ref()) {
+            add_powers(input, output, largest, &mut parts, &first);
+        }
+        add_powers(inputs.remainder(), outputs.into_remainder(), largest, &mut parts, &first);
+        let sum: f64 = parts.iter().sum();
+        output.iter_mut().for_each(|y| *y = second(*y, sum));
+    }
+}
+
+/// Writes what `first` makes of a few elements, and adds the powers of e to parts of their sum.
+#[inline(always)]
+fn add_powers<T: Float>(
+    input: &[T],
+    output: &mut [T],
+    largest: T,
+    parts: &mut [f64; PARTS],
+    first: &impl Fn(T, T) -> T,
+) {
+    for ((part, &x), y) in parts.iter_mut().zip(input).zip(output) {
+        let power = math::exp(x - largest);
+        *part += power.to_f64().unwrap_or(f64::NAN);
+        *y = first(power, x - largest);
     }
 }
 
 /// For every lane of the middle axis: `first` makes an output of e to the power of the difference from the largest
 /// element, and of that difference; `second` makes the final one of it and of the sum of powers.
+#[inline(always)]
 fn each_block<T: Float>(
     input: &[T],
     output: &mut [T],
@@ -52,7 +122,7 @@ fn each_block<T: Float>(
         for (row, output) in input.chunks_exact(inner).zip(output.chunks_exact_mut(inner)) {
             let lanes = row.iter().zip(output).zip(&largest).zip(&mut sums);
             lanes.for_each(|(((&x, y), &largest), sum)| {
-                let power = (x - largest).exp();
+                let power = math::exp(x - largest);
                 *sum += power.to_f64().unwrap_or(f64::NAN);
                 *y = first(power, x - largest);
             });

@@ -6,10 +6,39 @@
 /// not fused with sums, so that these loops give the same bits on every processor. That holds for them alone: matrix
 /// products come from the crate `gemm`, which fuses where the processor can.
 #[inline(always)]
-pub(super) fn widest<R>(work: impl FnOnce() -> R) -> R {
+pub fn widest<R>(work: impl FnOnce() -> R) -> R {
+    struct Closure<F>(F);
+    impl<R, F: FnOnce() -> R> Work for Closure<F> {
+        type Output = R;
+
+        #[inline(always)]
+        fn run(self) -> R {
+            (self.0)()
+        }
+    }
+    run_widest(Closure(work))
+}
+
+/// Something to do. Unlike a closure, whose body the compiler may leave outside where it is long, `run` can be marked
+/// `#[inline(always)]`.
+pub trait Work {
+    /// What it results in.
+    type Output;
+
+    /// Does it.
+    fn run(self) -> Self::Output;
+}
+
+/// As [`widest`].
+#[inline(always)]
+pub fn run_widest<W: Work>(work: W) -> W::Output {
     #[cfg(target_arch = "x86_64")]
     {
-        if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vl") {
+        if is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512vl")
+            && is_x86_feature_detected!("avx512dq")
+            && is_x86_feature_detected!("avx512bw")
+        {
             // SAFETY: the processor has the features that the function is compiled for.
             return unsafe { with_avx512(work) };
         }
@@ -18,17 +47,17 @@ pub(super) fn widest<R>(work: impl FnOnce() -> R) -> R {
             return unsafe { with_avx2(work) };
         }
     }
-    work()
+    work.run()
 }
 
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512vl")]
-fn with_avx512<R>(work: impl FnOnce() -> R) -> R {
-    work()
+#[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw")]
+fn with_avx512<W: Work>(work: W) -> W::Output {
+    work.run()
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
-fn with_avx2<R>(work: impl FnOnce() -> R) -> R {
-    work()
+fn with_avx2<W: Work>(work: W) -> W::Output {
+    work.run()
 }

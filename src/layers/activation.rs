@@ -1,6 +1,6 @@
 //! Activation functions: one element in, one element out.
 
-use super::float;
+use super::float::{self, Unary, map_unary, map_unary_in_place};
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
 use crate::kernels::{Float, math};
 use crate::tensor::{Complex, DType, Element, TensorView, TensorViewMut};
@@ -29,11 +29,6 @@ macro_rules! activations {
                     complex: activations!(@given $($complex)?),
                 };
 
-                #[inline(always)]
-                fn apply<T: Float>($this: &Self, $x: T) -> T {
-                    let _ = $this;
-                    $body
-                }
 
                 /// Applies the function to elements that are no floats; true where there is one for them.
                 fn apply_to_others(&self, input: &TensorView<'_>, output: &mut TensorViewMut<'_>) -> Result<bool, LayerError> {
@@ -48,6 +43,15 @@ macro_rules! activations {
                         return Ok(true);
                     })?
                     Ok(false)
+                }
+            }
+
+            impl Unary for $name {
+                #[inline(always)]
+                fn apply<T: Float>(&self, $x: T) -> T {
+                    let $this = self;
+                    let _ = $this;
+                    $body
                 }
             }
 
@@ -71,13 +75,11 @@ macro_rules! activations {
                     if self.apply_to_others(&inputs[0], &mut outputs[0])? {
                         return Ok(());
                     }
-                    let layer = &*self;
-                    let (single, double) = (|x| Self::apply::<f32>(layer, x), |x| Self::apply::<f64>(layer, x));
                     if Self::TAKES.promoted && !inputs[0].dtype().is_float() {
                         let promoted = inputs[0].cast(DType::F32)?;
-                        return float::map(&promoted.view(), &mut outputs[0], single, double);
+                        return map_unary(&promoted.view(), &mut outputs[0], self);
                     }
-                    float::map(&inputs[0], &mut outputs[0], single, double)
+                    map_unary(&inputs[0], &mut outputs[0], self)
                 }
 
                 fn forward_in_place(
@@ -91,9 +93,7 @@ macro_rules! activations {
                         self.apply_to_others(&input.view(), data)?;
                         return Ok(());
                     }
-                    let layer = &*self;
-                    let (single, double) = (|x| Self::apply::<f32>(layer, x), |x| Self::apply::<f64>(layer, x));
-                    float::map_in_place(data, single, double)
+                    map_unary_in_place(data, self)
                 }
             }
         )*
@@ -227,7 +227,7 @@ activations! {
     };
 
     /// `torch.lgamma`: the logarithm of the absolute value of the gamma function.
-    Lgamma for "torch.lgamma" |_layer, x| x.lgamma();
+    Lgamma for "torch.lgamma" |_layer, x| x.lgamma(), promotes integers;
 
     /// `torch.nn.Softsign`: x / (1 + |x|).
     Softsign for "nn.Softsign", "F.softsign" |_layer, x| x / (T::one() + x.abs()),

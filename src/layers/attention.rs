@@ -72,7 +72,7 @@ pub(super) fn added<T: Float>(
 ) -> Result<Tensor, LayerError> {
     limits.check_tensor("the mask", (mask.num_elements() as u64).saturating_mul(size_of::<T>() as u64))?;
     if mask.dtype() != DType::Bool {
-        return Ok(mask.to_tensor()?.cast(T::DTYPE)?);
+        return Ok(mask.cast(T::DTYPE)?);
     }
     let numbers = |&x: &bool| if x == visible { T::zero() } else { T::neg_infinity() };
     let values: Vec<T> = mask.array::<bool>()?.iter().map(numbers).collect();

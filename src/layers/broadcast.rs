@@ -213,7 +213,7 @@ impl<'a> Converted<'a> {
         if input.dtype() == dtype {
             return Ok(Self::View(*input));
         }
-        Ok(Self::Copy(input.to_tensor()?.cast(dtype)?))
+        Ok(Self::Copy(input.cast(dtype)?))
     }
 
     /// The elements.

@@ -213,10 +213,10 @@ connectives! {
 }
 
 macro_rules! questions {
-    ($($(#[doc = $doc:literal])* $name:ident for $op_type:literal asks |$x:ident| $answer:expr;)*) => {$(
+    ($($(#[doc = $doc:literal])* $name:ident for $($op_type:literal),+ asks |$x:ident| $answer:expr;)*) => {$(
         crate::operator! {
             $(#[doc = $doc])*
-            pub struct $name for $op_type {}
+            pub struct $name for $($op_type),+ {}
         }
 
         impl Layer for $name {
@@ -232,6 +232,12 @@ macro_rules! questions {
                 outputs: &mut [TensorViewMut<'_>],
                 _: &mut ForwardContext<'_>,
             ) -> Result<(), LayerError> {
+                if inputs[0].dtype() == DType::Bool {
+                    let [no, yes] = [0.0, 1.0].map(|x| Complex::new(x, 0.0)).map(|$x: Complex<f64>| $answer);
+                    let output = Zip::from(outputs[0].array::<bool>()?);
+                    output.and(inputs[0].array::<bool>()?).for_each(|y, &x| *y = if x { yes } else { no });
+                    return Ok(());
+                }
                 let wide = if inputs[0].dtype().is_complex() { DType::C128 } else { DType::F64 };
                 let input = Converted::of(&inputs[0], wide)?;
                 ask(&input.view(), &mut outputs[0], |$x: Complex<f64>| $answer)
@@ -259,10 +265,10 @@ questions! {
     LogicalNot for "torch.logical_not" asks |x| x.re == 0.0 && x.im == 0.0;
 
     /// `torch.isnan`: whether an element or a part of it is NaN.
-    IsNan for "torch.isnan" asks |x| x.is_nan();
+    IsNan for "torch.isnan", "aten::isnan" asks |x| x.is_nan();
 
     /// `torch.isinf`: whether an element or a part of it is infinite.
-    IsInf for "torch.isinf" asks |x| x.re.is_infinite() || x.im.is_infinite();
+    IsInf for "torch.isinf", "aten::isinf" asks |x| x.re.is_infinite() || x.im.is_infinite();
 
     /// `torch.isfinite`: whether an element is neither NaN nor infinite.
     IsFinite for "torch.isfinite" asks |x| x.is_finite();

@@ -1,7 +1,8 @@
 //! Largest and smallest elements with their places: max, min, argmax, argmin, topk.
 
 use super::arguments::OutputCount;
-use super::reduction::Axes;
+use super::reduction::{Axes, extreme_of_all};
+use super::views::in_order;
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
 use crate::kernels::reduce::position_of;
 use crate::tensor::{DType, Dim, Tensor, TensorView, TensorViewMut, resolve_axis, with_bits};
@@ -19,6 +20,14 @@ impl Kind {
         match self {
             Self::Largest => x > best,
             Self::Smallest => x < best,
+        }
+    }
+
+    /// Whether an element surely does not come before another; a quick look before [`Kind::order`].
+    fn is_late<T: PartialOrd>(self, x: &T, other: &T) -> bool {
+        match self {
+            Self::Largest => x <= other,
+            Self::Smallest => x >= other,
         }
     }
 
@@ -94,10 +103,8 @@ pub(super) fn write_values(
     output: &mut TensorViewMut<'_>,
 ) -> Result<(), LayerError> {
     let per_row = places.len() / (rows.num_elements() / len.max(1)).max(1);
-    let rows = rows.to_tensor()?;
     with_bits!(rows.dtype(), B => {
-        let view = rows.view();
-        let values: Vec<B> = view.bits::<B>()?.iter().copied().collect();
+        let values = in_order(rows.bits::<B>()?);
         let taken = places.iter().enumerate().map(|(index, &place)| {
             let row = index / per_row.max(1);
             values.get(row * len + usize::try_from(place).unwrap_or(0)).copied().unwrap_or_default()
@@ -151,6 +158,9 @@ macro_rules! extremes {
                 outputs: &mut [TensorViewMut<'_>],
                 _: &mut ForwardContext<'_>,
             ) -> Result<(), LayerError> {
+                if self.dim.is_none() {
+                    return extreme_of_all(Kind::$kind == Kind::Largest, &inputs[0], &mut outputs[0]);
+                }
                 let axes = self.axes(inputs[0].shape().rank())?;
                 let (rows, len) = (axes.rows(&inputs[0])?, axes.len(inputs[0].shape()));
                 let places = extremes(Kind::$kind, &rows, len)?;
@@ -229,6 +239,35 @@ crate::operator! {
         /// PyTorch leaves open too.
         sorted: bool = true,
     }
+}
+
+/// The places of the first `k` elements in order, the first of equal elements first.
+fn first_of<T: PartialOrd>(row: &[T], k: usize, kind: Kind) -> Vec<usize> {
+    const FEW: usize = 256;
+    if k > FEW {
+        let order = |&a: &usize, &b: &usize| kind.order(&row[a], &row[b]).then(a.cmp(&b));
+        let mut places: Vec<usize> = (0..row.len()).collect();
+        if k < places.len() {
+            places.select_nth_unstable_by(k, order);
+            places.truncate(k);
+        }
+        places.sort_unstable_by(order);
+        return places;
+    }
+    // The best so far; nearly all other elements are not better than the last of them.
+    let mut best: Vec<usize> = Vec::with_capacity(k + 1);
+    for (place, x) in row.iter().enumerate() {
+        if best.len() == k {
+            match best.last() {
+                Some(&last) if !kind.is_late(x, &row[last]) && kind.order(x, &row[last]).is_lt() => {}
+                _ => continue,
+            }
+            best.pop();
+        }
+        let at = best.partition_point(|&other| kind.order(&row[other], x).is_le());
+        best.insert(at, place);
+    }
+    best
 }
 
 /// Brings the first `k` places to the front, in no particular order: halves are parted around the median of three until
@@ -331,12 +370,11 @@ impl CpuLayer for Topk {
         let rows = inputs[0].with_layout(inputs[0].layout().permute(&order)?)?;
         let kind = if self.largest { Kind::Largest } else { Kind::Smallest };
         let places = with_order!(rows.dtype(), T => places::<T>(&rows, len, |row| {
-            let mut places: Vec<usize> = (0..row.len()).collect();
             if self.sorted || self.k.saturating_mul(64) <= row.len() {
-                places.sort_by(|&a, &b| kind.order(&row[a], &row[b]));
-            } else {
-                select(&mut places, self.k, |a, b| kind.order(&row[a], &row[b]).is_lt());
+                return first_of(row, self.k, kind);
             }
+            let mut places: Vec<usize> = (0..row.len()).collect();
+            select(&mut places, self.k, |a, b| kind.order(&row[a], &row[b]).is_lt());
             places.truncate(self.k);
             places
         }))?;
@@ -360,6 +398,7 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
 mod tests {
     use super::super::testing::{operator, tensor};
     use super::*;
+    use proptest::prelude::{Just, Strategy};
 
     #[test]
     fn values_and_places() {
@@ -379,6 +418,22 @@ mod tests {
         assert_eq!(place("torch.argmax", &[("dim", "1")]), [1, 0]);
         assert_eq!(place("torch.argmin", &[("dim", "None")]), [3]);
         assert_eq!(place("torch.argmin", &[("dim", "0")]), [1, 1, 1]);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn the_first_of_a_row_are_those_of_a_stable_sort(
+            row in proptest::collection::vec(proptest::prop_oneof![9 => (-5i8..5).prop_map(f32::from), 1 => Just(f32::NAN)], 0..700),
+            k in 0usize..700,
+            largest: bool,
+        ) {
+            let kind = if largest { Kind::Largest } else { Kind::Smallest };
+            let k = k.min(row.len());
+            let mut want: Vec<usize> = (0..row.len()).collect();
+            want.sort_by(|&a, &b| kind.order(&row[a], &row[b]));
+            want.truncate(k);
+            proptest::prop_assert_eq!(first_of(&row, k, kind), want);
+        }
     }
 
     #[test]

@@ -173,7 +173,7 @@ pub(super) fn map_unary<U: Unary>(
     ) -> Result<(), LayerError> {
         let input = read::<T>(input)?;
         write::<T>(output, |output| {
-            run_widest(Mapping(function, &*input, output));
+            run_widest(Mapping(function, &input, output));
             Ok(())
         })
     }

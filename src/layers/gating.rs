@@ -5,7 +5,7 @@ use super::views::axis_of;
 use crate::graph::{
     CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta, Weight,
 };
-use crate::kernels::Float;
+use crate::kernels::{Float, math, widest};
 use crate::tensor::{TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
 
@@ -95,8 +95,8 @@ impl Glu {
         float::write::<T>(output, |output| {
             for (input, output) in input.chunks_exact(2 * half).zip(output.chunks_exact_mut(half)) {
                 let (values, gates) = input.split_at(half);
-                let gate = |x: T| T::one() / (T::one() + (-x).exp());
-                output.iter_mut().zip(values).zip(gates).for_each(|((y, &x), &g)| *y = x * gate(g));
+                let lanes = output.iter_mut().zip(values).zip(gates);
+                widest(|| lanes.for_each(|((y, &x), &g)| *y = x * math::sigmoid(g)));
             }
             Ok(())
         })

@@ -1,15 +1,17 @@
 //! Reductions along axes to one number: sum, mean, product, extremes, variance, norm, any and all.
 
-use super::float::{self, with_float};
+mod fold;
+
+use super::arguments::Accumulator;
+use super::broadcast::Converted;
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
-use crate::kernels::{Float, reduce};
-use crate::tensor::{DType, Dim, Tensor, TensorView, TensorViewMut, resolve_axis};
-use std::borrow::Cow;
+use crate::kernels::reduce;
+use crate::tensor::{Complex, DType, Dim, Element, Tensor, TensorView, TensorViewMut, resolve_axis};
 
 /// The axes of a reduction, for an input of some rank.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Axes {
-    reduced: Vec<bool>,
+    pub(super) reduced: Vec<bool>,
     keep: bool,
 }
 
@@ -83,77 +85,56 @@ enum Operation {
 }
 
 impl Operation {
-    fn apply<T: Float>(self, row: &[T]) -> T {
-        let extreme = |wins: fn(T, T) -> bool| {
-            reduce::position_of(row, wins)
-                .and_then(|position| row.get(position))
-                .copied()
-                .unwrap_or_else(T::nan)
-        };
-        T::of(match self {
-            Self::Sum => reduce::sum(row),
-            Self::Mean => reduce::sum(row) / row.len() as f64,
-            Self::Product => reduce::product(row),
-            Self::Max => return extreme(|x, best| x > best),
-            Self::Min => return extreme(|x, best| x < best),
-            Self::Variance { correction } => reduce::variance(row, correction),
-            Self::Deviation { correction } => reduce::variance(row, correction).sqrt(),
-            Self::LogSumExp => reduce::log_sum_exp(row),
-            Self::Norm { p } => reduce::norm(row, p),
-        })
-    }
-
-    fn apply_to_integers(self, row: &[i64]) -> i64 {
+    /// A complex number, of which what is real has no imaginary part.
+    fn apply_to_complex(self, row: &[Complex<f64>]) -> Complex<f64> {
+        let norm = |p| reduce::norm(&row.iter().map(|z| z.norm()).collect::<Vec<f64>>(), p);
         match self {
-            Self::Product => row.iter().fold(1, |product, &x| product.wrapping_mul(x)),
-            Self::Max => row.iter().copied().max().unwrap_or(0),
-            Self::Min => row.iter().copied().min().unwrap_or(0),
-            _ => row.iter().fold(0, |sum, &x| sum.wrapping_add(x)),
+            Self::Mean => reduce::complex::sum(row) / row.len() as f64,
+            Self::Product => reduce::complex::product(row),
+            Self::LogSumExp => reduce::complex::log_sum_exp(row),
+            Self::Variance { correction } => reduce::complex::variance(row, correction).into(),
+            Self::Deviation { correction } => reduce::complex::variance(row, correction).sqrt().into(),
+            Self::Norm { p } => norm(p).into(),
+            _ => reduce::complex::sum(row),
         }
     }
 
-    /// The element type of the result, and whether it is computed in integers.
-    fn dtype(self, input: DType, wanted: Option<DType>) -> Result<DType, LayerError> {
+    /// The element type that the input is converted to.
+    fn computed(self, input: DType, wanted: Option<DType>) -> Result<DType, LayerError> {
+        let inexact = input.is_float() || input.is_complex();
         let dtype = wanted.unwrap_or(match self {
-            Self::Sum | Self::Product if !input.is_float() && !input.is_complex() => DType::I64,
-            Self::LogSumExp if !input.is_float() && !input.is_complex() => DType::F32,
+            Self::Sum | Self::Product if !inexact => DType::I64,
+            Self::LogSumExp if !inexact => DType::F32,
             _ => input,
         });
-        let integers = matches!(self, Self::Sum | Self::Product | Self::Max | Self::Min);
-        if dtype.is_float() || (integers && !dtype.is_complex()) {
+        let ordered = matches!(self, Self::Max | Self::Min);
+        let integers = ordered || matches!(self, Self::Sum | Self::Product);
+        if dtype.is_float() || (integers && !dtype.is_complex()) || (dtype.is_complex() && !ordered) {
             return Ok(dtype);
         }
-        let wanted = if integers { "real numbers" } else { "f32, f64, f16 and bf16" };
+        let wanted = if ordered { "real numbers" } else { "floats and complex numbers" };
         Err(LayerError::DType { what: "the input".to_owned(), wanted: wanted.to_owned(), found: dtype })
     }
 
-    /// Reduces rows of `len` elements.
-    fn run(
-        self,
-        rows: &TensorView<'_>,
-        len: usize,
-        output: &mut TensorViewMut<'_>,
-    ) -> Result<(), LayerError> {
-        if output.dtype().is_float() {
-            return with_float!(output.dtype(), T => {
-                let rows = float::read::<T>(rows)?;
-                float::write::<T>(output, |output| {
-                    let each = |(index, y): (usize, &mut T)| {
-                        *y = self.apply(rows.get(index * len..(index + 1) * len).unwrap_or_default());
-                    };
-                    output.iter_mut().enumerate().for_each(each);
-                    Ok(())
-                })
-            });
-        }
-        let rows = rows.to_tensor()?.cast(DType::I64)?;
-        let rows = rows.slice::<i64>()?;
-        let each =
-            |index| self.apply_to_integers(rows.get(index * len..(index + 1) * len).unwrap_or_default());
-        let values: Vec<i64> = (0..output.num_elements()).map(each).collect();
-        let shape = *output.shape();
-        Ok(output.copy_from(&Tensor::from_vec(values, &shape)?.cast(output.dtype())?.view())?)
+    /// The element type of the result: a spread or a norm is real.
+    fn dtype(self, input: DType, wanted: Option<DType>) -> Result<DType, LayerError> {
+        let computed = self.computed(input, wanted)?;
+        let is_real = matches!(self, Self::Variance { .. } | Self::Deviation { .. } | Self::Norm { .. });
+        Ok(if is_real { computed.real() } else { computed })
     }
+}
+
+/// Writes what rows of `len` elements become, converted to the output's type.
+fn write_rows<T: Element>(
+    rows: &[T],
+    len: usize,
+    reduce: impl Fn(&[T]) -> T,
+    output: &mut TensorViewMut<'_>,
+) -> Result<(), LayerError> {
+    let row = |index| rows.get(index * len..(index + 1) * len).unwrap_or_default();
+    let values: Vec<T> = (0..output.num_elements()).map(|index| reduce(row(index))).collect();
+    let shape = *output.shape();
+    Ok(output.copy_from(&Tensor::from_vec(values, &shape)?.cast(output.dtype())?.view())?)
 }
 
 /// A reduction with all that is said of it.
@@ -161,7 +142,7 @@ struct Reduction<'a> {
     operation: Operation,
     dim: Option<&'a [i64]>,
     keepdim: bool,
-    dtype: Option<DType>,
+    dtype: Accumulator,
 }
 
 impl Reduction<'_> {
@@ -170,24 +151,37 @@ impl Reduction<'_> {
         if matches!(self.operation, Operation::Max | Operation::Min) {
             axes.check_not_empty(&inputs[0])?;
         }
-        let dtype = self.operation.dtype(inputs[0].dtype(), self.dtype)?;
+        let dtype = self.operation.dtype(inputs[0].dtype(), self.dtype.of(inputs[0].dtype()))?;
         Ok(vec![TensorMeta::new(dtype, axes.dims(&inputs[0]))])
     }
 
     fn forward(&self, input: &TensorView<'_>, output: &mut TensorViewMut<'_>) -> Result<(), LayerError> {
         let axes = Axes::new(self.dim, self.keepdim, input.shape().rank())?;
         let len = axes.len(input.shape());
-        // Half types are summed in f32; all others are converted first.
-        let same = input.dtype() == output.dtype();
-        let converted: Cow<'_, Tensor>;
-        let view = if same {
-            *input
-        } else {
-            converted = Cow::Owned(input.to_tensor()?.cast(output.dtype())?);
-            converted.view()
-        };
-        self.operation.run(&axes.rows(&view)?, len, output)
+        let computed = self.operation.computed(input.dtype(), self.dtype.of(input.dtype()))?;
+        if computed.is_complex() {
+            let rows = axes.rows(input)?.cast(computed)?.cast(DType::C128)?;
+            return write_rows(rows.slice()?, len, |row| self.operation.apply_to_complex(row), output);
+        }
+        // Integers are summed as they are; all else is converted to what it is computed in.
+        let is_whole = !input.dtype().is_float() && !input.dtype().is_complex();
+        let computed = if is_whole && computed == DType::I64 { input.dtype() } else { computed };
+        self.operation.fold(&Converted::of(input, computed)?.view(), &axes.reduced, len, output)
     }
+}
+
+/// Writes the largest or smallest of all elements; NaN where there is one.
+///
+/// # Errors
+/// [`LayerError::DType`] for complex numbers.
+pub(super) fn extreme_of_all(
+    largest: bool,
+    input: &TensorView<'_>,
+    output: &mut TensorViewMut<'_>,
+) -> Result<(), LayerError> {
+    let operation = if largest { Operation::Max } else { Operation::Min };
+    let reduced = vec![true; input.shape().rank()];
+    operation.fold(input, &reduced, input.num_elements(), output)
 }
 
 macro_rules! reductions {
@@ -235,59 +229,68 @@ macro_rules! reductions {
 
 reductions! {
     /// `torch.sum`: the sum; of integers and bool as i64. 0 of no elements.
-    Sum for "torch.sum" {
+    Sum for "torch.sum", "aten::sum" {
         /// The element type that the input is converted to first.
-        dtype: Option<DType> = None,
+        dtype: Accumulator = Accumulator(None),
     } |layer| Operation::Sum, layer.dtype;
 
     /// `torch.mean`: the mean; NaN of no elements.
-    Mean for "torch.mean" {
+    Mean for "torch.mean", "aten::mean" {
         /// The element type that the input is converted to first.
-        dtype: Option<DType> = None,
+        dtype: Accumulator = Accumulator(None),
     } |layer| Operation::Mean, layer.dtype;
 
     /// `torch.prod`: the product; of integers and bool as i64. 1 of no elements.
-    Product for "torch.prod" {
+    Product for "torch.prod", "aten::prod" {
         /// The element type that the input is converted to first.
-        dtype: Option<DType> = None,
+        dtype: Accumulator = Accumulator(None),
     } |layer| Operation::Product, layer.dtype;
 
     /// `torch.amax`: the largest element; NaN where there is one.
-    Amax for "torch.amax" {} |_layer| Operation::Max, None;
+    Amax for "torch.amax" {} |_layer| Operation::Max, Accumulator(None);
 
     /// `torch.amin`: the smallest element; NaN where there is one.
-    Amin for "torch.amin" {} |_layer| Operation::Min, None;
+    Amin for "torch.amin" {} |_layer| Operation::Min, Accumulator(None);
 
     /// `torch.logsumexp`: the logarithm of the sum of powers of e.
-    LogSumExp for "torch.logsumexp" {} |_layer| Operation::LogSumExp, None;
+    LogSumExp for "torch.logsumexp" {} |_layer| Operation::LogSumExp, Accumulator(None);
 
     /// `torch.var`: the variance; NaN where there are no elements, or no more than `correction`.
-    Variance for "torch.var" {
+    Variance for "torch.var", "aten::var" {
         /// What is subtracted from the number of elements that is divided by.
         correction: Option<f64> = None,
-        /// Instead of `correction`: whether it is 1, and not 0.
-        unbiased: bool = true,
-    } |layer| Operation::Variance { correction: correction(layer.correction, layer.unbiased) }, None;
+        /// Instead of `correction`: whether it is 1, and not 0; or its value, as PNNX writes it.
+        unbiased: Unbiased = Unbiased(1.0),
+    } |layer| Operation::Variance { correction: layer.correction.unwrap_or(layer.unbiased.0) }, Accumulator(None);
 
     /// `torch.std`: the standard deviation, the root of the variance.
-    Deviation for "torch.std" {
+    Deviation for "torch.std", "aten::std" {
         /// What is subtracted from the number of elements that is divided by.
         correction: Option<f64> = None,
-        /// Instead of `correction`: whether it is 1, and not 0.
-        unbiased: bool = true,
-    } |layer| Operation::Deviation { correction: correction(layer.correction, layer.unbiased) }, None;
+        /// Instead of `correction`: whether it is 1, and not 0; or its value, as PNNX writes it.
+        unbiased: Unbiased = Unbiased(1.0),
+    } |layer| Operation::Deviation { correction: layer.correction.unwrap_or(layer.unbiased.0) }, Accumulator(None);
 
     /// `torch.norm`: the p-norm (Σ|x|ᵖ)^(1/p).
     Norm for "torch.norm" {
         /// The power: a number, `inf`, `-inf`, or `fro` for 2.
         p: Power = Power(2.0),
         /// The element type that the input is converted to first.
-        dtype: Option<DType> = None,
+        dtype: Accumulator = Accumulator(None),
     } |layer| Operation::Norm { p: layer.p.0 }, layer.dtype;
 }
 
-fn correction(given: Option<f64>, unbiased: bool) -> f64 {
-    given.unwrap_or(f64::from(u8::from(unbiased)))
+/// The correction that `unbiased` stands for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Unbiased(pub f64);
+
+impl crate::graph::FromParameter for Unbiased {
+    const KIND: &'static str = "a bool or a number";
+
+    fn from_parameter(parameter: &crate::graph::RuntimeParameter) -> Option<Self> {
+        let truth = parameter.as_bool().map(|unbiased| f64::from(u8::from(unbiased)));
+        truth.or_else(|_| parameter.as_f64()).ok().map(Self)
+    }
 }
 
 /// The power of a [`Norm`].
@@ -306,10 +309,10 @@ impl crate::graph::FromParameter for Power {
 }
 
 macro_rules! quantifiers {
-    ($($(#[doc = $doc:literal])* $name:ident for $op_type:literal is $method:ident;)*) => {$(
+    ($($(#[doc = $doc:literal])* $name:ident for $($op_type:literal),+ is $method:ident;)*) => {$(
         crate::operator! {
             $(#[doc = $doc])*
-            pub struct $name for $op_type {
+            pub struct $name for $($op_type),+ {
                 /// The axes; all where absent. They may count from the end.
                 dim: Option<Vec<i64>> = None,
                 /// Whether reduced axes stay, with length 1.
@@ -334,7 +337,7 @@ macro_rules! quantifiers {
             ) -> Result<(), LayerError> {
                 let axes = Axes::new(self.dim.as_deref(), self.keepdim, inputs[0].shape().rank())?;
                 let len = axes.len(inputs[0].shape());
-                let truth = axes.rows(&inputs[0])?.to_tensor()?.cast(DType::Bool)?;
+                let truth = axes.rows(&inputs[0])?.cast(DType::Bool)?;
                 let truth = truth.slice::<bool>()?;
                 let row = |index: usize| truth.get(index * len..(index + 1) * len).unwrap_or_default();
                 let count = outputs[0].num_elements();
@@ -349,10 +352,10 @@ macro_rules! quantifiers {
 
 quantifiers! {
     /// `torch.any`: whether one element or more is not zero.
-    Any for "torch.any" is any;
+    Any for "torch.any", "aten::any" is any;
 
     /// `torch.all`: whether no element is zero.
-    All for "torch.all" is all;
+    All for "torch.all", "aten::all" is all;
 }
 
 /// Registers the layers of this family.

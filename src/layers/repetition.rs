@@ -2,10 +2,12 @@
 
 use super::arguments::Argument;
 use super::views::axis_of;
+use super::views::in_order;
 use crate::Limits;
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
 use crate::tensor::{DType, Dim, TensorView, TensorViewMut, resolve_axis, with_bits};
 use ndarray::{Axis, Slice};
+use std::borrow::Cow;
 use std::ops::RangeInclusive;
 
 crate::operator! {
@@ -148,10 +150,17 @@ impl CpuLayer for Roll {
         with_bits!(inputs[0].dtype(), B => {
             let input = inputs[0].bits::<B>()?;
             if self.is_flat() {
-                let values: Vec<B> = input.iter().copied().collect();
+                let values = in_order(input);
                 let shift = steps.first().map_or(0, |(_, shift)| places(*shift, values.len()));
-                let rolled = values.iter().cycle().skip(values.len() - shift);
-                outputs[0].bits::<B>()?.iter_mut().zip(rolled).for_each(|(to, &from)| *to = from);
+                let (head, tail) = values.split_at(values.len() - shift);
+                let mut output = outputs[0].bits::<B>()?;
+                match output.as_slice_mut() {
+                    Some(output) => {
+                        output[..shift].copy_from_slice(tail);
+                        output[shift..].copy_from_slice(head);
+                    }
+                    None => output.iter_mut().zip(tail.iter().chain(head)).for_each(|(to, &from)| *to = from),
+                }
                 return Ok(());
             }
             let mut shifts = vec![0; input.ndim()];
@@ -208,17 +217,45 @@ fn repeat(input: &TensorView<'_>, output: &mut TensorViewMut<'_>) -> Result<(), 
     if output.num_elements() == 0 {
         return Ok(());
     }
+    let shape = output.shape().to_vec();
     with_bits!(input.dtype(), B => {
         let mut input = input.bits::<B>()?;
         let mut output = output.bits::<B>()?;
         while input.ndim() < output.ndim() {
             input.insert_axis_inplace(Axis(0));
         }
+        // Short rows many times: each axis after the other is faster than each copy after the other.
+        if let Some(output) = output.as_slice_mut() {
+            let (shape, wanted) = (input.shape().to_vec(), shape);
+            repeat_axes(&in_order(input), &shape, &wanted, output);
+            return Ok(());
+        }
         for mut chunk in output.exact_chunks_mut(input.raw_dim()) {
             chunk.assign(&input);
         }
     });
     Ok(())
+}
+
+/// Repeats an array of some shape along each axis until it has another shape, whose lengths are multiples.
+fn repeat_axes<B: Copy + Default>(input: &[B], shape: &[usize], wanted: &[usize], output: &mut [B]) {
+    let mut current = Cow::Borrowed(input);
+    for axis in (0..shape.len()).rev().filter(|&axis| shape[axis] != wanted[axis]) {
+        // Inner axes are repeated already.
+        let block = shape[axis] * wanted.iter().skip(axis + 1).product::<usize>();
+        let count = wanted[axis] / shape[axis].max(1);
+        let mut next = vec![B::default(); current.len() * count];
+        for (from, to) in
+            current.chunks_exact(block.max(1)).zip(next.chunks_exact_mut((block * count).max(1)))
+        {
+            match from {
+                [one] => to.fill(*one),
+                from => to.chunks_exact_mut(block).for_each(|to| to.copy_from_slice(from)),
+            }
+        }
+        current = Cow::Owned(next);
+    }
+    output.copy_from_slice(&current);
 }
 
 macro_rules! repeating_layers {
@@ -326,7 +363,7 @@ impl RepeatInterleave {
                     }
                 }
                 None => {
-                    let values: Vec<B> = input.iter().copied().collect();
+                    let values = in_order(input);
                     output.iter_mut().zip(places).for_each(|(to, from)| *to = values[from]);
                 }
             }

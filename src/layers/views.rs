@@ -2,6 +2,7 @@
 
 use crate::graph::{Layer, LayerError, TensorMeta};
 use crate::tensor::{Layout, TensorView, TensorViewMut, resolve_axis, with_bits};
+use std::borrow::Cow;
 
 /// Implements [`CpuLayer`](crate::graph::CpuLayer) for layers that return views: where a copy is wanted all the same, it
 /// is made of the view; where there is none, elements keep their row-major order.
@@ -55,6 +56,20 @@ pub(super) fn copy_in_order(
         to.iter_mut().zip(from.iter()).for_each(|(to, &from)| *to = from);
     });
     Ok(())
+}
+
+/// The elements in row-major order: as they lie, or copied.
+pub(super) fn in_order<T: Copy + Default>(array: ndarray::ArrayViewD<'_, T>) -> Cow<'_, [T]> {
+    if let Some(slice) = array.to_slice() {
+        return Cow::Borrowed(slice);
+    }
+    // A copy goes along the memory of both, unlike an iterator over turned axes.
+    let mut copy = vec![T::default(); array.len()];
+    match ndarray::ArrayViewMutD::from_shape(array.raw_dim(), &mut copy) {
+        Ok(mut copy) => copy.assign(&array),
+        Err(_) => copy.iter_mut().zip(&array).for_each(|(to, &from)| *to = from),
+    }
+    Cow::Owned(copy)
 }
 
 /// The axis that `dim` means, which may count from the end; a tensor without axes has none.

@@ -1,7 +1,7 @@
 //! Conversion between element types.
 
 use super::wide::{Wide, Widen};
-use super::{DType, Result, Tensor, TensorViewMut, with_element};
+use super::{DType, Half, Result, Tensor, TensorView, TensorViewMut, bf16, f16, with_element};
 
 /// How many elements are widened at a time.
 const CHUNK: usize = 512;
@@ -34,19 +34,65 @@ impl Tensor {
         if dtype == self.dtype() {
             return Ok(self.clone());
         }
-        let source = self.contiguous()?;
-        let mut result = Self::zeros(dtype, self.shape())?;
-        let mut target = result.view_mut()?;
-        with_element!(source.dtype(), S => convert(source.slice::<S>()?, &mut target)?);
+        self.view().cast(dtype)
+    }
+}
+
+impl TensorView<'_> {
+    /// The elements as another type, in a tensor of their own; see [`Tensor::cast`].
+    ///
+    /// # Errors
+    /// As [`Tensor::cast`].
+    pub fn cast(&self, dtype: DType) -> Result<Tensor> {
+        let mut result = Tensor::zeros(dtype, self.shape())?;
+        result.view_mut()?.cast_from(self)?;
         Ok(result)
     }
 }
 
-fn convert<S: Widen>(source: &[S], target: &mut TensorViewMut<'_>) -> Result<()> {
+impl TensorViewMut<'_> {
+    /// Copies all elements of a tensor of the same shape, converted to this type; see [`Tensor::cast`].
+    ///
+    /// # Errors
+    /// [`TensorError::ShapeMismatch`](super::TensorError::ShapeMismatch), and as [`Tensor::cast`].
+    pub fn cast_from(&mut self, source: &TensorView<'_>) -> Result<()> {
+        if source.dtype() == self.dtype() || source.shape() != self.shape() {
+            return self.copy_from(source);
+        }
+        if !self.layout().is_contiguous() {
+            return self.copy_from(&source.cast(self.dtype())?.view());
+        }
+        if !source.layout().is_contiguous() {
+            return self.cast_from(&source.to_tensor()?.view());
+        }
+        match (source.dtype(), self.dtype()) {
+            (DType::F32, DType::F16) => f16::store_all(source.slice()?, self.slice()?),
+            (DType::F32, DType::Bf16) => bf16::store_all(source.slice()?, self.slice()?),
+            (DType::F16, DType::F32) => f16::load_all(source.slice()?, self.slice()?),
+            (DType::Bf16, DType::F32) => bf16::load_all(source.slice()?, self.slice()?),
+            (DType::F16, _) => convert_halves(source.slice::<f16>()?, self)?,
+            (DType::Bf16, _) => convert_halves(source.slice::<bf16>()?, self)?,
+            _ => with_element!(source.dtype(), S => convert(source.slice::<S>()?, self, 0)?),
+        }
+        Ok(())
+    }
+}
+
+fn convert_halves<H: Half>(source: &[H], target: &mut TensorViewMut<'_>) -> Result<()> {
+    let mut single = [0f32; CHUNK];
+    for (i, chunk) in source.chunks(CHUNK).enumerate() {
+        H::load_all(chunk, &mut single);
+        convert(&single[..chunk.len()], target, i * CHUNK)?;
+    }
+    Ok(())
+}
+
+/// Fills `target` from the element `start` on.
+fn convert<S: Widen>(source: &[S], target: &mut TensorViewMut<'_>, start: usize) -> Result<()> {
     let mut wide = [S::Wide::default(); CHUNK];
     for (i, chunk) in source.chunks(CHUNK).enumerate() {
         wide.iter_mut().zip(chunk).for_each(|(to, from)| *to = from.widen());
-        narrow(&wide, target, i * CHUNK)?;
+        narrow(&wide[..chunk.len()], target, start + i * CHUNK)?;
     }
     Ok(())
 }
@@ -54,8 +100,8 @@ fn convert<S: Widen>(source: &[S], target: &mut TensorViewMut<'_>) -> Result<()>
 /// Fills `target` from the element `start` on, as far as both go.
 fn narrow<W: Wide>(wide: &[W], target: &mut TensorViewMut<'_>, start: usize) -> Result<()> {
     with_element!(target.dtype(), T => {
-        let rest = target.slice::<T>()?.iter_mut().skip(start);
-        rest.zip(wide).for_each(|(to, from)| *to = from.narrow());
+        let rest = target.slice::<T>()?.get_mut(start..).unwrap_or_default();
+        rest.iter_mut().zip(wide).for_each(|(to, from)| *to = from.narrow());
     });
     Ok(())
 }
@@ -63,7 +109,7 @@ fn narrow<W: Wide>(wide: &[W], target: &mut TensorViewMut<'_>, start: usize) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tensor::{Complex, Element, bf16, f16};
+    use crate::tensor::{Complex, Element};
     use proptest::prelude::*;
 
     fn cast<S: Element, T: Element>(values: &[S]) -> Vec<T> {

@@ -1,6 +1,7 @@
 //! Functions of integers and bools, all in `i64`; what is too large for the element type is wrapped afterwards.
 
 use super::{Operand, undefined};
+use crate::kernels::wide::{Work, run_widest};
 use crate::pnnx::Function;
 use crate::tensor::{DType, Result, TensorError};
 
@@ -10,6 +11,23 @@ pub(super) fn apply(
     b: Operand<'_, i64>,
     out: &mut [i64],
 ) -> Result<()> {
+    run_widest(Apply(function, a, b, out))
+}
+
+/// One step of a program.
+struct Apply<'a>(Function, Operand<'a, i64>, Operand<'a, i64>, &'a mut [i64]);
+
+impl Work for Apply<'_> {
+    type Output = Result<()>;
+
+    #[inline(always)]
+    fn run(self) -> Result<()> {
+        apply_here(self.0, self.1, self.2, self.3)
+    }
+}
+
+#[inline(always)]
+fn apply_here(function: Function, a: Operand<'_, i64>, b: Operand<'_, i64>, out: &mut [i64]) -> Result<()> {
     use Function as F;
     match function {
         F::Abs => a.map(out, i64::wrapping_abs),

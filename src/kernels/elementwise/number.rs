@@ -2,9 +2,9 @@
 
 use super::Operand;
 use super::{complex, integer, real};
+use crate::kernels::wide::widest;
 use crate::pnnx::Function;
-use crate::tensor::{Complex, DType, Element, Result, Scalar, bf16, f16};
-use half::slice::HalfFloatSliceExt;
+use crate::tensor::{Complex, DType, Element, Half, Result, Scalar, bf16, f16};
 
 /// A type that blocks are computed in.
 pub(super) trait Number: Element {
@@ -219,12 +219,12 @@ pub(super) trait Stored: Element {
 
     /// [`Stored::load`] of all elements.
     fn load_all(from: &[Self], to: &mut [Self::Number]) {
-        to.iter_mut().zip(from).for_each(|(to, from)| *to = from.load());
+        widest(|| to.iter_mut().zip(from).for_each(|(to, from)| *to = from.load()));
     }
 
     /// [`Stored::store`] of all numbers.
     fn store_all(from: &[Self::Number], to: &mut [Self]) {
-        to.iter_mut().zip(from).for_each(|(to, from)| *to = Self::store(*from));
+        widest(|| to.iter_mut().zip(from).for_each(|(to, from)| *to = Self::store(*from)));
     }
 }
 
@@ -260,7 +260,7 @@ stored! {
     Complex<f64> as Complex<f64>: |x| x, |x| x;
 }
 
-/// Half types convert whole slices: processors have instructions for that.
+/// Half types convert whole slices.
 macro_rules! stored_halves {
     ($($half:ty),*) => {$(
         impl Stored for $half {
@@ -273,12 +273,10 @@ macro_rules! stored_halves {
                 Self::from_f32(number)
             }
             fn load_all(from: &[Self], to: &mut [f32]) {
-                let len = from.len().min(to.len());
-                from[..len].convert_to_f32_slice(&mut to[..len]);
+                Half::load_all(from, to);
             }
             fn store_all(from: &[f32], to: &mut [Self]) {
-                let len = from.len().min(to.len());
-                to[..len].convert_from_f32_slice(&from[..len]);
+                Half::store_all(from, to);
             }
         }
     )*};
@@ -287,7 +285,7 @@ macro_rules! stored_halves {
 stored_halves!(f16, bf16);
 
 fn settle_as<E: Stored>(block: &mut [E::Number]) {
-    let mut elements = [E::default(); 64];
+    let mut elements = [E::default(); 256];
     for chunk in block.chunks_mut(elements.len()) {
         E::store_all(chunk, &mut elements);
         E::load_all(&elements, chunk);

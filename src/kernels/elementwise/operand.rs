@@ -11,6 +11,7 @@ pub(super) enum Operand<'a, T> {
 
 impl<T: Copy> Operand<'_, T> {
     /// Writes a function of one argument.
+    #[inline(always)]
     pub(super) fn map<R: Copy>(self, out: &mut [R], function: impl Fn(T) -> R) {
         match self {
             Self::Block(block) => out.iter_mut().zip(block).for_each(|(out, &x)| *out = function(x)),
@@ -19,6 +20,7 @@ impl<T: Copy> Operand<'_, T> {
     }
 
     /// Writes a function of two arguments.
+    #[inline(always)]
     pub(super) fn zip<R: Copy>(self, other: Self, out: &mut [R], function: impl Fn(T, T) -> R) {
         match (self, other) {
             (Self::Block(a), Self::Block(b)) => {
@@ -35,9 +37,11 @@ impl<T: Copy> Operand<'_, T> {
     }
 
     /// Whether a condition holds for one of the elements.
+    #[inline(always)]
     pub(super) fn any(self, condition: impl Fn(T) -> bool) -> bool {
         match self {
-            Self::Block(block) => block.iter().any(|&x| condition(x)),
+            // Looks at all of them, which goes in vectors.
+            Self::Block(block) => block.iter().fold(false, |any, &x| any | condition(x)),
             Self::Uniform(x) => condition(x),
         }
     }

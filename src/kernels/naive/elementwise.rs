@@ -1,6 +1,5 @@
 //! Expressions, one function after the other on whole arrays.
 
-use crate::kernels::Float;
 use crate::pnnx::{Expr, Function};
 use ndarray::{ArrayD, ArrayViewD, Zip, arr0};
 
@@ -50,8 +49,8 @@ fn unary(function: Function) -> Option<fn(f64) -> f64> {
         F::Ceil => f64::ceil,
         F::Cos => f64::cos,
         F::Cosh => f64::cosh,
-        F::Erf => Float::erf,
-        F::Exp => f64::exp,
+        F::Erf => libm::erf,
+        F::Exp => crate::kernels::math::exp,
         F::Expm1 => f64::exp_m1,
         F::Floor => f64::floor,
         F::Log => f64::ln,
