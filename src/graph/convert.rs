@@ -342,6 +342,7 @@ impl Converter<'_> {
         let output_shapes = outputs_of_file.map(pnnx::Operand::shape).collect();
         let count = outputs.map_or(1, <[_]>::len);
         let reader = OperatorReader::new(&arguments.params, attrs, &arguments.names, count)
+            .with_name(operator.name())
             .with_shapes(input_shapes, output_shapes)
             .with_dtypes(input_dtypes, output_dtypes);
         let layer = creator.create(reader).map_err(|source| self.create_error(operator, source))?;

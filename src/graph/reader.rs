@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// read, because ignoring one could change the result.
 #[derive(Debug)]
 pub struct OperatorReader<'a> {
+    name: &'a str,
     params: &'a BTreeMap<String, RuntimeParameter>,
     attrs: &'a BTreeMap<String, RuntimeAttribute>,
     input_names: &'a [Option<String>],
@@ -31,7 +32,18 @@ impl<'a> OperatorReader<'a> {
         num_outputs: usize,
     ) -> Self {
         let (shapes, dtypes, read) = (Default::default(), Default::default(), BTreeSet::new());
-        Self { params, attrs, input_names, num_outputs, shapes, dtypes, read, unnamed_taken: 0 }
+        Self { name: "", params, attrs, input_names, num_outputs, shapes, dtypes, read, unnamed_taken: 0 }
+    }
+
+    /// The same with the operator's name.
+    #[must_use]
+    pub fn with_name(self, name: &'a str) -> Self {
+        Self { name, ..self }
+    }
+
+    /// The operator's name; empty where nobody gave one.
+    pub fn name(&self) -> &'a str {
+        self.name
     }
 
     /// The same with the shapes that the file records for inputs and outputs.

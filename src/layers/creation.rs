@@ -1,8 +1,8 @@
 //! Tensors of given and counted values.
 
-use super::choices::MemoryFormat;
 use super::arguments::Argument;
 use super::broadcast::{Factor, fitting};
+use super::choices::MemoryFormat;
 use crate::Limits;
 use crate::graph::{
     CpuLayer, FieldValue, ForwardContext, Layer, LayerError, OperatorReader, Registry, RegistryError,
@@ -14,6 +14,18 @@ use std::ops::RangeInclusive;
 /// A shape that is a parameter or an input; unlike other arguments, it may be the first input.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Size(Argument<Vec<i64>>);
+
+impl Size {
+    /// How many inputs the shape takes: 0 or 1.
+    pub(super) fn num_inputs(&self) -> usize {
+        self.0.num_inputs()
+    }
+
+    /// The lengths, given the inputs.
+    pub(super) fn dims(&self, inputs: &[TensorMeta]) -> Result<Vec<Dim>, LayerError> {
+        self.0.dims(inputs)
+    }
+}
 
 impl FieldValue for Size {
     const KIND: &'static str = "a list of integers";
@@ -127,21 +139,21 @@ filled! {
         /// The shape.
         size: Size,
     }
-    |layer, inputs| takes layer.size.0.num_inputs(), DType::F32, layer.size.0.dims(inputs)?, |_views| Scalar::Int(0);
+    |layer, inputs| takes layer.size.num_inputs(), DType::F32, layer.size.dims(inputs)?, |_views| Scalar::Int(0);
 
     /// `torch.ones`: a tensor of ones.
     Ones for "torch.ones" {
         /// The shape.
         size: Size,
     }
-    |layer, inputs| takes layer.size.0.num_inputs(), DType::F32, layer.size.0.dims(inputs)?, |_views| Scalar::Int(1);
+    |layer, inputs| takes layer.size.num_inputs(), DType::F32, layer.size.dims(inputs)?, |_views| Scalar::Int(1);
 
     /// `torch.empty`: a tensor of any values; zeros here, so that every run gives the same.
     Empty for "torch.empty" {
         /// The shape.
         size: Size,
     }
-    |layer, inputs| takes layer.size.0.num_inputs(), DType::F32, layer.size.0.dims(inputs)?, |_views| Scalar::Int(0);
+    |layer, inputs| takes layer.size.num_inputs(), DType::F32, layer.size.dims(inputs)?, |_views| Scalar::Int(0);
 
     /// `torch.full`: a tensor of one number.
     Full for "torch.full" {
@@ -150,8 +162,8 @@ filled! {
         /// The number.
         fill_value: Number,
     }
-    |layer, inputs| takes layer.size.0.num_inputs() + layer.fill_value.num_inputs(),
-        number_dtype(layer.fill_value, inputs), layer.size.0.dims(inputs)?,
+    |layer, inputs| takes layer.size.num_inputs() + layer.fill_value.num_inputs(),
+        number_dtype(layer.fill_value, inputs), layer.size.dims(inputs)?,
         |views| layer.fill_value.value(views)?.unwrap_or(Scalar::Int(0));
 
     /// `torch.zeros_like`: zeros in the shape of a tensor.
@@ -190,21 +202,21 @@ filled! {
         /// The shape.
         size: Size,
     }
-    |layer, inputs| takes 1 + layer.size.0.num_inputs(), inputs[0].dtype(), layer.size.0.dims(inputs)?, |_views| Scalar::Int(0);
+    |layer, inputs| takes 1 + layer.size.num_inputs(), inputs[0].dtype(), layer.size.dims(inputs)?, |_views| Scalar::Int(0);
 
     /// `torch.Tensor.new_ones`: ones of another tensor's element type.
     NewOnes for "Tensor.new_ones" {
         /// The shape.
         size: Size,
     }
-    |layer, inputs| takes 1 + layer.size.0.num_inputs(), inputs[0].dtype(), layer.size.0.dims(inputs)?, |_views| Scalar::Int(1);
+    |layer, inputs| takes 1 + layer.size.num_inputs(), inputs[0].dtype(), layer.size.dims(inputs)?, |_views| Scalar::Int(1);
 
     /// `torch.Tensor.new_empty`: any values of another tensor's element type; zeros here.
     NewEmpty for "Tensor.new_empty" {
         /// The shape.
         size: Size,
     }
-    |layer, inputs| takes 1 + layer.size.0.num_inputs(), inputs[0].dtype(), layer.size.0.dims(inputs)?, |_views| Scalar::Int(0);
+    |layer, inputs| takes 1 + layer.size.num_inputs(), inputs[0].dtype(), layer.size.dims(inputs)?, |_views| Scalar::Int(0);
 
     /// `torch.Tensor.new_full`: one number, of another tensor's element type.
     NewFull for "Tensor.new_full", "aten::new_full" {
@@ -213,8 +225,8 @@ filled! {
         /// The number.
         fill_value: Number,
     }
-    |layer, inputs| takes 1 + layer.size.0.num_inputs() + layer.fill_value.num_inputs(),
-        inputs[0].dtype(), layer.size.0.dims(inputs)?,
+    |layer, inputs| takes 1 + layer.size.num_inputs() + layer.fill_value.num_inputs(),
+        inputs[0].dtype(), layer.size.dims(inputs)?,
         |views| layer.fill_value.value(views)?.unwrap_or(Scalar::Int(0));
 
     /// `torch.Tensor.fill_`: one number in the shape and element type of a tensor.

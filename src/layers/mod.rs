@@ -113,6 +113,7 @@ pub mod padding;
 pub mod parts;
 pub mod pooling;
 pub mod product;
+pub mod random;
 pub mod recurrent;
 pub mod reduction;
 pub mod repetition;
@@ -181,6 +182,7 @@ pub fn registry() -> Registry<dyn CpuLayer> {
         parts::register,
         pooling::register,
         product::register,
+        random::register,
         recurrent::register,
         reduction::register,
         repetition::register,
