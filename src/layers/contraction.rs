@@ -105,7 +105,11 @@ impl Tensordot {
         };
         let output = [kept(&left, &own), kept(&right, &theirs)].concat();
         for (&from, to) in own.iter().zip(theirs) {
-            right[to] = left[from];
+            // A tensor without axes has none to contract, though axis 0 of it may be named.
+            let (Some(letter), Some(place)) = (left.get(from), right.get_mut(to)) else {
+                return Err(LayerError::shape("the inputs", "an axis to contract", "a scalar"));
+            };
+            *place = *letter;
         }
         Ok((vec![left, right], output))
     }
@@ -182,7 +186,6 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
 #[cfg(test)]
 mod tests {
     use super::super::testing::{counting, operator};
-    use super::*;
     use crate::tensor::{DType, Tensor};
 
     #[test]

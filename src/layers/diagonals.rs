@@ -301,7 +301,6 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
 #[cfg(test)]
 mod tests {
     use super::super::testing::{counting, operator};
-    use super::*;
     use crate::tensor::{DType, Tensor};
 
     fn values(op_type: &str, params: &[(&str, &str)], inputs: &[&Tensor]) -> Vec<i64> {

@@ -83,7 +83,6 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
 #[cfg(test)]
 mod tests {
     use super::super::testing::{assert_close, operator, tensor};
-    use super::*;
 
     #[test]
     fn numbers_take_the_place() {

@@ -1,16 +1,15 @@
 //! Parts of a tensor along one axis: chunk, split, narrow, unbind. All are views.
 
-use super::arguments::{Argument, OutputCount};
+use super::arguments::OutputCount;
 use super::views::{axis_of, view_layers};
-use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta, View};
-use crate::tensor::{DType, Dim, Layout, Shape, TensorError, TensorView, TensorViewMut};
-use std::ops::RangeInclusive;
+use crate::graph::{Layer, LayerError, Registry, RegistryError, TensorMeta, View};
+use crate::tensor::{Dim, Layout, Shape, TensorError};
 
 /// A part of an axis.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Part {
-    start: Dim,
-    len: Dim,
+pub(super) struct Part {
+    pub(super) start: Dim,
+    pub(super) len: Dim,
 }
 
 crate::operator! {
@@ -24,18 +23,6 @@ crate::operator! {
         outputs: OutputCount,
     }
     validate |chunk| { at_least_one("chunks", chunk.chunks) }
-}
-
-crate::operator! {
-    /// `torch.split`: parts of a given length, the last as long as is left; or of given lengths.
-    pub struct Split for "torch.split", "Tensor.split" {
-        /// One length for all parts, or a list with that of each.
-        split_size_or_sections: Argument<Sections>,
-        /// The axis; may count from the end.
-        dim: i64 = 0,
-        /// How many parts the file makes use of: all.
-        outputs: OutputCount,
-    }
 }
 
 crate::operator! {
@@ -81,27 +68,6 @@ crate::operator! {
     }
 }
 
-/// What [`Split`] is given.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Sections {
-    /// One length for all parts.
-    Size(usize),
-    /// The length of each part.
-    Lengths(Vec<usize>),
-}
-
-impl crate::graph::FromParameter for Sections {
-    const KIND: &'static str = "an integer of at least 0, or a list of them";
-
-    fn from_parameter(parameter: &crate::graph::RuntimeParameter) -> Option<Self> {
-        if let Some(size) = usize::from_parameter(parameter) {
-            return Some(Self::Size(size));
-        }
-        let lengths = Vec::<i64>::from_parameter(parameter)?;
-        lengths.into_iter().map(|len| usize::try_from(len).ok()).collect::<Option<_>>().map(Self::Lengths)
-    }
-}
-
 fn at_least_one(key: &'static str, found: usize) -> Result<(), LayerError> {
     if found > 0 {
         return Ok(());
@@ -114,7 +80,7 @@ fn at_least_one(key: &'static str, found: usize) -> Result<(), LayerError> {
 }
 
 /// Parts of this size, as many as there are outputs.
-fn equal_parts(len: &Dim, size: Dim, count: usize) -> Vec<Part> {
+pub(super) fn equal_parts(len: &Dim, size: Dim, count: usize) -> Vec<Part> {
     let starts = (0..count).map(|i| size.clone() * i);
     starts.map(|start| Part { len: (len.clone() - start.clone()).min(size.clone()).max(0), start }).collect()
 }
@@ -142,113 +108,6 @@ impl Chunk {
         check_count(count, self.outputs)?;
         Ok(equal_parts(input, size, self.outputs.0))
     }
-}
-
-impl Split {
-    /// The lengths that are given, and whether they are a list.
-    fn lengths(&self, inputs: &[TensorMeta]) -> Result<(Vec<Dim>, bool), LayerError> {
-        match &self.split_size_or_sections {
-            Argument::Value(Sections::Size(size)) => Ok((vec![Dim::from(*size)], false)),
-            Argument::Value(Sections::Lengths(lengths)) => {
-                Ok((lengths.iter().copied().map(Dim::from).collect(), true))
-            }
-            Argument::Input(position) => {
-                let lengths = Argument::<Vec<i64>>::Input(*position).dims(inputs)?;
-                Ok((lengths, inputs.get(*position).is_some_and(|lengths| lengths.rank() == 1)))
-            }
-        }
-    }
-
-    fn parts(&self, inputs: &[TensorMeta], axis: usize) -> Result<Vec<Part>, LayerError> {
-        let len = &inputs[0].dims()[axis];
-        match self.lengths(inputs)? {
-            (lengths, true) => self.listed_parts(len, lengths),
-            (lengths, false) => {
-                let size = lengths.into_iter().next().unwrap_or(Dim::Fixed(0));
-                let count = match (len.fixed(), size.fixed()) {
-                    (Some(0), _) => Some(1),
-                    (Some(_), Some(..=0)) => {
-                        let reason =
-                            format!("an axis of length {len} cannot be split into parts of length {size}");
-                        return Err(invalid_sections(&size.to_string(), reason));
-                    }
-                    (Some(_), Some(size)) => len.clone().ceil_div(size).fixed(),
-                    _ => None,
-                };
-                check_count(count, self.outputs)?;
-                Ok(equal_parts(len, size, self.outputs.0))
-            }
-        }
-    }
-
-    fn listed_parts(&self, len: &Dim, lengths: Vec<Dim>) -> Result<Vec<Part>, LayerError> {
-        let negative = lengths.iter().any(|part| part.fixed().is_some_and(|part| part < 0));
-        let total = lengths.iter().fold(Dim::Fixed(0), |total, part| total + part.clone());
-        if negative || total.fixed().zip(len.fixed()).is_some_and(|(total, len)| total != len) {
-            let reason = format!("the lengths must add up to {len}");
-            return Err(invalid_sections(&format!("{lengths:?}"), reason));
-        }
-        check_count(i64::try_from(lengths.len()).ok(), self.outputs)?;
-        let mut start = Dim::Fixed(0);
-        let part = |len: Dim| {
-            let next = start.clone() + len.clone();
-            Part { start: std::mem::replace(&mut start, next), len }
-        };
-        Ok(lengths.into_iter().map(part).collect())
-    }
-}
-
-impl Layer for Split {
-    fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = 1 + self.split_size_or_sections.num_inputs();
-        count..=count
-    }
-
-    fn num_outputs(&self) -> usize {
-        self.outputs.0
-    }
-
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-        let axis = axis_of(self.dim, &inputs[0])?;
-        let with_len = |part: Part| {
-            let mut dims = inputs[0].dims().to_vec();
-            dims[axis] = part.len;
-            inputs[0].with_dims(dims)
-        };
-        Ok(self.parts(inputs, axis)?.into_iter().map(with_len).collect())
-    }
-
-    fn view(&self, output: usize, inputs: &[Layout], _: &Shape) -> Result<Option<View>, LayerError> {
-        if self.split_size_or_sections.num_inputs() > 0 {
-            return Ok(None);
-        }
-        let input = TensorMeta::new(DType::Bool, inputs[0].shape().iter().copied());
-        let axis = axis_of(self.dim, &input)?;
-        let part = self.parts(&[input], axis)?.into_iter().nth(output);
-        let (start, len) = part.and_then(|part| numbers(&part)).ok_or_else(|| no_part(output))?;
-        Ok(Some(View { input: 0, layout: inputs[0].narrow(axis, start, len)? }))
-    }
-}
-
-impl CpuLayer for Split {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let metas: Vec<TensorMeta> = inputs.iter().map(TensorMeta::of).collect();
-        let axis = axis_of(self.dim, &metas[0])?;
-        for (position, (part, output)) in self.parts(&metas, axis)?.iter().zip(outputs).enumerate() {
-            let (start, len) = numbers(part).ok_or_else(|| no_part(position))?;
-            output.copy_from(&inputs[0].with_layout(inputs[0].layout().narrow(axis, start, len)?)?)?;
-        }
-        Ok(())
-    }
-}
-
-fn invalid_sections(found: &str, reason: String) -> LayerError {
-    LayerError::InvalidParameter { key: "split_size_or_sections", found: found.to_owned(), reason }
 }
 
 impl TensorSplit {
@@ -284,7 +143,7 @@ impl Narrow {
     }
 }
 
-fn check_count(wanted: Option<i64>, found: OutputCount) -> Result<(), LayerError> {
+pub(super) fn check_count(wanted: Option<i64>, found: OutputCount) -> Result<(), LayerError> {
     match wanted.map(usize::try_from) {
         Some(Ok(wanted)) if wanted != found.0 => Err(LayerError::OutputCount { wanted, found: found.0 }),
         _ => Ok(()),
@@ -322,14 +181,14 @@ macro_rules! part_layers {
     )+};
 }
 
-fn numbers(part: &Part) -> Option<(usize, usize)> {
+pub(super) fn numbers(part: &Part) -> Option<(usize, usize)> {
     // An empty part may begin anywhere, even past the end.
     let len = usize::try_from(part.len.fixed()?).ok()?;
     let start = if len == 0 { 0 } else { usize::try_from(part.start.fixed()?).ok()? };
     Some((start, len))
 }
 
-fn no_part(output: usize) -> LayerError {
+pub(super) fn no_part(output: usize) -> LayerError {
     TensorError::InvalidArgument(format!("there is no part {output}")).into()
 }
 
@@ -368,7 +227,6 @@ view_layers!(Unbind);
 /// Registers the layers of this family.
 pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
     registry.register::<Chunk>()?;
-    registry.register::<Split>()?;
     registry.register::<TensorSplit>()?;
     registry.register::<Narrow>()?;
     registry.register::<Unbind>()
@@ -378,7 +236,7 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
 mod tests {
     use super::super::testing::{counting, operator};
     use super::*;
-    use crate::tensor::Tensor;
+    use crate::tensor::{DType, Tensor};
 
     /// The elements of all parts of 0, 1, 2, ….
     fn parts(
@@ -425,20 +283,6 @@ mod tests {
         let narrow = |start| [("dim", "0"), ("start", start), ("length", "2")];
         assert_eq!(parts("torch.narrow", &narrow("1"), 4, 1).unwrap(), [[1, 2]]);
         assert_eq!(parts("torch.narrow", &narrow("-2"), 4, 1).unwrap(), [[2, 3]]);
-    }
-
-    #[test]
-    fn lengths_may_be_computed() {
-        let x = counting(DType::I32, &[5]);
-        let split = operator("torch.split", &[("dim", "0")]).with_outputs(2);
-        let split = split.with_names(&["tensor", "split_size_or_sections"]);
-        let lengths = Tensor::from_vec(vec![2i64, 3], &[2]).unwrap();
-        let parts = split.run(&[&x, &lengths]).unwrap();
-        assert_eq!(parts[1].to_vec::<i32>().unwrap(), [2, 3, 4]);
-        let parts = split.run(&[&x, &Tensor::scalar(4i64)]).unwrap();
-        assert_eq!(parts[1].to_vec::<i32>().unwrap(), [4]);
-        assert!(split.run(&[&x, &Tensor::from_vec(vec![2i64, 2], &[2]).unwrap()]).is_err());
-        assert!(split.run(&[&x, &Tensor::scalar(-1i64)]).is_err());
     }
 
     #[test]

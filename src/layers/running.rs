@@ -143,7 +143,6 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
 #[cfg(test)]
 mod tests {
     use super::super::testing::{assert_close, operator, tensor};
-    use super::*;
 
     #[test]
     fn extremes_so_far() {

@@ -1,13 +1,14 @@
 //! Elements written to the places that an index names: scatter, scatter_reduce, index_copy, put, select_scatter.
 
 use super::arguments::Operand;
-use super::broadcast::{Factor, broadcast, owned};
+use super::broadcast::{Factor, owned};
 use super::choices::choices;
-use super::indexing::{Gather, check_indices, check_within, read_indices, view_with_axis, with_axis};
+use super::indexing::{check_indices, check_within, read_indices, view_with_axis, with_axis};
 use super::number::Number;
+use super::taking::place;
 use super::views::axis_of;
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
-use crate::tensor::{DType, Dim, Tensor, TensorError, TensorView, TensorViewMut, resolve_axis, with_bits};
+use crate::tensor::{DType, Dim, Tensor, TensorView, TensorViewMut, resolve_axis, with_bits};
 use ndarray::{ArrayD, ArrayViewD, Axis, Dimension, IxDyn};
 use std::ops::RangeInclusive;
 
@@ -77,75 +78,6 @@ crate::operator! {
         dim: i64,
         /// The index; may count from the end.
         index: i64,
-    }
-}
-
-crate::operator! {
-    /// `torch.take`: the elements at indices into the input as if it were a vector. They may count from the end.
-    pub struct Take for "aten::take" {
-        /// The indices, of any shape.
-        index: Operand,
-    }
-}
-
-crate::operator! {
-    /// `torch.take_along_dim`: as `torch.gather`, but the other axes of input and indices are broadcast.
-    pub struct TakeAlongDim for "aten::take_along_dim" {
-        /// The indices.
-        indices: Operand,
-        /// The axis; both are flattened where absent. May count from the end.
-        dim: Option<i64> = None,
-    }
-}
-
-impl TakeAlongDim {
-    /// The shapes that input and indices are broadcast to, and the axis.
-    fn shapes(&self, inputs: &[TensorMeta]) -> Result<([Vec<Dim>; 2], i64), LayerError> {
-        let (input, indices) = (&inputs[0], &inputs[self.indices.0]);
-        let Some(dim) = self.dim else {
-            return Ok(([vec![input.num_elements()], vec![indices.num_elements()]], 0));
-        };
-        if input.rank() != indices.rank() {
-            return Err(LayerError::shape("the indices", format!("as many axes as {input}"), indices));
-        }
-        let axis = axis_of(dim, input)?;
-        let mut dims = [input.dims().to_vec(), indices.dims().to_vec()];
-        let lens = [dims[0][axis].clone(), dims[1][axis].clone()];
-        dims.iter_mut().for_each(|dims| dims[axis] = Dim::Fixed(1));
-        let mut dims = [broadcast(&dims[0], &dims[1])?, broadcast(&dims[0], &dims[1])?];
-        dims.iter_mut().zip(lens).for_each(|(dims, len)| dims[axis] = len);
-        Ok((dims, dim))
-    }
-}
-
-impl Layer for TakeAlongDim {
-    fn num_inputs(&self) -> RangeInclusive<usize> {
-        2..=2
-    }
-
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-        check_indices("the indices", &inputs[self.indices.0])?;
-        let ([_, dims], _) = self.shapes(inputs)?;
-        Ok(vec![inputs[0].with_dims(dims)])
-    }
-}
-
-impl CpuLayer for TakeAlongDim {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let metas: Vec<TensorMeta> = inputs.iter().map(TensorMeta::of).collect();
-        let (shapes, dim) = self.shapes(&metas)?;
-        let mut both = Vec::with_capacity(2);
-        for (input, dims) in [&inputs[0], &inputs[self.indices.0]].into_iter().zip(shapes) {
-            let (shape, input) = (TensorMeta::new(DType::I64, dims).shape()?, input.to_tensor()?);
-            both.push(if self.dim.is_some() { input.expand(&shape)? } else { input.reshape(&shape)? });
-        }
-        let views: Vec<TensorView<'_>> = both.iter().map(Tensor::view).collect();
-        Gather { dim, index: Operand(1), sparse_grad: false }.forward(&views, outputs, context)
     }
 }
 
@@ -423,54 +355,12 @@ impl CpuLayer for SelectScatter {
     }
 }
 
-/// An index that may count from the end.
-fn place(index: i64, len: usize) -> Result<usize, LayerError> {
-    let from_start = match i64::try_from(len) {
-        Ok(len) if index < 0 => index.saturating_add(len),
-        _ => index,
-    };
-    let place = usize::try_from(from_start).ok().filter(|&place| place < len);
-    place.ok_or_else(|| TensorError::OutOfRange { what: "index", index, len }.into())
-}
-
-impl Layer for Take {
-    fn num_inputs(&self) -> RangeInclusive<usize> {
-        2..=2
-    }
-
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-        let index = &inputs[self.index.0];
-        check_indices("the index", index)?;
-        Ok(vec![inputs[0].with_dims(index.dims().to_vec())])
-    }
-}
-
-impl CpuLayer for Take {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let indices = inputs[self.index.0].to_tensor()?.cast(DType::I64)?.to_vec::<i64>()?;
-        with_bits!(inputs[0].dtype(), B => {
-            let values: Vec<B> = inputs[0].bits::<B>()?.iter().copied().collect();
-            for (to, index) in outputs[0].bits::<B>()?.iter_mut().zip(indices) {
-                *to = values[place(index, values.len())?];
-            }
-        });
-        Ok(())
-    }
-}
-
 /// Registers the layers of this family.
 pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
     registry.register::<Scatter>()?;
     registry.register::<ScatterReduce>()?;
     registry.register::<IndexCopy>()?;
-    registry.register::<SelectScatter>()?;
-    registry.register::<TakeAlongDim>()?;
-    registry.register::<Take>()
+    registry.register::<SelectScatter>()
 }
 
 #[cfg(test)]
@@ -502,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_written_and_taken() {
+    fn parts_are_written() {
         let x = counting(DType::I64, &[2, 3]);
         let copy = operator("aten::index_copy", &[("dim", "1")]).with_names(&["input", "index", "source"]);
         let parts = tensor(&[2, 2], &[7i64, 8, 9, 6]);
@@ -511,12 +401,6 @@ mod tests {
         let select = operator("aten::select_scatter", &[("dim", "1"), ("index", "-1")]);
         let got = select.run_one(&[&x, &tensor(&[2], &[7i64, 8])]).unwrap();
         assert_eq!(got.to_vec::<i64>().unwrap(), [0, 1, 7, 3, 4, 8]);
-        let along = operator("aten::take_along_dim", &[("dim", "1")]).with_names(&["input", "indices"]);
-        let got = along.run_one(&[&x, &tensor(&[1, 2], &[2i64, 0])]).unwrap();
-        assert_eq!((got.shape().dims(), got.to_vec::<i64>().unwrap()), (&[2, 2][..], vec![2, 0, 5, 3]));
-        let take = operator("aten::take", &[]).with_names(&["input", "index"]);
-        assert_eq!(take.run_one(&[&x, &tensor(&[2], &[-1i64, 1])]).unwrap().to_vec::<i64>().unwrap(), [5, 1]);
-        assert!(take.run(&[&x, &tensor(&[1], &[6i64])]).is_err());
     }
 
     #[test]
@@ -527,8 +411,5 @@ mod tests {
             operator("aten::index_copy", &[("dim", dim)]).survives(3);
             operator("aten::select_scatter", &[("dim", dim), ("index", "0")]).survives(2);
         }
-        operator("aten::take", &[]).survives(2);
-        operator("aten::take_along_dim", &[]).survives(2);
-        operator("aten::take_along_dim", &[("dim", "-1")]).survives(2);
     }
 }

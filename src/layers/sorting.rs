@@ -350,7 +350,6 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
 #[cfg(test)]
 mod tests {
     use super::super::testing::{operator, tensor};
-    use super::*;
 
     const NAN: f32 = f32::NAN;
 
