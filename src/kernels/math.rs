@@ -307,12 +307,39 @@ fn near_sin_cos(x: f64) -> (f64, f64) {
 /// How far from 0 [`near_sin`], [`near_cos`] and [`near_tan`] may be asked.
 pub const NEAR: f64 = 1e5;
 
+#[inline(always)]
+fn single_log10(x: f64) -> f64 {
+    single_ln(x) * (1.0 / LN_10)
+}
+
+#[inline(always)]
+fn double_sigmoid(x: f64) -> f64 {
+    1.0 / (1.0 + double_exp(-x))
+}
+
+#[inline(always)]
+fn near_sin_of(x: f64) -> f64 {
+    near_sin_cos(x).0
+}
+
+#[inline(always)]
+fn near_cos_of(x: f64) -> f64 {
+    near_sin_cos(x).1
+}
+
+#[inline(always)]
+fn near_tan_of(x: f64) -> f64 {
+    let (sin, cos) = near_sin_cos(x);
+    sin / cos
+}
+
+// Functions and no closures, for closures may stay outside of loops.
 macro_rules! functions {
-    ($($(#[doc = $doc:literal])* $name:ident, $single:expr, $double:expr;)*) => {$(
+    ($($(#[doc = $doc:literal])* $name:ident, $single:path, $double:path;)*) => {$(
         $(#[doc = $doc])*
         #[inline(always)]
         pub fn $name<T: Float>(x: T) -> T {
-            x.through(|x: f64| -> f64 { $single(x) }, |x: f64| -> f64 { $double(x) })
+            x.through($single, $double)
         }
     )*};
 }
@@ -327,11 +354,11 @@ functions! {
     /// The natural logarithm of 1 + x, without loss for small x.
     ln_1p, single_ln_1p, f64::ln_1p;
     /// The logarithm to base 10.
-    log10, |x| single_ln(x) * (1.0 / LN_10), f64::log10;
+    log10, single_log10, f64::log10;
     /// The hyperbolic tangent.
     tanh, single_tanh, f64::tanh;
     /// 1 / (1 + e⁻ˣ).
-    sigmoid, single_sigmoid, |x: f64| 1.0 / (1.0 + double_exp(-x));
+    sigmoid, single_sigmoid, double_sigmoid;
     /// The error function.
     erf, single_erf, libm::erf;
     /// The inverse tangent.
@@ -343,11 +370,11 @@ functions! {
     /// The inverse hyperbolic tangent.
     atanh, single_atanh, f64::atanh;
     /// The sine; of `f32` only nearer to 0 than [`NEAR`].
-    near_sin, |x| near_sin_cos(x).0, f64::sin;
+    near_sin, near_sin_of, f64::sin;
     /// The cosine; of `f32` only nearer to 0 than [`NEAR`].
-    near_cos, |x| near_sin_cos(x).1, f64::cos;
+    near_cos, near_cos_of, f64::cos;
     /// The tangent; of `f32` only nearer to 0 than [`NEAR`].
-    near_tan, |x| { let (sin, cos) = near_sin_cos(x); sin / cos }, f64::tan;
+    near_tan, near_tan_of, f64::tan;
 }
 
 /// The angle of the point (x, y), from -π to π.

@@ -121,11 +121,11 @@ fn each_block<T: Float>(
         }
         for (row, output) in input.chunks_exact(inner).zip(output.chunks_exact_mut(inner)) {
             let lanes = row.iter().zip(output).zip(&largest).zip(&mut sums);
-            lanes.for_each(|(((&x, y), &largest), sum)| {
+            for (((&x, y), &largest), sum) in lanes {
                 let power = math::exp(x - largest);
                 *sum += power.to_f64().unwrap_or(f64::NAN);
                 *y = first(power, x - largest);
-            });
+            }
         }
         for output in output.chunks_exact_mut(inner) {
             output.iter_mut().zip(&sums).for_each(|(y, &sum)| *y = second(*y, sum));

@@ -4,7 +4,7 @@ use super::broadcast::{Factor, broadcast, common};
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
 use crate::kernels::elementwise::Program;
 use crate::pnnx::Function;
-use crate::tensor::{DType, TensorView, TensorViewMut};
+use crate::tensor::{DType, Scalar, TensorView, TensorViewMut};
 use ndarray::Zip;
 use std::ops::RangeInclusive;
 
@@ -108,14 +108,15 @@ impl CpuLayer for BitwiseNot {
         &mut self,
         inputs: &[TensorView<'_>],
         outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
+        context: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
         if inputs[0].dtype() == DType::Bool {
             return ask_not(&inputs[0], &mut outputs[0]);
         }
-        let mut turned = inputs[0].cast(DType::I64)?;
-        turned.view_mut()?.array::<i64>()?.mapv_inplace(|x| !x);
-        Ok(outputs[0].copy_from(&turned.cast(inputs[0].dtype())?.view())?)
+        let (mut program, dtype) = (Program::default(), inputs[0].dtype());
+        let (x, ones) = (program.input(0, dtype), program.constant(Scalar::Int(-1), dtype));
+        let turned = program.apply(Function::Xor, dtype, x, ones);
+        Ok(program.run(turned, inputs, &mut outputs[0], context.limits())?)
     }
 }
 

@@ -57,6 +57,7 @@ impl Relation {
             DType::F32 | DType::F16 | DType::Bf16 => DType::F32,
             DType::F64 => DType::F64,
             DType::C32 | DType::C64 | DType::C128 => DType::C128,
+            DType::I32 | DType::U8 => dtype,
             _ => DType::I64,
         };
         let convert = |factor: Factor| match factor.converted(inputs, dtype)? {
@@ -68,6 +69,8 @@ impl Relation {
             DType::F32 => self.ordered::<f32>(&left, &right, output),
             DType::F64 => self.ordered::<f64>(&left, &right, output),
             DType::I64 => self.ordered::<i64>(&left, &right, output),
+            DType::I32 => self.ordered::<i32>(&left, &right, output),
+            DType::U8 => self.ordered::<u8>(&left, &right, output),
             _ if self == Self::Eq => pairs::<Complex<f64>>(&left, &right, output, |a, b| a == b),
             _ => pairs::<Complex<f64>>(&left, &right, output, |a, b| a != b),
         }

@@ -141,7 +141,9 @@ impl<T: Float, U: Unary> Work for Mapping<'_, T, U> {
 
     #[inline(always)]
     fn run(self) {
-        self.2.iter_mut().zip(self.1).for_each(|(to, &from)| *to = self.0.apply(from));
+        for (to, &from) in self.2.iter_mut().zip(self.1) {
+            *to = self.0.apply(from);
+        }
     }
 }
 
@@ -153,7 +155,9 @@ impl<T: Float, U: Unary> Work for MappingInPlace<'_, T, U> {
 
     #[inline(always)]
     fn run(self) {
-        self.1.iter_mut().for_each(|x| *x = self.0.apply(*x));
+        for x in self.1.iter_mut() {
+            *x = self.0.apply(*x);
+        }
     }
 }
 

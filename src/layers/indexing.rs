@@ -211,11 +211,16 @@ impl CpuLayer for Gather {
         with_bits!(inputs[0].dtype(), B => {
             let (shape, elements) = (*output.shape(), in_order(input.bits::<B>()?));
             let (across, along) = (Layout::contiguous(*input.shape()), Layout::contiguous(shape));
+            let mut output = output.bits::<B>()?;
+            if let Some(output) = output.as_slice_mut() {
+                let gather = |from: usize, to: usize| output[to] = elements[from];
+                each_place(&shape, axis, &indices, across.strides(), along.strides(), gather);
+                return Ok(());
+            }
             let mut gathered = vec![B::default(); shape.num_elements()];
-            each_place(&shape, axis, &indices, across.strides(), along.strides(), |from, to| {
-                gathered[to] = elements[from];
-            });
-            output.bits::<B>()?.iter_mut().zip(gathered).for_each(|(to, from)| *to = from);
+            let gather = |from: usize, to: usize| gathered[to] = elements[from];
+            each_place(&shape, axis, &indices, across.strides(), along.strides(), gather);
+            output.iter_mut().zip(gathered).for_each(|(to, from)| *to = from);
         });
         Ok(())
     }

@@ -10,11 +10,15 @@ pub(super) enum Operand<'a, T> {
 }
 
 impl<T: Copy> Operand<'_, T> {
-    /// Writes a function of one argument.
+    /// Writes a function of one argument. Loops and no closures: what stands in them is inlined, however long it is.
     #[inline(always)]
     pub(super) fn map<R: Copy>(self, out: &mut [R], function: impl Fn(T) -> R) {
         match self {
-            Self::Block(block) => out.iter_mut().zip(block).for_each(|(out, &x)| *out = function(x)),
+            Self::Block(block) => {
+                for (out, &x) in out.iter_mut().zip(block) {
+                    *out = function(x);
+                }
+            }
             Self::Uniform(x) => out.fill(function(x)),
         }
     }
@@ -24,13 +28,19 @@ impl<T: Copy> Operand<'_, T> {
     pub(super) fn zip<R: Copy>(self, other: Self, out: &mut [R], function: impl Fn(T, T) -> R) {
         match (self, other) {
             (Self::Block(a), Self::Block(b)) => {
-                out.iter_mut().zip(a).zip(b).for_each(|((out, &a), &b)| *out = function(a, b));
+                for ((out, &a), &b) in out.iter_mut().zip(a).zip(b) {
+                    *out = function(a, b);
+                }
             }
             (Self::Block(a), Self::Uniform(b)) => {
-                out.iter_mut().zip(a).for_each(|(out, &a)| *out = function(a, b))
+                for (out, &a) in out.iter_mut().zip(a) {
+                    *out = function(a, b);
+                }
             }
             (Self::Uniform(a), Self::Block(b)) => {
-                out.iter_mut().zip(b).for_each(|(out, &b)| *out = function(a, b))
+                for (out, &b) in out.iter_mut().zip(b) {
+                    *out = function(a, b);
+                }
             }
             (Self::Uniform(a), Self::Uniform(b)) => out.fill(function(a, b)),
         }
