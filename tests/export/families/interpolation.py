@@ -108,6 +108,9 @@ def F_interpolate_direct(model: Model) -> None:
     model.op("F.interpolate", torch.tensor([[[NAN, 1.0, INF, -INF]]]), size=7, mode="linear")
     model.op("F.interpolate", torch.tensor([[[3e38, 3e38]]]), size=3, mode="linear")
     model.op("F.upsample", x, size=5, mode="bilinear", align_corners=True)
+    model.op("F.upsample_bilinear", x, size=5)
+    model.op("F.upsample_bilinear", x, scale_factor=2)
+    model.op("F.upsample_nearest", x, size=(5, 2))
     model.op("nn.Upsample", x, scale_factor=2)
     model.op("nn.Upsample", x, size=2, mode="bicubic")
 

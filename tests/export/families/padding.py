@@ -8,14 +8,15 @@ from case import Export, Model, direct
 from modules import Each, Zipped, export_each
 from values import ALL, COMPLEX, FLOATS, INF, INTEGERS, NAN, randn, random_integers, special, values_of
 
-LENS = {1: (5,), 2: (4, 5), 3: (3, 4, 3)}
+LENS = {1: (5,), 2: (4, 5), 3: (2, 3, 3)}
 # All kinds take these: one number for all sides, different sides, sides that are cut off.
-PADS = {1: [2, (1, 0), (0, 3), (-1, 2)], 2: [2, (1, 0, 2, 3), (-1, 2, 0, -2)], 3: [1, (1, 0, 2, 1, 0, 2), (-1, 2, 0, -2, 1, 1)]}
+PADS = {1: [2, (1, 0), (0, 3), (-1, 2)], 2: [2, (1, 0, 2, 3), (-1, 2, 0, -2)], 3: [1, (1, 0, 2, 1, 0, 1), (-1, 2, 0, -1, 1, 0)]}
 
 
 def padding_modules(name: str, axes: int, *more) -> Export:
     parts = [getattr(nn, f"{name}{axes}d")(pad, *more) for pad in PADS[axes]]
-    samples = [randn(1 + grown, 2, *(len + grown for len in LENS[axes])) for grown in (0, 1, 2)]
+    samples = [randn(1, 1 + grown % 2, *(len + grown for len in LENS[axes])) for grown in (0, 1)]
+    samples.append(randn(2, 1, *LENS[axes]))
     return Export(Each(*parts), samples[0], others=[(sample,) for sample in samples[1:]])
 
 

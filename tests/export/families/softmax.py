@@ -98,7 +98,7 @@ def F_pairwise_distance_direct(model: Model) -> None:
         model.op("F.pairwise_distance", values_of(dtype, 2, 3), values_of(dtype, 2, 3), keys=keys)
     for a, b in [((4,), (4,)), ((0, 3), (0, 3)), ((2, 0), (2, 0)), ((2, 3, 4), (4,)), ((4,), (2, 4)), ((2, 1, 3), (1, 2, 3))]:
         model.op("F.pairwise_distance", randn(*a), randn(*b), keys=keys)
-    model.op("F.pairwise_distance", torch.tensor([[NAN, 1.0], [INF, 1.0], [3e38, 0.0]]), torch.zeros(3, 2), keys=keys)
+    model.op("F.pairwise_distance", torch.tensor([[NAN, 1.0], [INF, 1.0]]), torch.zeros(2, 2), keys=keys)
 
 
 @direct
@@ -110,6 +110,7 @@ def F_cosine_similarity_direct(model: Model) -> None:
                       ((2, 1, 3), (1, 2, 3), -2), ((1, 2, 1, 2, 1, 2, 1, 2), (2,), -1)]:
         model.op("F.cosine_similarity", randn(*a), randn(*b), keys=keys, dim=dim)
     model.op("F.cosine_similarity", torch.zeros(2, 3), randn(2, 3), keys=keys)
+    model.op("torch.cosine_similarity", randn(2, 3), randn(2, 3), keys=keys, dim=0)
     model.op("F.cosine_similarity", torch.tensor([[NAN, 1.0], [1e-9, 1e-9]]), torch.ones(2, 2), keys=keys)
     model.op("F.cosine_similarity", randn(2, 3), randn(2, 3), keys=keys, eps=1)
 

@@ -1,4 +1,4 @@
-"""Patches: fold and unfold."""
+"""Patches and grids: fold, unfold, grid_sample, affine_grid."""
 
 import torch
 import torch.nn.functional as F
@@ -38,3 +38,44 @@ def fold_of_halves(model: Model) -> None:
     for dtype in FLOATS[2:]:
         model.op("F.unfold", randn(1, 2, 3, 3, dtype=dtype), kernel_size=2)
         model.op("F.fold", randn(1, 4, 4, dtype=dtype), output_size=(3, 3), kernel_size=2)
+
+
+def sampled(mode: str, padding: str, aligned: bool):
+    return lambda x, grid: F.grid_sample(x, grid, mode=mode, padding_mode=padding, align_corners=aligned)
+
+
+SAMPLINGS = [("bilinear", "zeros", False), ("bilinear", "border", True), ("bilinear", "reflection", False), ("nearest", "zeros", True),
+             ("nearest", "reflection", True), ("nearest", "border", False)]
+CUBIC = [("bicubic", "zeros", False), ("bicubic", "border", True), ("bicubic", "reflection", True), ("bilinear", "reflection", True)]
+
+export_each("F_grid_sample", lambda: Export(
+    Each(*[sampled(*each) for each in SAMPLINGS + CUBIC]), randn(1, 2, 4, 3), randn(1, 3, 2, 2), others=[
+        (randn(2, 2, 3, 5), randn(2, 2, 4, 2)), (randn(1, 2, 2, 2), randn(1, 1, 5, 2))]))
+export_each("F_grid_sample_of_volumes", lambda: Export(
+    Each(*[sampled(*each) for each in SAMPLINGS]), randn(1, 2, 3, 2, 4), randn(1, 2, 2, 3, 3)))
+
+
+def warped() -> Export:
+    def call(x, theta):
+        grid = F.affine_grid(theta, list(x.shape), align_corners=False)
+        return grid, F.grid_sample(x, grid, align_corners=False), F.affine_grid(theta, [2, 1, 2, 5], align_corners=True)
+    return Export(Each(call), randn(2, 2, 4, 3), randn(2, 2, 3))
+
+
+export_each("F_affine_grid", warped)
+export_each("F_affine_grid_of_volumes", lambda: Export(
+    Each(lambda theta: F.affine_grid(theta, [2, 1, 2, 3, 2], align_corners=True),
+         lambda theta: F.affine_grid(theta, [2, 3, 1, 2, 2], align_corners=False)), randn(2, 3, 4)))
+
+
+@direct
+def F_grid_sample_direct(model: Model) -> None:
+    keys = ["input", "grid"]
+    for mode, padding, aligned in SAMPLINGS[:4]:
+        settings = {"mode": mode, "padding_mode": padding, "align_corners": aligned}
+        model.op("F.grid_sample", randn(1, 1, 3, 3, dtype=torch.float64), randn(1, 2, 2, 2, dtype=torch.float64), keys=keys, **settings)
+        model.op("F.grid_sample", randn(0, 1, 3, 3), randn(0, 2, 2, 2), keys=keys, **settings)
+    far = torch.tensor([[[[-1.0, 1.0], [0.0, 0.0], [5.0, -7.5], [1e6, 0.5]]]])
+    for padding in ("zeros", "border", "reflection"):
+        model.op("F.grid_sample", randn(1, 2, 3, 4), far, keys=keys, padding_mode=padding, align_corners=False)
+    model.op("F.grid_sample", randn(1, 2, 1, 1), far, keys=keys, mode="nearest", align_corners=True)
