@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from case import Export, Model, direct, exported
-from values import ALL, FLOATS, INTEGERS, randn, random_bools, random_integers, values_of
+from values import ALL, FLOATS, INTEGERS, REALS, randn, random_bools, random_integers, values_of
 
 
 @direct
@@ -244,3 +244,19 @@ def Tensor_index_put(model: Model) -> None:
                 x, values = values_of(dtype, 3), values_of(dtype, 3) if accumulate else values_of(dtype, 1)
                 model.op("Tensor.index_put", x, i, values, f=lambda x, i, v: x.index_put((i,), v, accumulate), indices="[@1]",
                          keys=["input", None, "values"], accumulate=accumulate)
+
+
+@direct
+def torch_index_add(model: Model) -> None:
+    i = torch.tensor([2, 0, 2])
+    for name in ("torch.index_add", "Tensor.index_add"):
+        for dtype in REALS if name[0] == "t" else ():
+            # PyTorch rounds halves at every step.
+            index = torch.tensor([2, 0, 1]) if dtype in FLOATS[2:] else i
+            model.op(name, values_of(dtype, 3), named={"index": index, "source": values_of(dtype, 3)}, dim=0)
+        model.op(name, randn(2, 4), named={"index": i, "source": randn(2, 3)}, dim=-1, alpha=0.5)
+    for name in ("torch.index_fill", "Tensor.index_fill"):
+        for dtype in ALL if name[0] == "t" else ():
+            model.op(name, values_of(dtype, 3), named={"index": i}, f=lambda x, index: x.index_fill(0, index, 1), dim=0, value=1)
+        model.op(name, randn(2, 4), named={"index": i}, f=lambda x, index: x.index_fill(1, index, -2.5), dim=1, value=-2.5)
+        model.op(name, randn(4), named={"index": i, "value": torch.tensor(2.0)}, f=lambda x, index, value: x.index_fill(0, index, value), dim=0)

@@ -282,3 +282,15 @@ def shapes_of_any_size() -> Export:
                     x.flip(-1), torch.tile(y, (h, 2)), x.view(b * c, 1, h, w).squeeze(1))
     return Export(Net(), randn(1, 2, 4, 6), randn(6), others=[
         (randn(2, 2, 6, 8), randn(8)), (randn(3, 2, 2, 2), randn(2)), (randn(1, 2, 2, 8), randn(8))])
+
+
+@direct
+def Tensor_as_strided(model: Model) -> None:
+    x = randn(2, 6)
+    model.op("Tensor.as_strided", x, f=lambda x: x.as_strided((3, 2), (2, 1), 4), size=[3, 2], stride=[2, 1], storage_offset=4)
+    model.op("Tensor.as_strided", x, f=lambda x: x.as_strided((2, 2, 2), (6, 1, 1)), size=[2, 2, 2], stride=[6, 1, 1])
+    model.op("aten::atleast_1d", torch.tensor(1.5), f=torch.atleast_1d)
+    for shape in ((), (2,), (2, 3), (2, 1, 3)):
+        model.op("aten::atleast_3d", randn(*shape), f=torch.atleast_3d)
+    for dtype in ALL:
+        model.op("aten::zero", values_of(dtype, 2), f=torch.zeros_like)
