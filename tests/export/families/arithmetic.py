@@ -277,6 +277,14 @@ def expression_ranks(model: Model) -> None:
     expression(model, "floor_divide(@0,0)", torch.zeros(0, dtype=torch.int64))
 
 
+def sizes(model: Model, text: str, *inputs: torch.Tensor) -> None:
+    """An expression of sizes. A list is used once more, for as an output each of its items would be one."""
+    is_list = text.startswith("[") or text == "size(@0)"
+    value = expression(model, text, *inputs, shown=not is_list)
+    if is_list:
+        expression(model, "add(@0,0)", value)
+
+
 @direct
 def expression_sizes(model: Model) -> None:
     x, empty = randn(2, 3, 5), randn(4, 0)
@@ -287,11 +295,11 @@ def expression_sizes(model: Model) -> None:
                  "sqrt(size(@0,2))", "mul(@0,size(@0,2))", "add(@0,div(size(@0,1),size(@0,2)))", "pow(size(@0,1),2)",
                  "pow(size(@0,2),-0.5)", "remainder(sub(0,size(@0,2)),3)", "floor_divide(sub(0,size(@0,2)),3)",
                  "[size(exp(@0),1)]", "rsqrt(size(@0,2))", "[trunc(div(size(@0,2),2)),neg(size(@0,0))]"):
-        expression(model, text, x)
+        sizes(model, text, x)
     for text in ("size(@0,1)", "size(@0)", "add(size(@0,0),size(@0,1))"):
-        expression(model, text, empty)
-    expression(model, "[@0,@1]", torch.tensor(3), torch.tensor(4))
-    expression(model, "[size(@0,0),@1]", x, torch.tensor(4))
+        sizes(model, text, empty)
+    sizes(model, "[@0,@1]", torch.tensor(3), torch.tensor(4))
+    sizes(model, "[size(@0,0),@1]", x, torch.tensor(4))
 
 
 @direct
