@@ -7,6 +7,7 @@ use super::reduction::Axes;
 use super::running::behind;
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
 use crate::tensor::{DType, Dim, Element, Tensor, TensorView, TensorViewMut, resolve_axis};
+use std::cmp::Ordering;
 use std::ops::RangeInclusive;
 
 crate::operator! {
@@ -227,7 +228,12 @@ impl Search {
         let place = |(index, value): (usize, &T)| {
             let start = (index / per_row).saturating_mul(len);
             let row = sequence.get(start..start.saturating_add(len)).unwrap_or_default();
-            row.partition_point(|x| if self.right { !(x > value) } else { !(x >= value) }) as i64
+            row.partition_point(|x| match x.partial_cmp(value) {
+                Some(Ordering::Greater) => false,
+                Some(Ordering::Equal) => self.right,
+                // A NaN belongs behind everything.
+                _ => true,
+            }) as i64
         };
         Ok(values.iter().enumerate().map(place).collect())
     }
