@@ -232,7 +232,8 @@ def reference(op_type: str, params: dict, weights: dict[str, Tensor] | None):
         return module, weights or state
     if space == "Tensor":
         return lambda x, *rest, **named: getattr(x, name)(*rest, **named, **params), weights
-    function = getattr(torch.nn.functional if space == "F" else torch, name)
+    spaces = {"F": torch.nn.functional, "torch": torch, "torch.fft": torch.fft}
+    function = getattr(spaces[space], name)
     return lambda *args, **named: function(*args, **named, **params), weights
 
 
