@@ -77,7 +77,7 @@ impl<T: FourierFloat> Signal<T> {
 
     /// Multiplies all numbers.
     pub fn scale(&mut self, factor: T) {
-        self.values.iter_mut().for_each(|value| *value = *value * factor);
+        self.values.iter_mut().for_each(|value| *value *= factor);
     }
 
     /// Cuts an axis off, or adds zeros at its end.

@@ -403,7 +403,8 @@ mod tests {
     }
 
     fn check(x: f32) {
-        let functions: [(&str, fn(f32) -> f32, fn(f64) -> f64); 12] = [
+        type Pair = (&'static str, fn(f32) -> f32, fn(f64) -> f64);
+        let functions: [Pair; 12] = [
             ("exp", exp, f64::exp),
             ("exp_m1", exp_m1, f64::exp_m1),
             ("ln", ln, f64::ln),

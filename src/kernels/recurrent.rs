@@ -196,8 +196,11 @@ fn lstm<T: Float>(gates: &[T], memory: &mut [T], output: &mut [T], hidden: usize
     }
 }
 
+/// Two parts of a row of gates.
+type Two<'a, T> = (&'a [T], &'a [T]);
+
 /// The four parts of a row of gates.
-fn halves<T>(gates: &[T], hidden: usize) -> ((&[T], &[T]), (&[T], &[T])) {
+fn halves<T>(gates: &[T], hidden: usize) -> (Two<'_, T>, Two<'_, T>) {
     let (first, second) = gates.split_at(2 * hidden);
     (first.split_at(hidden), second.split_at(hidden))
 }

@@ -12,7 +12,7 @@ use std::ops::RangeInclusive;
 
 crate::operator! {
     /// `torch.where`: the element of `input` where the condition is true, else that of `other`. All three are broadcast.
-    pub struct Where for "torch.where", "Tensor.where" {
+    pub struct Where for "torch.where" {
         /// What is taken where the condition is true.
         input: Factor,
         /// What is taken elsewhere.

@@ -193,7 +193,7 @@ impl Mistake {
 fn spoil_shape(shape: &mut Vec<usize>, rng: &mut StdRng) {
     let axis = rng.random_range(0..shape.len().max(1));
     match rng.random_range(0..6) {
-        0 => shape.insert(axis.min(shape.len()), rng.random_range(0..3)),
+        0 if shape.len() < 8 => shape.insert(axis.min(shape.len()), rng.random_range(0..3)),
         1 if !shape.is_empty() => drop(shape.remove(axis)),
         2 => *shape = vec![1; 8],
         3 => shape.clear(),

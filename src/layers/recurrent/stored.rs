@@ -151,13 +151,16 @@ fn optional<T: Float>(weight: &Option<RuntimeAttribute>) -> Result<Option<Cow<'_
     weight.as_ref().map(values).transpose()
 }
 
-/// The elements of the weights of one layer in one direction: borrowed, unless they were converted.
+/// The elements of a weight: borrowed, unless they were converted.
+type Elements<'a, T> = Cow<'a, [T]>;
+
+/// The elements of the weights of one layer in one direction.
 pub(super) struct Read<'a, T: Float> {
     rows: usize,
-    input: Cow<'a, [T]>,
-    hidden: Cow<'a, [T]>,
-    biases: Option<(Cow<'a, [T]>, Cow<'a, [T]>)>,
-    projection: Option<Cow<'a, [T]>>,
+    input: Elements<'a, T>,
+    hidden: Elements<'a, T>,
+    biases: Option<(Elements<'a, T>, Elements<'a, T>)>,
+    projection: Option<Elements<'a, T>>,
 }
 
 impl<T: Float> Read<'_, T> {

@@ -161,7 +161,7 @@ impl Join<'_> {
                 let mut frame = frame.into_values();
                 plan.run(&mut frame);
                 let places = sum[t * self.frames.hop..].iter_mut().zip(&frame).zip(&window);
-                places.for_each(|((sum, &value), &factor)| *sum = *sum + value * factor);
+                places.for_each(|((sum, &value), &factor)| *sum += value * factor);
             }
             let kept = kept.clone().filter_map(|at| Some(*sum.get(at)? * (1.0 / envelope.get(at)?)));
             signals.extend(kept.chain(std::iter::repeat(zero)).take(length));

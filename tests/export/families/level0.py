@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from case import Export, Model, direct, exported
-from values import FLOATS, rand, randn, random_bools, random_integers
+from values import FLOATS, rand, randn, random_integers
 
 UNARY = ("abs acos acosh asin asinh atan atanh ceil cos cosh erf exp exp2 expm1 floor frac log log10 log1p neg "
          "reciprocal round rsqrt sign sin sinh sqrt square tan tanh trunc").split()
@@ -70,8 +70,6 @@ def methods_of_tensors(model: Model) -> None:
     for name in ("eq", "ne", "lt", "le", "gt", "ge"):
         model.op(f"Tensor.{name}", x, y)
         model.op(f"Tensor.{name}", randn(2, 3), f=lambda x: getattr(torch, name)(x, 0.5), other=0.5)
-    model.op("Tensor.where", randn(2, 3), random_bools(3), randn(3), keys=["input", "condition", "other"],
-             f=lambda x, c, y: torch.where(c, x, y))
     model.op("Tensor.as_strided", randn(4, 6), f=lambda x: x.as_strided((3, 2), (6, 2), 1), size=(3, 2), stride=(6, 2),
              storage_offset=1)
     model.op("Tensor.copy", randn(2, 3), randn(3), keys=["self", "src"], f=lambda x, y: x.clone().copy_(y))
