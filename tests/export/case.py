@@ -26,8 +26,6 @@ from torch import Tensor, nn
 from text import Line, Text, dtype_name
 
 ROOT = Path(__file__).resolve().parent.parent / "cases"
-# What `ixion verify` allows unless `case.toml` says otherwise.
-TOLERANCE = 1e-4
 # NumPy has no such elements: they travel as the wider type and are converted in the model.
 TRAVELS_AS = {torch.bfloat16: torch.float32, torch.complex32: torch.complex64}
 
