@@ -71,6 +71,11 @@ impl TensorMeta {
         self.dims.len()
     }
 
+    /// Whether the dimensions may be these when the model runs: as many, and none that is known to differ.
+    pub fn may_have_dims(&self, dims: &[Dim]) -> bool {
+        self.rank() == dims.len() && !self.dims.iter().zip(dims).any(|(a, b)| a.differs(b))
+    }
+
     /// The values in row-major order, where they are known.
     pub fn values(&self) -> Option<&[Dim]> {
         self.values.as_deref()

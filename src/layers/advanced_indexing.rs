@@ -10,7 +10,7 @@ use crate::graph::{
 use crate::kernels::elementwise::Program;
 use crate::pnnx::{Expr, Function};
 use crate::tensor::{
-    DType, Dim, Element, Scalar, Shape, Tensor, TensorError, TensorView, TensorViewMut, resolve_axis,
+    DType, Dim, Element, Scalar, Shape, Tensor, TensorView, TensorViewMut, resolve_axis, resolve_index,
     with_bits,
 };
 use ndarray::{Array1, ArrayD, ArrayViewD, Axis, IxDyn};
@@ -303,7 +303,7 @@ fn listed_values(
 
 /// Checks that a mask is as long as the axis it is for.
 fn check_mask(axis: &Dim, mask: &Dim, input: &TensorMeta) -> Result<(), LayerError> {
-    if axis.fixed().zip(mask.fixed()).is_some_and(|(axis, mask)| axis != mask) {
+    if axis.differs(mask) {
         return Err(LayerError::shape(
             "the input",
             format!("an axis of {mask} elements, as the mask"),
@@ -381,7 +381,7 @@ impl Places {
                 .broadcast(IxDyn(&shape))
                 .ok_or_else(|| LayerError::shape("the indices", shape, array.len()))?;
             for (offset, &index) in indexed.iter_mut().zip(whole.iter()) {
-                *offset += resolved(index, input[axis])? * strides[axis];
+                *offset += resolve_index(index, input[axis])? * strides[axis];
             }
         }
         let offsets = |axes: &mut dyn Iterator<Item = usize>| offsets(axes, input);
@@ -403,15 +403,6 @@ fn offsets(axes: &mut dyn Iterator<Item = usize>, shape: &Shape) -> Vec<usize> {
         let along = |&start: &usize| (0..shape[axis]).map(move |index| start + index * strides[axis]);
         offsets.iter().flat_map(along).collect()
     })
-}
-
-fn resolved(index: i64, len: usize) -> Result<usize, TensorError> {
-    let wrapped =
-        if index < 0 { index.saturating_add(i64::try_from(len).unwrap_or(i64::MAX)) } else { index };
-    match usize::try_from(wrapped) {
-        Ok(position) if position < len => Ok(position),
-        _ => Err(TensorError::OutOfRange { what: "index", index, len }),
-    }
 }
 
 impl Index {

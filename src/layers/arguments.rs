@@ -182,6 +182,18 @@ impl FieldValue for Accumulator {
     }
 }
 
+/// How many inputs the operator has. Not a key: no file sets it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InputCount(pub usize);
+
+impl FieldValue for InputCount {
+    const KIND: &'static str = "the number of inputs, which is no key of the file";
+
+    fn read(reader: &mut OperatorReader<'_>, _: &'static str) -> Result<Option<Self>, LayerError> {
+        Ok(Some(Self(reader.num_inputs())))
+    }
+}
+
 /// How many outputs the file lists for the operator. Not a key: no file sets it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OutputCount(pub usize);
@@ -200,7 +212,8 @@ impl FieldValue for OutputCount {
 pub struct RecordedType(pub Option<DType>);
 
 impl FieldValue for RecordedType {
-    const KIND: &'static str = "the element type that the file records for the output, which is no key of the file";
+    const KIND: &'static str =
+        "the element type that the file records for the output, which is no key of the file";
 
     fn read(reader: &mut OperatorReader<'_>, _: &'static str) -> Result<Option<Self>, LayerError> {
         let (input, output) = (reader.input_dtype(0), reader.output_dtype(0));

@@ -96,11 +96,6 @@ fn split(meta: &TensorMeta) -> Result<(&[Dim], &Dim, &Dim), LayerError> {
     }
 }
 
-/// True when two lengths are known and not the same.
-pub(super) fn differ(a: &Dim, b: &Dim) -> bool {
-    a.fixed().zip(b.fixed()).is_some_and(|(a, b)| a != b)
-}
-
 impl ScaledDotProductAttention {
     /// How many heads of queries share one head of keys, or of values.
     fn shared_heads(&self, query: &[Dim], other: &[Dim]) -> Result<i64, LayerError> {
@@ -240,10 +235,10 @@ impl Layer for ScaledDotProductAttention {
         }
         let ((_, rows, width), (_, columns, key_width), (_, value_rows, out)) =
             (split(query)?, split(key)?, split(value)?);
-        if differ(width, key_width) {
+        if width.differs(key_width) {
             return Err(LayerError::shape("the key", format!("…×{width}, as the query is {query},"), key));
         }
-        if differ(columns, value_rows) {
+        if columns.differs(value_rows) {
             return Err(LayerError::shape(
                 "the value",
                 format!("…×{columns}×V, as the key is {key},"),

@@ -1,9 +1,8 @@
 //! Products that are sums over some axes of two tensors or more: inner, outer, tensordot, multi_dot. Each is an
 //! [`Einsum`] whose equation follows from the numbers of axes.
 
-use super::arguments::Operand;
+use super::arguments::{InputCount, Operand};
 use super::einsum::{Einsum, Equation};
-use super::stacking::InputCount;
 use crate::graph::{
     CpuLayer, ForwardContext, FromParameter, Layer, LayerError, Registry, RegistryError, RuntimeParameter,
     TensorMeta,

@@ -2,6 +2,7 @@
 
 use super::arguments::Operand;
 use super::broadcast::Factor;
+use super::scattering::check_source;
 use super::views::view_layers;
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta, View};
 use crate::tensor::{Dim, Layout, Shape, TensorView, TensorViewMut, resolve_axis, with_bits};
@@ -208,11 +209,7 @@ impl Layer for DiagonalScatter {
         let (input, src) = (&inputs[0], &inputs[self.src.0]);
         let place = Place::new(self.offset, self.dim1, self.dim2, input.rank())?;
         let wanted = input.with_dims(place.dims(input.dims()));
-        let differs = |(a, b): (&Dim, &Dim)| a.fixed().zip(b.fixed()).is_some_and(|(a, b)| a != b);
-        let fits = src.rank() == wanted.rank() && !src.dims().iter().zip(wanted.dims()).any(differs);
-        if !fits || src.dtype() != input.dtype() {
-            return Err(LayerError::shape("the source", wanted, src));
-        }
+        check_source(src, &wanted)?;
         Ok(vec![input.with_dims(input.dims().to_vec())])
     }
 }

@@ -77,7 +77,7 @@ impl Layer for AffineGrid {
         }
         let matrix = [Dim::from(axes), Dim::from(axes + 1)];
         match theta.dims() {
-            [batch, map @ ..] if map == matrix && agree(batch, &size[0]) => {
+            [batch, map @ ..] if map == matrix && !batch.differs(&size[0]) => {
                 let lens = size[2..].iter().cloned();
                 let dims = [size[0].clone()].into_iter().chain(lens).chain([Dim::from(axes)]);
                 Ok(vec![theta.with_dims(dims)])
@@ -88,11 +88,6 @@ impl Layer for AffineGrid {
             }
         }
     }
-}
-
-/// Whether two lengths may be the same.
-fn agree(one: &Dim, other: &Dim) -> bool {
-    one.fixed().zip(other.fixed()).is_none_or(|(one, other)| one == other)
 }
 
 impl AffineGrid {
@@ -145,7 +140,9 @@ impl Layer for GridSample {
         }
         match grid.dims() {
             [batch, lens @ .., last]
-                if lens.len() == axes && agree(batch, &input.dims()[0]) && agree(last, &Dim::from(axes)) =>
+                if lens.len() == axes
+                    && !batch.differs(&input.dims()[0])
+                    && !last.differs(&Dim::from(axes)) =>
             {
                 Ok(vec![input.with_dims(input.dims()[..2].iter().chain(lens).cloned())])
             }

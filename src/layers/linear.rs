@@ -90,7 +90,7 @@ impl Layer for Linear {
         let Some((last, rest)) = input.dims().split_last() else {
             return Err(LayerError::shape("the input", "at least one axis", input));
         };
-        if last.fixed().zip(features.fixed()).is_some_and(|(last, features)| last != features) {
+        if last.differs(features) {
             return Err(LayerError::shape("the last axis of the input", features, input));
         }
         let wanted = outputs.cloned().unwrap_or(Dim::Fixed(1));

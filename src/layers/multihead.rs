@@ -2,7 +2,7 @@
 
 mod masks;
 
-use super::attention::{differ, scratch_bytes};
+use super::attention::scratch_bytes;
 use super::broadcast::owned;
 use super::float::{self, with_float};
 use crate::graph::{
@@ -429,7 +429,7 @@ impl Layer for MultiheadAttention {
         let [rows, batch] = self.split("the query", query, e)?;
         let [columns, key_batch] = self.split("the key", key, k)?;
         let [value_rows, value_batch] = self.split("the value", value, v)?;
-        if differ(&columns, &value_rows) || differ(&batch, &key_batch) || differ(&batch, &value_batch) {
+        if columns.differs(&value_rows) || batch.differs(&key_batch) || batch.differs(&value_batch) {
             return Err(LayerError::shape(
                 "the value",
                 format!("{columns} rows and a batch of {batch}"),

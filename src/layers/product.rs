@@ -174,7 +174,7 @@ fn product_dims(left: &TensorMeta, right: &TensorMeta, broadcast: bool) -> Resul
     let (Some(inner), Some(right_inner)) = (rows.last(), columns.first()) else {
         return refuse(format!("two factors of at least one axis, and the left is {left},"));
     };
-    if inner.fixed().zip(right_inner.fixed()).is_some_and(|(left, right)| left != right) {
+    if inner.differs(right_inner) {
         return refuse(format!("{inner} rows, as the left factor {left} has columns,"));
     }
     let mut dims = Vec::new();

@@ -457,8 +457,7 @@ fn check_state(what: &str, wanted: &TensorMeta, found: &TensorMeta) -> Result<()
         let (what, wanted) = (format!("`{what}`"), wanted.dtype().to_string());
         return Err(LayerError::DType { what, wanted, found: found.dtype() });
     }
-    let differ = |(a, b): (&Dim, &Dim)| a.fixed().zip(b.fixed()).is_some_and(|(a, b)| a != b);
-    if found.rank() != wanted.rank() || found.dims().iter().zip(wanted.dims()).any(differ) {
+    if !found.may_have_dims(wanted.dims()) {
         return Err(LayerError::shape(format!("`{what}`"), wanted, found));
     }
     Ok(())

@@ -5,10 +5,9 @@ use super::broadcast::{Factor, owned};
 use super::choices::choices;
 use super::indexing::{check_indices, check_within, read_indices, view_with_axis, with_axis};
 use super::number::Number;
-use super::taking::place;
 use super::views::axis_of;
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
-use crate::tensor::{DType, Dim, Tensor, TensorView, TensorViewMut, resolve_axis, with_bits};
+use crate::tensor::{DType, Tensor, TensorView, TensorViewMut, resolve_axis, resolve_index, with_bits};
 use ndarray::{ArrayD, ArrayViewD, Axis, Dimension, IxDyn};
 use std::ops::RangeInclusive;
 
@@ -105,6 +104,14 @@ fn check(
         }
     }
     Ok(vec![inputs[0].with_dims(inputs[0].dims().to_vec())])
+}
+
+/// Checks what is written to a part of a tensor: it has the part's shape and element type.
+pub(super) fn check_source(source: &TensorMeta, part: &TensorMeta) -> Result<(), LayerError> {
+    if source.may_have_dims(part.dims()) && source.dtype() == part.dtype() {
+        return Ok(());
+    }
+    Err(LayerError::shape("the source", part, source))
 }
 
 /// For each element of `index` its own place, and the place that it names.
@@ -285,16 +292,15 @@ impl Layer for IndexCopy {
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
         let (index, source) = (&inputs[self.index.0], &inputs[self.source.0]);
         check_indices("the index", index)?;
+        if index.rank() > 1 {
+            return Err(LayerError::shape("the index", "a vector", index));
+        }
         let mut wanted = inputs[0].dims().to_vec();
         if let Some(dim) = wanted.get_mut(resolve_axis(self.dim, inputs[0].rank())?) {
             *dim = index.num_elements();
         }
         let wanted = inputs[0].with_dims(wanted);
-        let differs = |(a, b): (&Dim, &Dim)| a.fixed().zip(b.fixed()).is_some_and(|(a, b)| a != b);
-        let fits = source.rank() == wanted.rank() && !source.dims().iter().zip(wanted.dims()).any(differs);
-        if index.rank() > 1 || !fits || source.dtype() != wanted.dtype() {
-            return Err(LayerError::shape("the source", wanted, source));
-        }
+        check_source(source, &wanted)?;
         Ok(vec![inputs[0].with_dims(inputs[0].dims().to_vec())])
     }
 }
@@ -331,11 +337,7 @@ impl Layer for SelectScatter {
         let mut wanted = inputs[0].dims().to_vec();
         wanted.remove(axis_of(self.dim, &inputs[0])?);
         let (wanted, src) = (inputs[0].with_dims(wanted), &inputs[self.src.0]);
-        let differs = |(a, b): (&Dim, &Dim)| a.fixed().zip(b.fixed()).is_some_and(|(a, b)| a != b);
-        let fits = src.rank() == wanted.rank() && !src.dims().iter().zip(wanted.dims()).any(differs);
-        if !fits || src.dtype() != wanted.dtype() {
-            return Err(LayerError::shape("the source", wanted, src));
-        }
+        check_source(src, &wanted)?;
         Ok(vec![inputs[0].with_dims(inputs[0].dims().to_vec())])
     }
 }
@@ -349,7 +351,7 @@ impl CpuLayer for SelectScatter {
     ) -> Result<(), LayerError> {
         outputs[0].copy_from(&inputs[0])?;
         let axis = inputs[0].shape().axis(self.dim)?;
-        let index = place(self.index, inputs[0].shape()[axis])?;
+        let index = resolve_index(self.index, inputs[0].shape()[axis])?;
         let layout = outputs[0].layout().select(axis, index)?;
         Ok(outputs[0].reborrow().with_layout(layout)?.copy_from(&inputs[self.src.0])?)
     }

@@ -190,10 +190,10 @@ struct Search {
 impl Search {
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
         let (sequence, values) = (self.sequence.dims(inputs), self.values.dims(inputs));
-        let differs = |(a, b): (&Dim, &Dim)| a.fixed().zip(b.fixed()).is_some_and(|(a, b)| a != b);
         let rows = sequence.len().saturating_sub(1);
         let fits = sequence.len() == 1
-            || (sequence.len() == values.len() && !sequence.iter().zip(values).take(rows).any(differs));
+            || (sequence.len() == values.len()
+                && !sequence.iter().zip(values).take(rows).any(|(a, b)| a.differs(b)));
         if !fits {
             let wanted = "one sequence, or one for each row of the values";
             return Err(LayerError::shape("the sorted sequence", wanted, &inputs[0]));

@@ -84,7 +84,7 @@ impl Split {
     fn listed_parts(&self, len: &Dim, lengths: Vec<Dim>) -> Result<Vec<Part>, LayerError> {
         let negative = lengths.iter().any(|part| part.fixed().is_some_and(|part| part < 0));
         let total = lengths.iter().fold(Dim::Fixed(0), |total, part| total + part.clone());
-        if negative || total.fixed().zip(len.fixed()).is_some_and(|(total, len)| total != len) {
+        if negative || total.differs(len) {
             let reason = format!("the lengths must add up to {len}");
             return Err(invalid_sections(&format!("{lengths:?}"), reason));
         }

@@ -1,29 +1,17 @@
 //! Tensors given more axes and joined, or broadcast against each other: hstack and its kin, broadcast_tensors, meshgrid.
 
-use super::arguments::OutputCount;
+use super::arguments::{InputCount, OutputCount};
 use super::broadcast::broadcast;
 use super::choices::choices;
 use super::concatenation::Cat;
 use super::parts::TensorSplit;
 use super::views::view_layers;
 use crate::graph::{
-    CpuLayer, FieldValue, ForwardContext, FromParameter, Layer, LayerError, OperatorReader, Registry,
-    RegistryError, RuntimeParameter, TensorMeta, View,
+    CpuLayer, ForwardContext, FromParameter, Layer, LayerError, Registry, RegistryError, RuntimeParameter,
+    TensorMeta, View,
 };
 use crate::tensor::{Dim, Layout, Shape, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
-
-/// How many inputs the operator has. Not a key: no file sets it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct InputCount(pub usize);
-
-impl FieldValue for InputCount {
-    const KIND: &'static str = "the number of inputs, which is no key of the file";
-
-    fn read(reader: &mut OperatorReader<'_>, _: &'static str) -> Result<Option<Self>, LayerError> {
-        Ok(Some(Self(reader.num_inputs())))
-    }
-}
 
 macro_rules! stacks {
     ($($(#[doc = $doc:literal])* $name:ident for $op_type:literal: $new_axes:expr, along $axis:expr;)*) => {$(

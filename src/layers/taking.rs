@@ -5,7 +5,7 @@ use super::broadcast::broadcast;
 use super::indexing::{Gather, check_indices};
 use super::views::axis_of;
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
-use crate::tensor::{DType, Dim, Tensor, TensorError, TensorView, TensorViewMut, with_bits};
+use crate::tensor::{DType, Dim, Tensor, TensorView, TensorViewMut, resolve_index, with_bits};
 use std::ops::RangeInclusive;
 
 crate::operator! {
@@ -77,16 +77,6 @@ impl CpuLayer for TakeAlongDim {
     }
 }
 
-/// An index that may count from the end.
-pub(super) fn place(index: i64, len: usize) -> Result<usize, LayerError> {
-    let from_start = match i64::try_from(len) {
-        Ok(len) if index < 0 => index.saturating_add(len),
-        _ => index,
-    };
-    let place = usize::try_from(from_start).ok().filter(|&place| place < len);
-    place.ok_or_else(|| TensorError::OutOfRange { what: "index", index, len }.into())
-}
-
 impl Layer for Take {
     fn num_inputs(&self) -> RangeInclusive<usize> {
         2..=2
@@ -110,7 +100,7 @@ impl CpuLayer for Take {
         with_bits!(inputs[0].dtype(), B => {
             let values: Vec<B> = inputs[0].bits::<B>()?.iter().copied().collect();
             for (to, index) in outputs[0].bits::<B>()?.iter_mut().zip(indices) {
-                *to = values[place(index, values.len())?];
+                *to = values[resolve_index(index, values.len())?];
             }
         });
         Ok(())

@@ -156,8 +156,7 @@ fn check(inputs: &[TensorMeta], indices: Operand, axes: usize) -> Result<&Tensor
         let wanted = format!("{} or {} axes", axes + 1, axes + 2);
         return Err(LayerError::shape("the input", wanted, input));
     }
-    let differ = |(a, b): (&Dim, &Dim)| a.fixed().zip(b.fixed()).is_some_and(|(a, b)| a != b);
-    if input.rank() != indices.rank() || input.dims().iter().zip(indices.dims()).any(differ) {
+    if !indices.may_have_dims(input.dims()) {
         return Err(LayerError::shape("the indices", format!("the shape of the input, {input},"), indices));
     }
     Ok(input)

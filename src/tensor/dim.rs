@@ -69,6 +69,11 @@ impl Dim {
         }
     }
 
+    /// Whether both lengths are known and not the same. Of unknown ones it is open.
+    pub fn differs(&self, other: &Dim) -> bool {
+        self.fixed().zip(other.fixed()).is_some_and(|(a, b)| a != b)
+    }
+
     /// The quotient rounded down, as in the output size of a convolution. Dividing by zero gives zero.
     #[must_use]
     pub fn floor_div(self, divisor: impl Into<Dim>) -> Self {

@@ -45,7 +45,7 @@ pub use layout::{Format, Layout, resolve_axes};
 pub use num_complex::Complex;
 pub use picture::{Color, Filter, Fit, Picture, Placement, Preprocess};
 pub use reshape::Order;
-pub use shape::{Shape, broadcast_shapes, resolve_axis};
+pub use shape::{Shape, broadcast_shapes, resolve_axis, resolve_index};
 pub use storage::ALIGNMENT;
 pub use view::{TensorView, TensorViewMut};
 pub use wide::Scalar;

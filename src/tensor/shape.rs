@@ -106,6 +106,19 @@ pub fn resolve_axis(axis: i64, rank: usize) -> Result<usize> {
     Err(TensorError::OutOfRange { what: "axis", index: axis, len: rank })
 }
 
+/// Resolves an index into `len` elements, which may count from the end.
+///
+/// # Errors
+/// [`TensorError::OutOfRange`] outside `-len..len`.
+pub fn resolve_index(index: i64, len: usize) -> Result<usize> {
+    let from_start = match i64::try_from(len) {
+        Ok(len) if index < 0 => index.saturating_add(len),
+        _ => index,
+    };
+    let resolved = usize::try_from(from_start).ok().filter(|&index| index < len);
+    resolved.ok_or(TensorError::OutOfRange { what: "index", index, len })
+}
+
 /// The shape that results from broadcasting two shapes against each other, by NumPy's and PyTorch's rule.
 ///
 /// Axes are paired from the last; a missing axis counts as 1; of two lengths one may be 1.

@@ -2,7 +2,7 @@
 //!
 //! Neither is ever broadcast to a number for each head, row and column: that could be many times what all inputs take.
 
-use super::super::attention::{added, check_mask, differ};
+use super::super::attention::{added, check_mask};
 use super::{MultiheadAttention, Sources};
 use crate::Limits;
 use crate::graph::{LayerError, TensorMeta};
@@ -95,7 +95,7 @@ fn first_axis(mask: &TensorMeta) -> (usize, Option<Dim>) {
 }
 
 fn fits(mask: &TensorMeta, dims: &[&Dim]) -> bool {
-    mask.rank() == dims.len() && mask.dims().iter().zip(dims).all(|(a, b)| !differ(a, b))
+    mask.rank() == dims.len() && mask.dims().iter().zip(dims).all(|(a, b)| !a.differs(b))
 }
 
 impl Masks {
