@@ -185,7 +185,7 @@ impl Mistake {
     pub(crate) fn must_fail(&self) -> bool {
         matches!(
             self,
-            Self::Nonsense { .. } | Self::UnknownParameter(_) | Self::UnknownWeight(_) | Self::MoreOutputs
+            Self::Nonsense { .. } | Self::UnknownParameter(_) | Self::UnknownWeight(_)
         )
     }
 }

@@ -48,6 +48,13 @@ def aten_binary(model: Model) -> None:
     model.op("aten::copy", randn(2, 3), random_integers(3), f=lambda x, y: x.clone().copy_(y))
     model.op("aten::zero", randn(2, 3), f=torch.zeros_like)
     model.op("aten::isinf", torch.tensor([1.0, float("inf"), float("nan")]), f=torch.isinf)
+    for name in ("sum", "mean"):
+        model.op(f"aten::{name}", randn(2, 3), f=lambda x: getattr(torch, name)(x, 1), dim=(1,))
+        model.op(f"aten::{name}", randn(2, 3), f=getattr(torch, name))
+    for name in ("max", "min"):
+        model.op(f"aten::{name}", randn(2, 3), f=getattr(torch, name))
+        model.op(f"aten::{name}", randn(2, 3), randn(3), f=getattr(torch, name))
+    model.op("aten::moveaxis", randn(2, 3, 4), f=lambda x: torch.moveaxis(x, 0, 2), source=(0,), destination=(2,))
     for name in ("atleast_1d", "atleast_3d"):
         model.op(f"aten::{name}", randn(2), f=getattr(torch, name))
 
