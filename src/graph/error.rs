@@ -119,6 +119,11 @@ impl LayerError {
     pub fn shape(what: impl Into<String>, wanted: impl fmt::Display, found: impl fmt::Display) -> Self {
         Self::Shape { what: what.into(), wanted: wanted.to_string(), found: found.to_string() }
     }
+
+    /// The error for an operator with too few inputs (`found`) to have one at this position.
+    pub(crate) fn missing_input(position: usize, found: usize) -> Self {
+        Self::InputCount { wanted: format!("at least {}", position + 1), found }
+    }
 }
 
 impl From<ndarray::ShapeError> for LayerError {

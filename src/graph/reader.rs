@@ -2,7 +2,7 @@
 
 use super::{LayerError, RuntimeAttribute, RuntimeParameter};
 use crate::pnnx::Dim;
-use crate::tensor::{DType, TensorView};
+use crate::tensor::DType;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -87,6 +87,21 @@ impl<'a> OperatorReader<'a> {
         })
     }
 
+    /// As [`input`](Self::input), for an input beside the tensor that the operator works on.
+    ///
+    /// # Errors
+    /// [`LayerError::InvalidParameter`] when it is the first input: that is the tensor that the operator works on.
+    pub fn later_input(&mut self, key: &'static str) -> Result<Option<usize>, LayerError> {
+        match self.input(key) {
+            Some(0) => Err(LayerError::InvalidParameter {
+                key,
+                found: "the first input".to_owned(),
+                reason: "the first input is the tensor that the operator works on".to_owned(),
+            }),
+            position => Ok(position),
+        }
+    }
+
     /// The keys of all parameters and attributes that the file gives.
     pub fn keys(&self) -> Vec<String> {
         self.params.keys().chain(self.attrs.keys()).cloned().collect()
@@ -149,6 +164,9 @@ impl<'a> OperatorReader<'a> {
 
 /// The kind of a field that is an input and never a parameter.
 pub(crate) const INPUT_KIND: &str = "an input";
+
+/// The kind of a field that no key of a file sets, as the number of outputs: it is not published.
+pub(crate) const NO_KEY: &str = "";
 
 /// One field of an operator: what a registry publishes of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -328,122 +346,28 @@ impl<T: FromParameter> FromParameter for Option<T> {
     }
 }
 
-/// A weight of a layer: an attribute of the operator (as `nn.Conv2d` has it) or one of its inputs (`F.conv2d`).
-#[derive(Debug, Clone)]
-pub enum Weight {
-    /// Stored in the model file.
-    Attribute(RuntimeAttribute),
-    /// Computed by the graph: the position of the input.
-    Input(usize),
-}
-
-impl Weight {
-    /// The weight's elements, given the inputs of this run.
-    ///
-    /// # Errors
-    /// [`LayerError::Weight`] when an attribute cannot be read, [`LayerError::InputCount`] when the input is not there.
-    pub fn view<'a>(&'a self, inputs: &[TensorView<'a>]) -> Result<TensorView<'a>, LayerError> {
-        match self {
-            Weight::Attribute(attribute) => Ok(attribute.decode()?.view()),
-            Weight::Input(position) => {
-                inputs.get(*position).copied().ok_or_else(|| too_few(*position, inputs.len()))
-            }
-        }
-    }
-
-    /// The weight's element type and dimensions, given those of the inputs.
-    ///
-    /// # Errors
-    /// [`LayerError::InputCount`] when the input is not there.
-    pub fn meta(&self, inputs: &[super::TensorMeta]) -> Result<super::TensorMeta, LayerError> {
-        match self {
-            Weight::Attribute(attribute) => {
-                Ok(super::TensorMeta::new(attribute.dtype(), attribute.shape().iter().copied()))
-            }
-            Weight::Input(position) => {
-                inputs.get(*position).cloned().ok_or_else(|| too_few(*position, inputs.len()))
-            }
-        }
-    }
-
-    /// How many inputs of the operator this weight takes: 0 or 1.
-    pub fn num_inputs(&self) -> usize {
-        usize::from(matches!(self, Weight::Input(_)))
-    }
-}
-
-fn too_few(position: usize, found: usize) -> LayerError {
-    LayerError::InputCount { wanted: format!("at least {}", position + 1), found }
-}
-
-impl FieldValue for Weight {
-    const KIND: &'static str = "a weight";
-
-    fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>, LayerError> {
-        if let Some(attribute) = reader.attr(key) {
-            return Ok(Some(Weight::Attribute(attribute)));
-        }
-        weight_input(reader, key)
-    }
-
-    fn require(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Self, LayerError> {
-        Self::read(reader, key)?.ok_or_else(|| LayerError::MissingWeight { key: key.to_owned() })
-    }
-}
-
-/// The input of this name. It may not be the first: that is the tensor that the operator works on.
-fn weight_input(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Weight>, LayerError> {
-    match reader.input(key) {
-        Some(0) => Err(LayerError::InvalidParameter {
-            key,
-            found: "the first input".to_owned(),
-            reason: "the first input is the tensor that the operator works on".to_owned(),
-        }),
-        position => Ok(position.map(Weight::Input)),
-    }
-}
-
-/// A weight that may be absent. Functional operators say so with `key=None`; modules have no attribute of that key,
-/// and sometimes a flag of the same name (`bias=False`).
-impl FieldValue for Option<Weight> {
-    const KIND: &'static str = "a weight or None";
-
-    fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>, LayerError> {
-        let (flag, attribute) = (reader.param(key).map(RuntimeParameter::raw), reader.attr(key));
-        match (flag, attribute) {
-            (None | Some("True" | "False" | "None"), Some(attribute)) => {
-                Ok(Some(Some(Weight::Attribute(attribute))))
-            }
-            (Some("None" | "False"), None) => Ok(Some(None)),
-            (Some("True"), None) => Err(LayerError::MissingWeight { key: key.to_owned() }),
-            (Some(other), _) => Err(LayerError::WrongParameter {
-                key: key.to_owned(),
-                wanted: "a weight, None or False".to_owned(),
-                found: other.to_owned(),
-            }),
-            (None, None) => weight_input(reader, key).map(Some),
-        }
-    }
-}
-
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
+    use crate::tensor::Tensor;
 
     #[test]
     fn defaults_are_those_of_a_file() {
         let texts = ["Padding::Places(PerAxis::all(0))", "PaddingMode::Zeros", "Some(true)", "None", "1e-5"];
         assert_eq!(texts.map(in_file), ["0", "zeros", "True", "None", "1e-5"]);
     }
-    use crate::tensor::Tensor;
 
-    struct Source {
+    pub(in crate::graph) struct Source {
         params: BTreeMap<String, RuntimeParameter>,
         attrs: BTreeMap<String, RuntimeAttribute>,
         names: Vec<Option<String>>,
     }
 
-    fn source(params: &[(&str, &str)], attrs: &[&str], names: &[Option<&str>]) -> Source {
+    pub(in crate::graph) fn source(
+        params: &[(&str, &str)],
+        attrs: &[&str],
+        names: &[Option<&str>],
+    ) -> Source {
         let weight = RuntimeAttribute::from_tensor(Tensor::scalar(1f32));
         Source {
             params: params.iter().map(|(k, v)| (k.to_string(), RuntimeParameter::parse(v))).collect(),
@@ -453,7 +377,7 @@ mod tests {
     }
 
     impl Source {
-        fn reader(&self) -> OperatorReader<'_> {
+        pub(in crate::graph) fn reader(&self) -> OperatorReader<'_> {
             OperatorReader::new(&self.params, &self.attrs, &self.names, 1)
         }
     }
@@ -497,38 +421,5 @@ mod tests {
         i64::require(&mut reader, "dim").unwrap();
         let error = reader.finish().unwrap_err().to_string();
         assert_eq!(error, "parameters not understood by this operator: `surprise`; it knows `dim`");
-    }
-
-    #[test]
-    fn weights_come_from_attributes_or_inputs_named_or_not() {
-        let position = |source: &Source, key| match Weight::require(&mut source.reader(), key).unwrap() {
-            Weight::Input(position) => Some(position),
-            Weight::Attribute(_) => None,
-        };
-        assert_eq!(position(&source(&[], &["weight"], &[None]), "weight"), None);
-        assert_eq!(
-            position(&source(&[], &[], &[Some("input"), Some("bias"), Some("weight")]), "weight"),
-            Some(2)
-        );
-        assert_eq!(position(&source(&[], &[], &[None, None]), "weight"), Some(1));
-        assert!(Weight::require(&mut source(&[], &[], &[None]).reader(), "weight").is_err());
-        let first = source(&[], &[], &[Some("weight"), Some("input")]);
-        assert!(matches!(
-            Weight::require(&mut first.reader(), "weight"),
-            Err(LayerError::InvalidParameter { .. })
-        ));
-    }
-
-    #[test]
-    fn an_optional_weight_may_be_absent_but_not_forgotten() {
-        let optional = |source: &Source| Option::<Weight>::require(&mut source.reader(), "bias");
-        assert!(optional(&source(&[("bias", "None")], &[], &[None, None])).unwrap().is_none());
-        assert!(optional(&source(&[("bias", "False")], &[], &[None])).unwrap().is_none());
-        assert!(optional(&source(&[], &[], &[None])).unwrap().is_none());
-        assert!(optional(&source(&[("bias", "True")], &["bias"], &[None])).unwrap().is_some());
-        assert!(matches!(
-            optional(&source(&[("bias", "True")], &[], &[None])),
-            Err(LayerError::MissingWeight { .. })
-        ));
     }
 }

@@ -1,6 +1,6 @@
 //! Indexing with tensors and masks: `x[[0, 2], :, mask]`, and writing there.
 
-use super::arguments::{Operand, later_input};
+use super::arguments::Operand;
 use super::broadcast::{Factor, broadcast, broadcasts, owned};
 use crate::Limits;
 use crate::graph::{
@@ -97,7 +97,7 @@ impl FieldValue for Items {
 
     fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>, LayerError> {
         let Some(parameter) = reader.param(key) else {
-            return Ok(later_input(reader, key)?.map(Items::Input));
+            return Ok(reader.later_input(key)?.map(Items::Input));
         };
         let wrong = || LayerError::WrongParameter {
             key: key.to_owned(),

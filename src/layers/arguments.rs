@@ -65,10 +65,7 @@ impl Argument<i64> {
 
 fn known_values(inputs: &[TensorMeta], position: usize) -> Result<&[Dim], LayerError> {
     let Some(input) = inputs.get(position) else {
-        return Err(LayerError::InputCount {
-            wanted: format!("at least {}", position + 1),
-            found: inputs.len(),
-        });
+        return Err(LayerError::missing_input(position, inputs.len()));
     };
     if input.dtype() != DType::I64 {
         let what = format!("input {position}");
@@ -88,23 +85,8 @@ impl<T: FromParameter> FieldValue for Argument<T> {
     fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>, LayerError> {
         match <T as FieldValue>::read(reader, key)? {
             Some(value) => Ok(Some(Argument::Value(value))),
-            None => Ok(later_input(reader, key)?.map(Argument::Input)),
+            None => Ok(reader.later_input(key)?.map(Argument::Input)),
         }
-    }
-}
-
-/// The position of the input of this name. It may not be the first: that is the tensor that the operator works on.
-pub(super) fn later_input(
-    reader: &mut OperatorReader<'_>,
-    key: &'static str,
-) -> Result<Option<usize>, LayerError> {
-    match reader.input(key) {
-        Some(0) => Err(LayerError::InvalidParameter {
-            key,
-            found: "the first input".to_owned(),
-            reason: "the first input is the tensor that the operator works on".to_owned(),
-        }),
-        position => Ok(position),
     }
 }
 
@@ -128,7 +110,7 @@ impl FieldValue for Operand {
     const KIND: &'static str = INPUT_KIND;
 
     fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>, LayerError> {
-        Ok(later_input(reader, key)?.map(Operand))
+        Ok(reader.later_input(key)?.map(Operand))
     }
 
     fn require(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Self, LayerError> {
@@ -187,7 +169,7 @@ impl FieldValue for Accumulator {
 pub struct InputCount(pub usize);
 
 impl FieldValue for InputCount {
-    const KIND: &'static str = "the number of inputs, which is no key of the file";
+    const KIND: &'static str = crate::graph::NO_KEY;
 
     fn read(reader: &mut OperatorReader<'_>, _: &'static str) -> Result<Option<Self>, LayerError> {
         Ok(Some(Self(reader.num_inputs())))
@@ -199,7 +181,7 @@ impl FieldValue for InputCount {
 pub struct OutputCount(pub usize);
 
 impl FieldValue for OutputCount {
-    const KIND: &'static str = "the number of outputs, which is no key of the file";
+    const KIND: &'static str = crate::graph::NO_KEY;
 
     fn read(reader: &mut OperatorReader<'_>, _: &'static str) -> Result<Option<Self>, LayerError> {
         Ok(Some(Self(reader.num_outputs())))
@@ -212,8 +194,7 @@ impl FieldValue for OutputCount {
 pub struct RecordedType(pub Option<DType>);
 
 impl FieldValue for RecordedType {
-    const KIND: &'static str =
-        "the element type that the file records for the output, which is no key of the file";
+    const KIND: &'static str = crate::graph::NO_KEY;
 
     fn read(reader: &mut OperatorReader<'_>, _: &'static str) -> Result<Option<Self>, LayerError> {
         let (input, output) = (reader.input_dtype(0), reader.output_dtype(0));

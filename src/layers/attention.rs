@@ -59,7 +59,7 @@ impl FieldValue for OptionalInput {
                 wanted: Self::KIND.to_owned(),
                 found: parameter.raw().to_owned(),
             }),
-            None => Ok(Some(Self(super::arguments::later_input(reader, key)?))),
+            None => Ok(Some(Self(reader.later_input(key)?))),
         }
     }
 }

@@ -180,7 +180,7 @@ impl FieldValue for Factor {
         if let Some(number) = <Scalar as FieldValue>::read(reader, key)? {
             return Ok(Some(Factor::Number(number)));
         }
-        Ok(super::arguments::later_input(reader, key)?.map(Factor::Input))
+        Ok(reader.later_input(key)?.map(Factor::Input))
     }
 }
 
@@ -192,9 +192,7 @@ impl FieldValue for Option<Factor> {
         match reader.param(key) {
             Some(parameter) if parameter.is_none() => Ok(Some(None)),
             Some(_) => Ok(Factor::read(reader, key)?.map(Some)),
-            None => {
-                Ok(super::arguments::later_input(reader, key)?.map(|position| Some(Factor::Input(position))))
-            }
+            None => Ok(reader.later_input(key)?.map(|position| Some(Factor::Input(position)))),
         }
     }
 }
