@@ -2,6 +2,7 @@
 
 use super::arguments::OutputCount;
 use super::reduction::{Axes, extreme_of_all};
+use super::rows::Rows;
 use super::views::in_order;
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
 use crate::kernels::reduce::position_of;
@@ -43,15 +44,17 @@ impl Kind {
 macro_rules! with_order {
     ($dtype:expr, $T:ident => $body:expr) => {
         match $dtype {
-            DType::F32 | DType::F16 | DType::Bf16 => {
+            $crate::tensor::DType::F32 | $crate::tensor::DType::F16 | $crate::tensor::DType::Bf16 => {
                 type $T = f32;
                 $body
             }
-            DType::F64 => {
+            $crate::tensor::DType::F64 => {
                 type $T = f64;
                 $body
             }
-            DType::C32 | DType::C64 | DType::C128 => Err($crate::layers::extremes::no_order($dtype)),
+            $crate::tensor::DType::C32 | $crate::tensor::DType::C64 | $crate::tensor::DType::C128 => {
+                Err($crate::layers::extremes::no_order($dtype))
+            }
             _ => {
                 type $T = i64;
                 $body
@@ -69,6 +72,12 @@ pub(super) fn no_order(found: DType) -> LayerError {
 
 pub(super) fn check_order(input: &TensorMeta) -> Result<(), LayerError> {
     if input.dtype().is_complex() { Err(no_order(input.dtype())) } else { Ok(()) }
+}
+
+/// What two outputs are: elements, and the places where they stood.
+pub(super) fn with_places(elements: TensorMeta) -> Vec<TensorMeta> {
+    let places = elements.with_dtype(DType::I64);
+    vec![elements, places]
 }
 
 /// For each row of `len` elements the places that `pick` names, one after the other.
@@ -145,9 +154,9 @@ macro_rules! extremes {
                 check_order(&inputs[0])?;
                 let axes = self.axes(inputs[0].rank())?;
                 axes.check_not_empty(&inputs[0])?;
-                let values = inputs[0].with_dims(axes.dims(&inputs[0]));
-                let places = values.with_dtype(DType::I64);
-                Ok([values, places].into_iter().take(self.num_outputs()).collect())
+                let mut outputs = with_places(inputs[0].with_dims(axes.dims(&inputs[0])));
+                outputs.truncate(self.num_outputs());
+                Ok(outputs)
             }
         }
 
@@ -347,8 +356,7 @@ impl Layer for Topk {
         } else if self.k != 1 {
             return Err(LayerError::shape("the input", "an axis", &inputs[0]));
         }
-        let values = inputs[0].with_dims(dims);
-        Ok(vec![values.clone(), values.with_dtype(DType::I64)])
+        Ok(with_places(inputs[0].with_dims(dims)))
     }
 }
 
@@ -359,17 +367,13 @@ impl CpuLayer for Topk {
         outputs: &mut [TensorViewMut<'_>],
         _: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
-        let (rank, shape) = (inputs[0].shape().rank(), inputs[0].shape());
         if outputs[0].num_elements() == 0 {
             return Ok(());
         }
-        let axis = resolve_axis(self.dim, rank)?;
-        let len = shape.get(axis).copied().unwrap_or(1);
-        let order: Vec<usize> =
-            (0..rank).filter(|&other| other != axis).chain((axis < rank).then_some(axis)).collect();
-        let rows = inputs[0].with_layout(inputs[0].layout().permute(&order)?)?;
+        let along = Rows::new(self.dim, inputs[0].shape())?;
+        let rows = along.of(&inputs[0])?;
         let kind = if self.largest { Kind::Largest } else { Kind::Smallest };
-        let places = with_order!(rows.dtype(), T => places::<T>(&rows, len, |row| {
+        let places = with_order!(rows.dtype(), T => places::<T>(&rows, along.len, |row| {
             if self.sorted || self.k.saturating_mul(64) <= row.len() {
                 return first_of(row, self.k, kind);
             }
@@ -378,10 +382,7 @@ impl CpuLayer for Topk {
             places.truncate(self.k);
             places
         }))?;
-        let layout = outputs[0].layout().permute(&order)?;
-        write_values(&rows, len, &places, &mut outputs[0].reborrow().with_layout(layout)?)?;
-        let layout = outputs[1].layout().permute(&order)?;
-        write_places(places, &mut outputs[1].reborrow().with_layout(layout)?)
+        along.write(&rows, places, outputs)
     }
 }
 

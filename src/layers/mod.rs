@@ -118,6 +118,7 @@ pub mod recurrent;
 pub mod reduction;
 pub mod repetition;
 pub mod reshaping;
+mod rows;
 pub mod running;
 pub mod scan;
 pub mod scattering;

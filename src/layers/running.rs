@@ -1,10 +1,11 @@
 //! Running extremes and logarithms of sums along an axis: cummax, cummin, logcumsumexp.
 
-use super::extremes::{check_order, places, with_order, write_places, write_values};
+use super::extremes::{check_order, places, with_order, with_places};
 use super::float::{self, with_float};
+use super::rows::Rows;
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
 use crate::kernels::Float;
-use crate::tensor::{DType, TensorView, TensorViewMut, resolve_axis};
+use crate::tensor::{TensorView, TensorViewMut, resolve_axis};
 
 macro_rules! running_extremes {
     ($($(#[doc = $doc:literal])* $name:ident for $op_type:literal by $wins:expr;)*) => {$(
@@ -25,8 +26,7 @@ macro_rules! running_extremes {
             fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
                 check_order(&inputs[0])?;
                 resolve_axis(self.dim, inputs[0].rank())?;
-                let values = inputs[0].with_dims(inputs[0].dims().to_vec());
-                Ok(vec![values.clone(), values.with_dtype(DType::I64)])
+                Ok(with_places(inputs[0].with_dims(inputs[0].dims().to_vec())))
             }
         }
 
@@ -37,9 +37,9 @@ macro_rules! running_extremes {
                 outputs: &mut [TensorViewMut<'_>],
                 _: &mut ForwardContext<'_>,
             ) -> Result<(), LayerError> {
-                let (order, len) = behind(self.dim, inputs[0].shape().dims())?;
-                let rows = inputs[0].with_layout(inputs[0].layout().permute(&order)?)?;
-                let best = with_order!(rows.dtype(), T => places::<T>(&rows, len, |row| {
+                let along = Rows::new(self.dim, inputs[0].shape())?;
+                let rows = along.of(&inputs[0])?;
+                let best = with_order!(rows.dtype(), T => places::<T>(&rows, along.len, |row| {
                     let wins: fn(T, T) -> bool = $wins;
                     let is_nan = |x: T| x.partial_cmp(&x).is_none();
                     let mut best = 0;
@@ -51,10 +51,7 @@ macro_rules! running_extremes {
                     });
                     next.collect()
                 }))?;
-                let layout = outputs[0].layout().permute(&order)?;
-                write_values(&rows, len, &best, &mut outputs[0].reborrow().with_layout(layout)?)?;
-                let layout = outputs[1].layout().permute(&order)?;
-                write_places(best, &mut outputs[1].reborrow().with_layout(layout)?)
+                along.write(&rows, best, outputs)
             }
         }
     )*};
@@ -66,13 +63,6 @@ running_extremes! {
 
     /// `torch.cummin`: the smallest of each element and those before it.
     Cummin for "aten::cummin" by |x, best| x <= best;
-}
-
-/// The axes with `dim` behind all others, and its length.
-pub(super) fn behind(dim: i64, shape: &[usize]) -> Result<(Vec<usize>, usize), LayerError> {
-    let axis = resolve_axis(dim, shape.len())?;
-    let others = (0..shape.len()).filter(|&other| other != axis);
-    Ok((others.chain((axis < shape.len()).then_some(axis)).collect(), shape.get(axis).copied().unwrap_or(1)))
 }
 
 crate::operator! {
@@ -96,12 +86,11 @@ impl Logcumsumexp {
         input: &TensorView<'_>,
         output: &mut TensorViewMut<'_>,
     ) -> Result<(), LayerError> {
-        let (order, len) = behind(self.dim, input.shape().dims())?;
-        let rows = input.with_layout(input.layout().permute(&order)?)?;
+        let along = Rows::new(self.dim, input.shape())?;
+        let (rows, len) = (along.of(input)?, along.len.max(1));
         let values = float::read::<T>(&rows)?;
-        let layout = output.layout().permute(&order)?;
-        float::write::<T>(&mut output.reborrow().with_layout(layout)?, |output| {
-            for (row, output) in values.chunks_exact(len.max(1)).zip(output.chunks_exact_mut(len.max(1))) {
+        float::write::<T>(&mut along.of_output(output)?, |output| {
+            for (row, output) in values.chunks_exact(len).zip(output.chunks_exact_mut(len)) {
                 let mut sum = f64::NEG_INFINITY;
                 for (x, y) in row.iter().zip(output) {
                     sum = joined(sum, x.to_f64().unwrap_or(f64::NAN));

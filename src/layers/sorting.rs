@@ -2,9 +2,9 @@
 
 use super::arguments::Operand;
 use super::broadcast::{Converted, Factor, common};
-use super::extremes::{Kind, check_order, places, with_order, write_places, write_values};
+use super::extremes::{Kind, check_order, places, with_order, with_places, write_places, write_values};
 use super::reduction::Axes;
-use super::running::behind;
+use super::rows::Rows;
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
 use crate::tensor::{DType, Dim, Element, Tensor, TensorView, TensorViewMut, resolve_axis};
 use std::cmp::Ordering;
@@ -65,8 +65,7 @@ impl Layer for Sort {
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
         check_order(&inputs[0])?;
         resolve_axis(self.dim, inputs[0].rank())?;
-        let values = inputs[0].with_dims(inputs[0].dims().to_vec());
-        Ok(vec![values.clone(), values.with_dtype(DType::I64)])
+        Ok(with_places(inputs[0].with_dims(inputs[0].dims().to_vec())))
     }
 }
 
@@ -77,13 +76,9 @@ impl CpuLayer for Sort {
         outputs: &mut [TensorViewMut<'_>],
         _: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
-        let (order, len) = behind(self.dim, inputs[0].shape().dims())?;
-        let rows = inputs[0].with_layout(inputs[0].layout().permute(&order)?)?;
-        let places = sorted(&rows, len, self.descending)?;
-        let layout = outputs[0].layout().permute(&order)?;
-        write_values(&rows, len, &places, &mut outputs[0].reborrow().with_layout(layout)?)?;
-        let layout = outputs[1].layout().permute(&order)?;
-        write_places(places, &mut outputs[1].reborrow().with_layout(layout)?)
+        let along = Rows::new(self.dim, inputs[0].shape())?;
+        let rows = along.of(&inputs[0])?;
+        along.write(&rows, sorted(&rows, along.len, self.descending)?, outputs)
     }
 }
 
@@ -102,11 +97,9 @@ impl CpuLayer for Argsort {
         outputs: &mut [TensorViewMut<'_>],
         _: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
-        let (order, len) = behind(self.dim, inputs[0].shape().dims())?;
-        let rows = inputs[0].with_layout(inputs[0].layout().permute(&order)?)?;
-        let layout = outputs[0].layout().permute(&order)?;
-        let places = sorted(&rows, len, self.descending)?;
-        write_places(places, &mut outputs[0].reborrow().with_layout(layout)?)
+        let along = Rows::new(self.dim, inputs[0].shape())?;
+        let places = sorted(&along.of(&inputs[0])?, along.len, self.descending)?;
+        write_places(places, &mut along.of_output(&mut outputs[0])?)
     }
 }
 
@@ -129,8 +122,7 @@ impl Layer for Kthvalue {
             let reason = format!("there are {len} elements, counted from 1");
             return Err(LayerError::InvalidParameter { key: "k", found: self.k.to_string(), reason });
         }
-        let values = inputs[0].with_dims(self.axes(inputs[0].rank())?.dims(&inputs[0]));
-        Ok(vec![values.clone(), values.with_dtype(DType::I64)])
+        Ok(with_places(inputs[0].with_dims(self.axes(inputs[0].rank())?.dims(&inputs[0]))))
     }
 }
 
