@@ -52,6 +52,9 @@
 //! many in [`Layer::num_inputs`](crate::graph::Layer::num_inputs), compares their shapes in `infer`, and declares an
 //! input that files name (`$other=…`) as a field of type [`Operand`](arguments::Operand).
 //!
+//! A graph uses a new operator through [`RuntimeGraph::with_registry`](crate::graph::RuntimeGraph::with_registry). An operator of
+//! Ixion itself stands in a file of this folder, and [`registry`] has a line for it.
+//!
 //! # What PNNX leaves as it is
 //!
 //! Types of operators that have no layer are listed in the error of [`RuntimeGraph::build`](crate::graph::RuntimeGraph::build),
@@ -66,9 +69,6 @@
 //!   before a layer is created, so a layer need not know from which level a file is.
 //!
 //! `examples/custom_operator.rs` supplies a module with weights and a custom operator.
-//!
-//! A graph uses it through [`RuntimeGraph::with_registry`](crate::graph::RuntimeGraph::with_registry). An operator of
-//! Ixion itself stands in a file of this folder, and [`registry`] has a line for it.
 
 pub mod activation;
 pub mod adaptive_pooling;
