@@ -21,7 +21,7 @@ const fn field(key: &'static str, default: Option<&'static str>, doc: &'static s
     Field { key, kind: "a number or an input", default, doc }
 }
 
-const INPUT: Field = field("input", None, "The first operand.");
+pub(super) const INPUT: Field = field("input", None, "The first operand.");
 const OTHER: Field = field("other", None, "The second operand; tensors are broadcast.");
 const ALPHA: Field =
     field("alpha", Some("1"), "What the operand that is added or subtracted is multiplied by.");
@@ -32,8 +32,8 @@ const VALUE: Field = field("value", Some("1"), "What the product or quotient is 
 const END: Field = field("end", None, "What a weight of 1 gives.");
 const WEIGHT: Field = field("weight", None, "How far the result is from `input` to `end`.");
 
-const ONE: &[Field] = &[INPUT];
-const TWO: &[Field] = &[INPUT, OTHER];
+pub(super) const ONE: &[Field] = &[INPUT];
+pub(super) const TWO: &[Field] = &[INPUT, OTHER];
 const SCALED: &[Field] = &[INPUT, OTHER, ALPHA];
 const POWER: &[Field] = &[INPUT, EXPONENT];
 const PRODUCT: &[Field] = &[INPUT, FIRST, SECOND, VALUE];
@@ -58,12 +58,14 @@ const OPERATORS: &[(&str, &[Field], &str)] = &[
     ("aten::ceil", ONE, "ceil(@0)"),
     ("aten::cos", ONE, "cos(@0)"),
     ("aten::cosh", ONE, "cosh(@0)"),
+    ("aten::deg2rad", ONE, "mul(@0,0.017453292519943295)"),
     ("aten::erf", ONE, "erf(@0)"),
     ("aten::exp", ONE, "exp(@0)"),
     ("aten::expm1", ONE, "expm1(@0)"),
     ("aten::floor", ONE, "floor(@0)"),
     ("aten::floor_divide", TWO, "floor_divide(@0,@1)"),
     ("aten::fmod", TWO, "fmod(@0,@1)"),
+    ("aten::ldexp", TWO, "mul(@0,pow(2.0,@1))"),
     ("aten::log", ONE, "log(@0)"),
     ("aten::log10", ONE, "log10(@0)"),
     ("aten::log1p", ONE, "log1p(@0)"),
@@ -73,6 +75,7 @@ const OPERATORS: &[(&str, &[Field], &str)] = &[
     ("aten::mul", TWO, "mul(@0,@1)"),
     ("aten::neg", ONE, "neg(@0)"),
     ("aten::pow", POWER, "pow(@0,@1)"),
+    ("aten::rad2deg", ONE, "mul(@0,57.29577951308232)"),
     ("aten::reciprocal", ONE, "reciprocal(@0)"),
     ("aten::remainder", TWO, "remainder(@0,@1)"),
     ("aten::rsqrt", ONE, "rsqrt(@0)"),
@@ -112,7 +115,7 @@ fn operand(factor: Factor) -> Expr {
 }
 
 /// The first operand: a number, or the input at position 0.
-fn first(reader: &mut OperatorReader<'_>) -> Result<Factor, LayerError> {
+pub(super) fn first(reader: &mut OperatorReader<'_>) -> Result<Factor, LayerError> {
     let number = <Scalar as FieldValue>::read(reader, "input")?;
     reader.input("input");
     Ok(number.map_or(Factor::Input(0), Factor::Number))
@@ -126,7 +129,7 @@ fn later(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Fa
     Ok(reader.input(key).map(Factor::Input))
 }
 
-fn required(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Factor, LayerError> {
+pub(super) fn required(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Factor, LayerError> {
     let present = reader.keys();
     later(reader, key)?.ok_or_else(|| LayerError::MissingParameter {
         key: key.to_owned(),
@@ -156,7 +159,7 @@ fn compiled(template: &str, operands: &[Expr]) -> Result<Expression, LayerError>
     Ok(Expression::new(Compiled::new(&substituted(&template, operands))?))
 }
 
-fn creator(
+pub(super) fn creator(
     doc: String,
     fields: &[Field],
     create: impl Fn(&mut OperatorReader<'_>) -> Result<Box<dyn CpuLayer>, LayerError> + Send + Sync + 'static,

@@ -27,7 +27,7 @@ enum Connective {
 }
 
 /// Applies a function to all pairs of elements of two broadcast inputs of type `T`.
-fn pairs<T: Element>(
+pub(super) fn pairs<T: Element>(
     left: &Converted<'_>,
     right: &Converted<'_>,
     output: &mut TensorViewMut<'_>,
@@ -274,7 +274,10 @@ questions! {
     IsInf for "torch.isinf", "aten::isinf" asks |x| x.re.is_infinite() || x.im.is_infinite();
 
     /// `torch.isfinite`: whether an element is neither NaN nor infinite.
-    IsFinite for "torch.isfinite" asks |x| x.is_finite();
+    IsFinite for "torch.isfinite", "aten::isfinite" asks |x| x.is_finite();
+
+    /// `torch.isreal`: whether an element has no imaginary part.
+    IsReal for "aten::isreal" asks |x| x.im == 0.0;
 }
 
 /// Registers the layers of this family.
@@ -291,7 +294,8 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
     registry.register::<LogicalNot>()?;
     registry.register::<IsNan>()?;
     registry.register::<IsInf>()?;
-    registry.register::<IsFinite>()
+    registry.register::<IsFinite>()?;
+    registry.register::<IsReal>()
 }
 
 #[cfg(test)]

@@ -8,7 +8,9 @@ use crate::tensor::{Layout, Shape};
 crate::operator! {
     /// `torch.clone` and `torch.Tensor.contiguous`: the same elements. Nobody writes to a tensor of a graph, so a view
     /// serves as a copy, in whatever order its elements lie.
-    pub struct CloneTensor for "torch.clone", "Tensor.clone", "Tensor.contiguous", "aten::detach" {
+    pub struct CloneTensor for
+        "torch.clone", "Tensor.clone", "Tensor.contiguous", "aten::detach", "aten::resolve_conj", "aten::resolve_neg"
+    {
         /// Accepted for compatibility; how elements lie in memory cannot be seen from outside.
         memory_format: Option<MemoryFormat> = None,
     }

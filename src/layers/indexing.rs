@@ -1,13 +1,14 @@
 //! Elements by their indices: index_select, gather, scatter_add, embedding.
 
 use super::arguments::Operand;
+use super::broadcast::Converted;
 use super::views::{axis_of, in_order};
 use crate::graph::{
     CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta, Weight,
 };
 use crate::kernels::take::{each_place, take};
 use crate::tensor::{
-    Complex, DType, Dim, Layout, Shape, Tensor, TensorError, TensorView, TensorViewMut, resolve_axis,
+    Complex, DType, Dim, Element, Layout, Shape, TensorError, TensorView, TensorViewMut, resolve_axis,
     with_bits,
 };
 use ndarray::{ArrayViewD, ArrayViewMutD};
@@ -51,7 +52,7 @@ crate::operator! {
 
 crate::operator! {
     /// `torch.nn.Embedding`: for each index a row of a matrix, … gives …×`embedding_dim`.
-    pub struct Embedding for "nn.Embedding", "F.embedding" {
+    pub struct Embedding for "nn.Embedding", "F.embedding", "aten::embedding" {
         /// The rows.
         weight: Weight,
         /// Number of rows; only compared with them.
@@ -259,34 +260,38 @@ impl CpuLayer for ScatterAdd {
         let axis = input.shape().axis(self.dim)?;
         let indices = read_indices(index, input.shape()[axis])?;
         let places = (*index.shape(), axis, indices);
-        let sum = match input.dtype() {
-            DType::F32 | DType::F64 | DType::F16 | DType::Bf16 => {
-                add_at::<f64>(input, src, &places, |a, b| a + b)?
+        let output = &mut outputs[0];
+        match input.dtype() {
+            DType::F32 => add_at(input, src, &places, output, |sum: &mut f64, x: f32| *sum += f64::from(x)),
+            DType::F64 | DType::F16 | DType::Bf16 => {
+                add_at(input, src, &places, output, |sum: &mut f64, x: f64| *sum += x)
             }
             DType::C32 | DType::C64 | DType::C128 => {
-                add_at::<Complex<f64>>(input, src, &places, |a, b| a + b)?
+                add_at(input, src, &places, output, |sum: &mut Complex<f64>, z: Complex<f64>| *sum += z)
             }
-            _ => add_at::<i64>(input, src, &places, i64::wrapping_add)?,
-        };
-        let shape = *outputs[0].shape();
-        Ok(outputs[0].copy_from(&sum.cast(input.dtype())?.reshape(&shape)?.view())?)
+            _ => add_at(input, src, &places, output, |sum: &mut i64, x: i64| *sum = sum.wrapping_add(x)),
+        }
     }
 }
 
-/// The input with elements of `src` added at places that have another index of one axis.
-fn add_at<T: crate::tensor::Element>(
+/// Writes the input with elements of `src` added, as numbers of type `S`, at places that have another index of one axis.
+fn add_at<T: Element, S: Element>(
     input: &TensorView<'_>,
     src: &TensorView<'_>,
     (shape, axis, indices): &(Shape, usize, Vec<usize>),
-    add: impl Fn(T, T) -> T,
-) -> Result<Tensor, LayerError> {
-    let (mut sum, src) = (input.cast(T::DTYPE)?.to_vec::<T>()?, src.cast(T::DTYPE)?.contiguous()?);
-    let elements = src.slice::<T>()?;
-    let across = Layout::contiguous(*input.shape());
-    each_place(shape, *axis, indices, across.strides(), src.layout().strides(), |to, from| {
-        sum[to] = add(sum[to], elements[from]);
+    output: &mut TensorViewMut<'_>,
+    add: impl Fn(&mut T, S),
+) -> Result<(), LayerError> {
+    let mut sum = vec![T::default(); input.num_elements()];
+    TensorViewMut::from_slice(&mut sum, Layout::contiguous(*input.shape()))?.cast_from(input)?;
+    let src = Converted::of(src, S::DTYPE)?;
+    let elements = in_order(src.view().array::<S>()?);
+    let (across, along) = (Layout::contiguous(*input.shape()), Layout::contiguous(*src.view().shape()));
+    each_place(shape, *axis, indices, across.strides(), along.strides(), |to, from| {
+        add(&mut sum[to], elements[from]);
     });
-    Ok(Tensor::from_vec(sum, input.shape())?)
+    let layout = Layout::contiguous(*output.shape());
+    Ok(output.cast_from(&TensorView::from_slice(&sum, layout)?)?)
 }
 
 impl Layer for Embedding {
@@ -341,6 +346,7 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
 mod tests {
     use super::super::testing::{assert_close, counting, operator, tensor};
     use super::*;
+    use crate::tensor::Tensor;
 
     #[test]
     fn rows_and_columns() {

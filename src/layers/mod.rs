@@ -79,6 +79,7 @@ pub mod attention;
 pub mod axes;
 pub mod bitwise;
 pub mod broadcast;
+pub mod cdist;
 pub mod choices;
 pub mod comparison;
 pub mod concatenation;
@@ -88,6 +89,7 @@ pub mod conversion;
 pub mod convolution;
 pub mod creation;
 pub mod diagonals;
+pub mod difference;
 pub mod distance;
 pub mod einsum;
 pub mod expression;
@@ -97,6 +99,7 @@ pub mod float;
 pub mod folding;
 pub mod fourier;
 pub mod gating;
+pub mod gelu;
 pub mod grid;
 pub mod identity;
 pub mod indexing;
@@ -104,8 +107,10 @@ pub mod interpolation;
 pub mod layer_normalization;
 pub mod linear;
 pub mod matrices;
+pub mod median;
 pub mod movement;
 pub mod multihead;
+pub mod noise;
 pub mod nonzero;
 pub mod normalization;
 mod number;
@@ -127,6 +132,7 @@ pub mod shuffling;
 pub mod slicing;
 pub mod softmax;
 pub mod sorting;
+pub mod special;
 pub mod spectrum;
 pub mod splitting;
 pub mod stacking;
@@ -139,19 +145,20 @@ mod views;
 mod weights;
 
 use crate::graph::{CpuLayer, Registry};
-use choices::choices;
 
 /// All layers that come with Ixion, for the CPU.
 pub fn registry() -> Registry<dyn CpuLayer> {
     let mut registry = Registry::empty();
     let families = [
         activation::register,
+        gelu::register,
         adaptive_pooling::register,
         advanced_indexing::register,
         arithmetic::register,
         attention::register,
         axes::register,
         bitwise::register,
+        cdist::register,
         comparison::register,
         concatenation::register,
         constant::register,
@@ -160,6 +167,7 @@ pub fn registry() -> Registry<dyn CpuLayer> {
         convolution::register,
         creation::register,
         diagonals::register,
+        difference::register,
         distance::register,
         einsum::register,
         expression::register,
@@ -175,8 +183,10 @@ pub fn registry() -> Registry<dyn CpuLayer> {
         layer_normalization::register,
         linear::register,
         matrices::register,
+        median::register,
         movement::register,
         multihead::register,
+        noise::register,
         nonzero::register,
         normalization::register,
         padding::register,
@@ -196,6 +206,7 @@ pub fn registry() -> Registry<dyn CpuLayer> {
         slicing::register,
         softmax::register,
         sorting::register,
+        special::register,
         spectrum::register,
         splitting::register,
         stacking::register,

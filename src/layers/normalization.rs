@@ -45,7 +45,7 @@ crate::operator! {
 crate::operator! {
     /// `torch.nn.functional.instance_norm` (Ulyanov et al. 2016): each channel of each sample of N×C×… minus its mean, over
     /// √(its variance + eps), times a weight, plus a bias.
-    pub struct InstanceNorm for "F.instance_norm" {
+    pub struct InstanceNorm for "F.instance_norm", "aten::instance_norm" {
         /// Whether mean and variance are the sample's own; otherwise they are the running ones.
         use_input_stats: bool = true,
         /// Added to the variance.

@@ -14,7 +14,7 @@ pub(super) struct Part {
 
 crate::operator! {
     /// `torch.chunk`: parts of equal length, ⌈length / chunks⌉ each, the last as long as is left.
-    pub struct Chunk for "torch.chunk", "Tensor.chunk" {
+    pub struct Chunk for "torch.chunk", "Tensor.chunk", "aten::unsafe_chunk" {
         /// How many parts there are at most.
         chunks: usize,
         /// The axis; may count from the end.

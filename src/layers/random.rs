@@ -16,8 +16,15 @@ use std::ops::RangeInclusive;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seed(u32);
 
+impl Seed {
+    /// The generator that starts there.
+    pub(super) fn rng(self) -> StdRng {
+        StdRng::seed_from_u64(u64::from(self.0))
+    }
+}
+
 impl FieldValue for Seed {
-    const KIND: &'static str = "made of the operator's name, which is no key of the file";
+    const KIND: &'static str = crate::graph::NO_KEY;
 
     fn read(reader: &mut OperatorReader<'_>, _: &'static str) -> Result<Option<Self>, LayerError> {
         Ok(Some(Self(crc32fast::hash(reader.name().as_bytes()))))
@@ -70,12 +77,12 @@ crate::operator! {
     }
 }
 
-fn invalid(key: &'static str, found: &impl std::fmt::Debug, reason: &str) -> LayerError {
+pub(super) fn invalid(key: &'static str, found: &impl std::fmt::Debug, reason: &str) -> LayerError {
     LayerError::InvalidParameter { key, found: format!("{found:?}"), reason: reason.to_owned() }
 }
 
 /// An output of random numbers, which are floats.
-fn random(meta: TensorMeta) -> Result<Vec<TensorMeta>, LayerError> {
+pub(super) fn random(meta: TensorMeta) -> Result<Vec<TensorMeta>, LayerError> {
     let dtype = meta.dtype();
     if dtype.is_float() {
         return Ok(vec![meta]);
@@ -97,7 +104,7 @@ fn fill(
     let shape = *output.shape();
     let bytes = (shape.num_elements() as u64).saturating_mul(8);
     context.limits().check_tensor("random numbers", bytes)?;
-    let mut rng = StdRng::seed_from_u64(u64::from(seed.0));
+    let mut rng = seed.rng();
     let numbers: Vec<f64> = (0..shape.num_elements()).map(|_| distribution.sample(&mut rng)).collect();
     Ok(output.cast_from(&TensorView::from_slice(&numbers, Layout::contiguous(shape))?)?)
 }

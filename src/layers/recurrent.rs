@@ -1,5 +1,6 @@
 //! Recurrent networks: RNN, LSTM and GRU.
 
+mod functional;
 mod results;
 mod stored;
 
@@ -11,6 +12,7 @@ use crate::kernels::Float;
 use crate::kernels::recurrent::{Cell, Direction, State, scratch_len};
 use crate::tensor::{DType, Dim, Layout, TensorView, TensorViewMut};
 use ndarray::{ArrayViewMut2, s};
+pub use functional::{GruFunction, LstmFunction, RnnReluFunction, RnnTanhFunction};
 use results::Lengths;
 pub use results::{Part, Recorded};
 use std::ops::RangeInclusive;
@@ -198,6 +200,11 @@ impl Sizes {
 
 impl Network<'_> {
     fn check(&self) -> Result<(), LayerError> {
+        self.check_sizes()?;
+        self.layers.check(self)
+    }
+
+    fn check_sizes(&self) -> Result<(), LayerError> {
         let sizes = [
             ("input_size", self.input_size),
             ("hidden_size", self.hidden_size),
@@ -219,8 +226,7 @@ impl Network<'_> {
             let wanted = "1, or 3 with `initial_h` and `initial_c`,".to_owned();
             return Err(LayerError::InputCount { wanted, found: 2 });
         }
-        self.parts()?;
-        self.layers.check(self)
+        self.parts().map(drop)
     }
 
     fn directions(&self) -> usize {
@@ -467,7 +473,8 @@ fn check_state(what: &str, wanted: &TensorMeta, found: &TensorMeta) -> Result<()
 pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
     registry.register::<Rnn>()?;
     registry.register::<Lstm>()?;
-    registry.register::<Gru>()
+    registry.register::<Gru>()?;
+    functional::register(registry)
 }
 
 #[cfg(test)]

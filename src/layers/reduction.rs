@@ -1,6 +1,11 @@
 //! Reductions along axes to one number: sum, mean, product, extremes, variance, norm, any and all.
 
+mod composed;
 mod fold;
+
+pub use composed::{
+    DeviationAndMean, LinalgNorm, MatrixNorm, MinAndMax, NanMean, NanSum, Order, VarianceAndMean, VectorNorm,
+};
 
 use super::arguments::Accumulator;
 use super::broadcast::Converted;
@@ -370,7 +375,8 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
     registry.register::<Deviation>()?;
     registry.register::<Norm>()?;
     registry.register::<Any>()?;
-    registry.register::<All>()
+    registry.register::<All>()?;
+    composed::register(registry)
 }
 
 #[cfg(test)]

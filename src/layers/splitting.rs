@@ -9,7 +9,9 @@ use std::ops::RangeInclusive;
 
 crate::operator! {
     /// `torch.split`: parts of a given length, the last as long as is left; or of given lengths.
-    pub struct Split for "torch.split", "Tensor.split" {
+    pub struct Split for
+        "torch.split", "Tensor.split", "aten::unsafe_split", "aten::unsafe_split_with_sizes"
+    {
         /// One length for all parts, or a list with that of each.
         split_size_or_sections: Argument<Sections>,
         /// The axis; may count from the end.

@@ -37,8 +37,9 @@ impl Arguments {
     }
 }
 
-/// Arguments of TorchScript's operators that say where and how a tensor lies in memory.
-const IGNORED: [&str; 5] = ["layout", "device", "pin_memory", "memory_format", "non_blocking"];
+/// Arguments of TorchScript's operators that say where and how a tensor lies in memory, by which library it is made,
+/// or that matter in training only.
+const IGNORED: [&str; 7] = ["layout", "device", "pin_memory", "memory_format", "non_blocking", "cudnn_enabled", "padding_idx"];
 
 /// The arguments of operators of TorchScript whose layers have their fields in another order.
 fn signature(op_type: &str, values: &[Value]) -> Option<&'static [&'static str]> {
@@ -46,17 +47,30 @@ fn signature(op_type: &str, values: &[Value]) -> Option<&'static [&'static str]>
     match op_type {
         "aten::max" | "aten::min" if along_axis => Some(&["input", "dim", "keepdim"]),
         "aten::copy" => Some(&["self", "src", "non_blocking"]),
-        "aten::new_full" => {
-            Some(&["input", "size", "fill_value", "dtype", "layout", "device", "pin_memory"])
-        }
+        "aten::new_full" => Some(&["input", "size", "fill_value", "dtype", "layout", "device", "pin_memory"]),
         "aten::where" if values.len() == 3 => Some(&["condition", "input", "other"]),
         "aten::clamp_max" => Some(&["input", "max"]),
         "aten::sum" | "aten::mean" | "aten::prod" if values.len() == 4 => {
             Some(&["input", "dim", "keepdim", "dtype"])
         }
-        "aten::var" | "aten::std" if values.len() == 2 => Some(&["input", "unbiased"]),
+        "aten::var" | "aten::std" | "aten::var_mean" | "aten::std_mean" if values.len() == 2 => Some(&["input", "unbiased"]),
         "aten::var" | "aten::std" => Some(&["input", "dim", "unbiased", "keepdim"]),
-        "aten::sort" | "aten::argsort" if values.len() == 4 => Some(&["input", "stable", "dim", "descending"]),
+        "aten::embedding" => Some(&["weight", "input", "padding_idx", "scale_grad_by_freq", "sparse"]),
+        "aten::rand_like" => Some(&["input", "dtype", "layout", "device", "pin_memory", "memory_format"]),
+        "aten::instance_norm" => Some(&[
+            "input",
+            "weight",
+            "bias",
+            "running_mean",
+            "running_var",
+            "use_input_stats",
+            "momentum",
+            "eps",
+            "cudnn_enabled",
+        ]),
+        "aten::sort" | "aten::argsort" if values.len() == 4 => {
+            Some(&["input", "stable", "dim", "descending"])
+        }
         _ => None,
     }
 }
@@ -140,7 +154,7 @@ impl Converter<'_> {
                     let key = field.map_or_else(|| format!("arg_{position}"), |field| field.key.to_owned());
                     arguments.params.insert(key, constant.parameter.clone());
                 }
-                Value::Constant(_) if operator.op_type().contains("::") && IGNORED.contains(&key) => {}
+                _ if operator.op_type().contains("::") && IGNORED.contains(&key) => {}
                 Value::Constant(constant) if name.is_some() && takes_parameter(creator, key, position) => {
                     arguments.params.insert(key.to_owned(), as_parameter(key, constant));
                 }
@@ -157,6 +171,11 @@ impl Converter<'_> {
                     arguments.push(&inputs, name);
                 }
             }
+        }
+        if names.first().is_some_and(|name| name.as_deref() == Some("weight")) {
+            // TorchScript's embedding has the table first, its layer the indices.
+            arguments.inputs.rotate_left(1);
+            arguments.names.rotate_left(1);
         }
         Ok(arguments)
     }

@@ -21,7 +21,7 @@ struct Stored {
 }
 
 /// The weights of all layers, each followed by its reverse where there are two directions.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Layers(Vec<Stored>);
 
 impl FieldValue for Layers {
@@ -98,6 +98,24 @@ impl Stored {
 }
 
 impl Layers {
+    /// Of a list with so many weights for each layer and direction: of input and state, biases, and of the projection.
+    pub(super) fn of_list(weights: &[RuntimeAttribute], each: usize, bias: bool, directions: usize) -> Self {
+        let stored = |(index, part): (usize, &[RuntimeAttribute])| {
+            let [input, rest @ ..] = part else { return None };
+            let (hidden, rest) = (rest.first().cloned(), rest.get(1..).unwrap_or_default());
+            let (biases, rest) = rest.split_at_checked(if bias { 2 } else { 0 }).unwrap_or_default();
+            let reverse = if index % directions == 1 { "_reverse" } else { "" };
+            Some(Stored {
+                suffix: format!("l{}{reverse}", index / directions),
+                input: input.clone(),
+                hidden,
+                biases: [biases.first().cloned(), biases.get(1).cloned()],
+                projection: rest.first().cloned(),
+            })
+        };
+        Self(weights.chunks(each.max(1)).enumerate().filter_map(stored).collect())
+    }
+
     /// Checks that all weights are there that the parameters promise, and of the right shape.
     pub(super) fn check(&self, network: &Network<'_>) -> Result<(), LayerError> {
         for (index, stored) in self.0.iter().enumerate() {
