@@ -97,14 +97,9 @@ pub fn attend_with<T: Float>(
 mod tests {
     use super::*;
     use crate::kernels::naive;
+    use crate::kernels::testing::noise;
     use ndarray::Array2;
     use proptest::prelude::*;
-
-    fn matrix(rows: usize, columns: usize, seed: usize) -> Array2<f64> {
-        Array2::from_shape_fn((rows, columns), |(i, j)| {
-            ((i * 7 + j * 13 + i * j + seed) % 11) as f64 / 3.0 - 1.5
-        })
-    }
 
     proptest! {
         #[test]
@@ -112,9 +107,9 @@ mod tests {
             (rows, columns, inner, width) in (1usize..150, 0usize..9, 0usize..5, 1usize..5),
             (masked, by_blocks, causal, blind_is_zero) in any::<(bool, bool, bool, bool)>(),
         ) {
-            let (query, key, value) = (matrix(rows, inner, 1), matrix(columns, inner, 2), matrix(columns, width, 3));
+            let (query, key, value) = (noise(rows, inner, 1), noise(columns, inner, 2), noise(columns, width, 3));
             let hidden = |x: f64| if x > 0.5 { f64::NEG_INFINITY } else { x };
-            let mask = matrix(rows, columns, 4).mapv(hidden);
+            let mask = noise(rows, columns, 4).mapv(hidden);
             let mask = masked.then(|| mask.view());
             let head = Head { query: query.view(), key: key.view(), value: value.view(), mask, scale: 0.7, causal, blind_is_zero };
             let mut output = Array2::from_elem((rows, width), 7.0);

@@ -233,14 +233,9 @@ fn positive<T: Float>(x: T) -> T {
 mod tests {
     use super::*;
     use crate::kernels::naive;
+    use crate::kernels::testing::noise;
     use ndarray::{Array2, Array3};
     use proptest::prelude::*;
-
-    fn matrix(rows: usize, columns: usize, seed: usize) -> Array2<f64> {
-        Array2::from_shape_fn((rows, columns), |(i, j)| {
-            ((i * 7 + j * 13 + i * j + seed) % 11) as f64 / 5.0 - 1.0
-        })
-    }
 
     proptest! {
         #[test]
@@ -251,8 +246,8 @@ mod tests {
         ) {
             let projected = projected && cell == Cell::Lstm;
             let (rows, outputs) = (cell.gates() * hidden, if projected { hidden.div_ceil(2) } else { hidden });
-            let (input_weights, hidden_weights) = (matrix(rows, inputs, 1), matrix(rows, outputs, 2));
-            let (biases, projection) = (matrix(2, rows, 3), matrix(outputs, hidden, 4));
+            let (input_weights, hidden_weights) = (noise(rows, inputs, 1), noise(rows, outputs, 2));
+            let (biases, projection) = (noise(2, rows, 3), noise(outputs, hidden, 4));
             let (first, second) = biases.as_slice().unwrap().split_at(rows);
             let weights = Weights {
                 input: input_weights.view(),
@@ -262,7 +257,7 @@ mod tests {
             };
             let direction = Direction { cell, steps, batch, reverse, weights };
             let input = Array3::from_shape_fn((steps, batch, inputs), |(t, n, i)| ((t * 5 + n * 3 + i) % 7) as f64 / 3.0 - 1.0);
-            let (mut state, mut memory) = (matrix(batch, outputs, 5), matrix(batch, hidden, 6));
+            let (mut state, mut memory) = (noise(batch, outputs, 5), noise(batch, hidden, 6));
             let want = naive::recurrent(&direction, input.view(), state.view(), memory.view());
             let mut output = Array2::from_elem((steps * batch, outputs), 7.0);
             let mut scratch = vec![9.0; scratch_len(cell, steps, batch, hidden)];
@@ -280,7 +275,7 @@ mod tests {
 
     #[test]
     fn the_deadline_is_kept() {
-        let weights = matrix(1, 1, 1);
+        let weights = noise(1, 1, 1);
         let weights =
             Weights { input: weights.view(), hidden: weights.view(), biases: None, projection: None };
         let direction = Direction { cell: Cell::Tanh, steps: 3, batch: 1, reverse: false, weights };

@@ -1,6 +1,6 @@
 //! What the tests of several kernels share.
 
-use ndarray::{ArrayD, IxDyn};
+use ndarray::{Array2, ArrayD, IxDyn};
 
 /// Small whole numbers that look like noise: sums of their products are exact, so that results can be compared for equality.
 pub(super) fn whole_noise(shape: &[usize], seed: usize) -> ArrayD<f64> {
@@ -9,4 +9,9 @@ pub(super) fn whole_noise(shape: &[usize], seed: usize) -> ArrayD<f64> {
         state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         ((state >> 33) % 17) as f64 - 8.0
     })
+}
+
+/// Numbers from -1 to 1 that look like noise.
+pub(super) fn noise(rows: usize, columns: usize, seed: usize) -> Array2<f64> {
+    Array2::from_shape_fn((rows, columns), |(i, j)| ((i * 7 + j * 13 + i * j + seed) % 11) as f64 / 5.0 - 1.0)
 }

@@ -5,7 +5,7 @@
 mod attention;
 mod conv;
 mod elementwise;
-mod fold;
+mod folding;
 mod fourier;
 mod grid;
 mod interpolate;
@@ -20,7 +20,7 @@ mod softmax;
 pub use attention::attention;
 pub use conv::{conv, conv_transpose};
 pub use elementwise::evaluate;
-pub use fold::{fold, unfold};
+pub use folding::{fold, unfold};
 pub use fourier::fourier;
 pub use grid::{GridMode, GridPadding, Sampling, Taps, affine_grid, grid_sample, normalized};
 pub use interpolate::{Interpolation, Resampling, interpolate};
