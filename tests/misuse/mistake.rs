@@ -45,22 +45,6 @@ const TRAPS: &[&str] = &[
     "1.0e+00-2.0e+00j",
 ];
 
-const DTYPES: &[DType] = &[
-    DType::F32,
-    DType::F64,
-    DType::F16,
-    DType::Bf16,
-    DType::I64,
-    DType::I32,
-    DType::I16,
-    DType::I8,
-    DType::U8,
-    DType::Bool,
-    DType::C64,
-    DType::C128,
-    DType::C32,
-];
-
 /// The one thing that is wrong.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Mistake {
@@ -148,7 +132,7 @@ impl Mistake {
                 Self::WeightShape(key)
             }
             2 => {
-                weight.dtype = *choose(DTYPES, rng)?;
+                weight.dtype = *choose(&DType::ALL, rng)?;
                 Self::WeightType(key)
             }
             _ => {
@@ -162,7 +146,7 @@ impl Mistake {
 
     fn change_input_type(call: &mut Call, rng: &mut StdRng) -> Option<Self> {
         let index = rng.random_range(0..call.inputs.len().max(1));
-        call.inputs.get_mut(index)?.dtype = *choose(DTYPES, rng)?;
+        call.inputs.get_mut(index)?.dtype = *choose(&DType::ALL, rng)?;
         Some(Self::InputType(index))
     }
 
@@ -183,10 +167,7 @@ impl Mistake {
 
     /// Whether a result would be wrong whatever it is.
     pub(crate) fn must_fail(&self) -> bool {
-        matches!(
-            self,
-            Self::Nonsense { .. } | Self::UnknownParameter(_) | Self::UnknownWeight(_)
-        )
+        matches!(self, Self::Nonsense { .. } | Self::UnknownParameter(_) | Self::UnknownWeight(_))
     }
 }
 
