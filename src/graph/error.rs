@@ -120,6 +120,16 @@ impl LayerError {
         Self::Shape { what: what.into(), wanted: wanted.to_string(), found: found.to_string() }
     }
 
+    /// A [`LayerError::DType`] from anything that can be displayed.
+    pub fn dtype(what: impl Into<String>, wanted: impl fmt::Display, found: DType) -> Self {
+        Self::DType { what: what.into(), wanted: wanted.to_string(), found }
+    }
+
+    /// A [`LayerError::InvalidParameter`] from anything that can be displayed.
+    pub fn invalid(key: &'static str, found: impl fmt::Display, reason: impl Into<String>) -> Self {
+        Self::InvalidParameter { key, found: found.to_string(), reason: reason.into() }
+    }
+
     /// The error for an operator with too few inputs (`found`) to have one at this position.
     pub(crate) fn missing_input(position: usize, found: usize) -> Self {
         Self::InputCount { wanted: format!("at least {}", position + 1), found }

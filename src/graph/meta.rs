@@ -35,6 +35,11 @@ impl TensorMeta {
         Self { values: values.map(|values| values.into_iter().map(Dim::Fixed).collect()), ..meta }
     }
 
+    /// The descriptions of tensors that exist, as [`TensorMeta::of`].
+    pub fn of_all(tensors: &[TensorView<'_>]) -> Vec<Self> {
+        tensors.iter().map(Self::of).collect()
+    }
+
     /// The largest number of elements whose values are kept.
     pub const MAX_VALUES: usize = 64;
 

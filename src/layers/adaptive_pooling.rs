@@ -1,7 +1,7 @@
 //! Pooling to a given size: as many parts along each axis as are asked for, however long the axis is.
 
 use super::arguments::Argument;
-use super::choices::PerAxis;
+use super::choices::{PerAxis, per_axis};
 use super::float::{self, with_float};
 use super::pooling::{Reduction, leading_axes};
 use crate::Limits;
@@ -38,11 +38,7 @@ fn output_dims(
 }
 
 fn sizes(axes: usize, output_size: &PerAxis) -> Result<Vec<usize>, LayerError> {
-    output_size.get(axes).ok_or_else(|| LayerError::InvalidParameter {
-        key: "output_size",
-        found: format!("{:?}", output_size.values()),
-        reason: format!("one number is needed, or one for each of {axes} axes"),
-    })
+    per_axis("output_size", output_size.values(), axes)
 }
 
 fn forward(

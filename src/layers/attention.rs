@@ -37,8 +37,7 @@ crate::operator! {
     }
     validate |layer| {
         if layer.is_causal && layer.attn_mask.0.is_some() {
-            let reason = "with `attn_mask` it must be False: add what it hides to the mask".to_owned();
-            return Err(LayerError::InvalidParameter { key: "is_causal", found: "True".to_owned(), reason });
+            return Err(LayerError::invalid("is_causal", "True", "with `attn_mask` it must be False: add what it hides to the mask"));
         }
         Ok(())
     }
@@ -84,8 +83,7 @@ pub(super) fn check_mask(what: &str, mask: &TensorMeta) -> Result<(), LayerError
     if mask.dtype() == DType::Bool || mask.dtype().is_float() {
         return Ok(());
     }
-    let wanted = "bool and floats".to_owned();
-    Err(LayerError::DType { what: what.to_owned(), wanted, found: mask.dtype() })
+    Err(LayerError::dtype(what, "bool and floats", mask.dtype()))
 }
 
 /// The axes before the last two, and those.
@@ -229,8 +227,7 @@ impl Layer for ScaledDotProductAttention {
         float::check("the query", query)?;
         for (what, other) in [("the key", key), ("the value", value)] {
             if other.dtype() != query.dtype() {
-                let wanted = query.dtype().to_string();
-                return Err(LayerError::DType { what: what.to_owned(), wanted, found: other.dtype() });
+                return Err(LayerError::dtype(what, query.dtype(), other.dtype()));
             }
         }
         let ((_, rows, width), (_, columns, key_width), (_, value_rows, out)) =

@@ -1,6 +1,7 @@
 //! Parameters that name one of a few choices, and parameters that have a value for each axis.
 
-use crate::graph::{FromParameter, RuntimeParameter};
+use crate::graph::{FromParameter, LayerError, RuntimeParameter};
+use std::fmt::Debug;
 
 /// Declares an enum that is read from a string parameter.
 macro_rules! choices {
@@ -62,6 +63,22 @@ impl PerAxis {
     /// The numbers as they were given.
     pub fn values(&self) -> &[usize] {
         &self.0
+    }
+}
+
+/// The values of a parameter for `axes` axes, where one value may stand for all.
+pub(super) fn per_axis<V: Clone + Debug>(
+    key: &'static str,
+    values: &[V],
+    axes: usize,
+) -> Result<Vec<V>, LayerError> {
+    match values {
+        [value] => Ok(vec![value.clone(); axes]),
+        values if values.len() == axes => Ok(values.to_vec()),
+        values => {
+            let reason = format!("one number is needed, or one for each of {axes} axes");
+            Err(LayerError::invalid(key, format!("{values:?}"), reason))
+        }
     }
 }
 

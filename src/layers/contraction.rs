@@ -165,7 +165,7 @@ macro_rules! contracting_layers {
                 outputs: &mut [TensorViewMut<'_>],
                 context: &mut ForwardContext<'_>,
             ) -> Result<(), LayerError> {
-                let metas: Vec<TensorMeta> = inputs.iter().map(TensorMeta::of).collect();
+                let metas = TensorMeta::of_all(inputs);
                 einsum(self.letters(&metas)?)?.forward(inputs, outputs, context)
             }
         }

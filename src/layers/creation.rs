@@ -40,9 +40,9 @@ impl FieldValue for Size {
 
 /// A number that is a parameter or an input, which may be the first one; or nothing.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Number(Option<Factor>);
+pub struct NumberArgument(Option<Factor>);
 
-impl FieldValue for Number {
+impl FieldValue for NumberArgument {
     const KIND: &'static str = "a number or an input";
 
     fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>, LayerError> {
@@ -53,7 +53,7 @@ impl FieldValue for Number {
     }
 }
 
-impl Number {
+impl NumberArgument {
     fn num_inputs(self) -> usize {
         self.0.as_ref().map_or(0, Factor::num_inputs)
     }
@@ -160,7 +160,7 @@ filled! {
         /// The shape.
         size: Size,
         /// The number.
-        fill_value: Number,
+        fill_value: NumberArgument,
     }
     |layer, inputs| takes layer.size.num_inputs() + layer.fill_value.num_inputs(),
         number_dtype(layer.fill_value, inputs), layer.size.dims(inputs)?,
@@ -190,7 +190,7 @@ filled! {
     /// `torch.full_like`: one number in the shape of a tensor.
     FullLike for "torch.full_like" {
         /// The number.
-        fill_value: Number,
+        fill_value: NumberArgument,
         /// Accepted for compatibility; how elements lie in memory cannot be seen from outside.
         memory_format: Option<MemoryFormat> = None,
     }
@@ -223,7 +223,7 @@ filled! {
         /// The shape.
         size: Size,
         /// The number.
-        fill_value: Number,
+        fill_value: NumberArgument,
     }
     |layer, inputs| takes 1 + layer.size.num_inputs() + layer.fill_value.num_inputs(),
         inputs[0].dtype(), layer.size.dims(inputs)?,
@@ -232,13 +232,13 @@ filled! {
     /// `torch.Tensor.fill_`: one number in the shape and element type of a tensor.
     Fill for "Tensor.fill" {
         /// The number.
-        value: Number,
+        value: NumberArgument,
     }
     |layer, inputs| takes 1 + layer.value.num_inputs(), inputs[0].dtype(), inputs[0].dims().to_vec(),
         |views| layer.value.value(views)?.unwrap_or(Scalar::Int(0));
 }
 
-fn number_dtype(number: Number, inputs: &[TensorMeta]) -> DType {
+fn number_dtype(number: NumberArgument, inputs: &[TensorMeta]) -> DType {
     match number.0 {
         Some(Factor::Number(number)) => default_dtype(number),
         Some(Factor::Input(position)) => inputs[position].dtype(),
@@ -250,23 +250,23 @@ crate::operator! {
     /// `torch.arange`: the numbers `start`, `start + step`, … before `end`.
     pub struct Arange for "torch.arange" {
         /// The first number; 0 where absent.
-        start: Number = Number(None),
+        start: NumberArgument = NumberArgument(None),
         /// Where the numbers end; not included.
-        end: Number,
+        end: NumberArgument,
         /// From one number to the next; 1 where absent.
-        step: Number = Number(None),
+        step: NumberArgument = NumberArgument(None),
         /// The element type; where absent, i64 if all three are integers, else f32.
         dtype: Option<DType> = None,
     }
 }
 
 impl Arange {
-    fn numbers(&self) -> [Number; 3] {
+    fn numbers(&self) -> [NumberArgument; 3] {
         [self.start, self.end, self.step]
     }
 
     fn dtype(&self, inputs: &[TensorMeta]) -> DType {
-        let is_float = |number: &Number| {
+        let is_float = |number: &NumberArgument| {
             number.0.is_some() && !matches!(number_dtype(*number, inputs), DType::Bool) && {
                 let dtype = number_dtype(*number, inputs);
                 !dtype.is_integer()
@@ -278,7 +278,7 @@ impl Arange {
 
     /// How many numbers there are, where it is known before the run.
     fn len(&self, inputs: &[TensorMeta]) -> Option<Dim> {
-        let known = |number: Number, absent: i64| match number.0 {
+        let known = |number: NumberArgument, absent: i64| match number.0 {
             None => Some(Dim::Fixed(absent)),
             Some(Factor::Number(Scalar::Int(value))) => Some(Dim::Fixed(value)),
             Some(Factor::Input(position)) => {
@@ -305,13 +305,13 @@ impl Arange {
     }
 
     fn values(&self, inputs: &[TensorView<'_>], limits: &Limits) -> Result<Tensor, LayerError> {
-        let metas: Vec<TensorMeta> = inputs.iter().map(TensorMeta::of).collect();
+        let metas = TensorMeta::of_all(inputs);
         let dtype = self.dtype(&metas);
         let [start, end, step] = self.numbers();
         if let Some(numbers) = self.integers(inputs, dtype)? {
             return counted(numbers, dtype, limits);
         }
-        let number = |number: Number, absent| {
+        let number = |number: NumberArgument, absent| {
             Ok::<_, LayerError>(match number.value(inputs)? {
                 None => absent,
                 Some(Scalar::Bool(value)) => f64::from(u8::from(value)),
@@ -356,7 +356,7 @@ fn progression([start, step]: [i64; 2], count: usize, dtype: DType) -> Result<Te
 
 impl Layer for Arange {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = self.numbers().into_iter().map(Number::num_inputs).sum();
+        let count = self.numbers().into_iter().map(NumberArgument::num_inputs).sum();
         count..=count
     }
 

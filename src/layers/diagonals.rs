@@ -121,8 +121,7 @@ impl Place {
         if rank > 1 && rows != columns {
             return Ok(Self { offset, rows, columns });
         }
-        let reason = "it must name another axis than `dim1`".to_owned();
-        Err(LayerError::InvalidParameter { key: "dim2", found: dim2.to_string(), reason })
+        Err(LayerError::invalid("dim2", dim2, "it must name another axis than `dim1`"))
     }
 
     /// By how many places the diagonal begins later in rows and in columns.

@@ -54,8 +54,7 @@ impl NanToNum {
 impl Layer for NanToNum {
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
         if inputs[0].dtype().is_complex() {
-            let wanted = "real numbers".to_owned();
-            return Err(LayerError::DType { what: "the input".to_owned(), wanted, found: inputs[0].dtype() });
+            return Err(LayerError::dtype("the input", "real numbers", inputs[0].dtype()));
         }
         Ok(vec![inputs[0].with_dims(inputs[0].dims().to_vec())])
     }

@@ -65,7 +65,7 @@ pub fn computed_size(dtype: DType) -> usize {
 
 /// The error for a tensor that should be a float and is not.
 pub fn not_a_float(what: &str, found: DType) -> LayerError {
-    LayerError::DType { what: what.to_owned(), wanted: "f32, f64, f16 and bf16".to_owned(), found }
+    LayerError::dtype(what, "f32, f64, f16 and bf16", found)
 }
 
 /// Checks that a tensor is of a floating-point type.

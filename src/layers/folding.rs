@@ -1,7 +1,7 @@
 //! Sliding windows laid out as columns, and columns added up to an image: unfold and fold.
 
 use super::arguments::Argument;
-use super::choices::PerAxis;
+use super::choices::{PerAxis, per_axis};
 use super::float::{self, with_float};
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
 use crate::kernels::folding::{self, FoldShape};
@@ -45,19 +45,12 @@ crate::operator! {
 
 /// The window along both axes.
 fn windows(keys: [(&'static str, &PerAxis); 4]) -> Result<[Window; 2], LayerError> {
-    let invalid = |key, values: &PerAxis, reason: &str| LayerError::InvalidParameter {
-        key,
-        found: format!("{:?}", values.values()),
-        reason: reason.to_owned(),
+    let invalid = |key, values: &PerAxis, reason: &str| {
+        Err(LayerError::invalid(key, format!("{:?}", values.values()), reason))
     };
-    let mut pairs = [[0; 2]; 4];
-    for (pair, (key, values)) in pairs.iter_mut().zip(keys) {
-        *pair = values
-            .get(2)
-            .and_then(|values| values.try_into().ok())
-            .ok_or_else(|| invalid(key, values, "one number is needed, or one for each of 2 axes"))?;
-    }
-    let [kernel, dilation, padding, stride] = pairs;
+    let pair = |(key, values): (&'static str, &PerAxis)| per_axis(key, values.values(), 2);
+    let [kernel, dilation, padding, stride] = keys.map(pair);
+    let (kernel, dilation, padding, stride) = (kernel?, dilation?, padding?, stride?);
     let window = |axis: usize| Window {
         kernel: kernel[axis],
         stride: stride[axis],
@@ -68,9 +61,9 @@ fn windows(keys: [(&'static str, &PerAxis); 4]) -> Result<[Window; 2], LayerErro
     let windows = [window(0), window(1)];
     let zero = keys.iter().find(|(key, values)| *key != "padding" && values.values().contains(&0));
     match zero {
-        Some((key, values)) => Err(invalid(key, values, "it must be at least 1")),
+        Some((key, values)) => invalid(key, values, "it must be at least 1"),
         None if windows.iter().all(Window::is_sane) => Ok(windows),
-        None => Err(invalid("kernel_size", keys[0].1, "the window or its padding is absurdly large")),
+        None => invalid("kernel_size", keys[0].1, "the window or its padding is absurdly large"),
     }
 }
 

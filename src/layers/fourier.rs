@@ -115,8 +115,7 @@ pub(super) fn precision(dtype: DType) -> Result<DType, LayerError> {
     match dtype {
         DType::F64 | DType::C128 => Ok(DType::F64),
         DType::F16 | DType::Bf16 | DType::C32 => {
-            let wanted = "f32, f64, c64, c128, integers and bool".to_owned();
-            Err(LayerError::DType { what: "the input".to_owned(), wanted, found: dtype })
+            Err(LayerError::dtype("the input", "f32, f64, c64, c128, integers and bool", dtype))
         }
         _ => Ok(DType::F32),
     }
@@ -141,8 +140,7 @@ impl Transform {
     fn infer(&self, input: &TensorMeta) -> Result<TensorMeta, LayerError> {
         let precision = precision(input.dtype())?;
         if self.kind == Kind::FromReal && input.dtype().is_complex() {
-            let (what, wanted) = ("the input".to_owned(), "real numbers".to_owned());
-            return Err(LayerError::DType { what, wanted, found: input.dtype() });
+            return Err(LayerError::dtype("the input", "real numbers", input.dtype()));
         }
         let mut dims = input.dims().to_vec();
         for (&axis, len) in self.axes.iter().zip(&self.lens) {
@@ -321,7 +319,7 @@ macro_rules! transforms {
                     outputs: &mut [TensorViewMut<'_>],
                     context: &mut ForwardContext<'_>,
                 ) -> Result<(), LayerError> {
-                    let metas: Vec<TensorMeta> = inputs.iter().map(TensorMeta::of).collect();
+                    let metas = TensorMeta::of_all(inputs);
                     let transform = self.transform(&metas)?;
                     let (output, limits) = (&mut outputs[0], context.limits());
                     transform.run(&inputs[0], output, limits)

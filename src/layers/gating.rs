@@ -57,17 +57,11 @@ impl Layer for PRelu {
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
         let weight = self.weight.meta(inputs)?;
         if weight.dtype() != inputs[0].dtype() {
-            let (what, wanted) = ("the weight".to_owned(), inputs[0].dtype().to_string());
-            return Err(LayerError::DType { what, wanted, found: weight.dtype() });
+            return Err(LayerError::dtype("the weight", inputs[0].dtype(), weight.dtype()));
         }
         let count = weight.num_elements();
         if let Some(said) = self.num_parameters.filter(|said| count.fixed().is_some() && count != *said) {
-            let reason = format!("there are {count} weights");
-            return Err(LayerError::InvalidParameter {
-                key: "num_parameters",
-                found: said.to_string(),
-                reason,
-            });
+            return Err(LayerError::invalid("num_parameters", said, format!("there are {count} weights")));
         }
         let channels = inputs[0].dims().get(1).and_then(|channels| channels.fixed());
         let unknown = inputs[0].rank() > 1 && channels.is_none();

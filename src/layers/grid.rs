@@ -129,8 +129,7 @@ impl Layer for GridSample {
         let (input, grid) = (&inputs[0], &inputs[self.grid.0]);
         float::check("the input", input)?;
         if grid.dtype() != input.dtype() {
-            let (what, wanted) = ("the grid".to_owned(), input.dtype().to_string());
-            return Err(LayerError::DType { what, wanted, found: grid.dtype() });
+            return Err(LayerError::dtype("the grid", input.dtype(), grid.dtype()));
         }
         let axes = input.rank().saturating_sub(2);
         let most = if self.mode == Mode::Bicubic { 2 } else { 3 };

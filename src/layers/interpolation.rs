@@ -1,7 +1,7 @@
 //! Resampling to another size: interpolate and upsample.
 
 use super::arguments::Argument;
-use super::choices::choices;
+use super::choices::{choices, per_axis};
 use super::float::{self, with_real};
 use crate::Limits;
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
@@ -205,22 +205,6 @@ impl Resize<'_> {
 
 /// Bytes of weights that a kernel keeps for one position of an axis, at most.
 const WEIGHT_BYTES: u64 = 96;
-
-/// One value for each axis, where one may stand for all.
-fn per_axis<V: Clone + std::fmt::Debug>(
-    key: &'static str,
-    values: &[V],
-    axes: usize,
-) -> Result<Vec<V>, LayerError> {
-    match values {
-        [value] => Ok(vec![value.clone(); axes]),
-        values if values.len() == axes => Ok(values.to_vec()),
-        values => {
-            let reason = format!("one number is needed, or one for each of {axes} axes");
-            Err(LayerError::InvalidParameter { key, found: format!("{values:?}"), reason })
-        }
-    }
-}
 
 /// ⌊length · factor⌋; of a symbol only where the factor is a fraction of small numbers.
 fn grown(len: &Dim, factor: f64) -> Result<Dim, LayerError> {

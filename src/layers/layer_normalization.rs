@@ -159,8 +159,7 @@ crate::operator! {
         if layer.size > 0 {
             return Ok(());
         }
-        let reason = "it must be at least 1".to_owned();
-        Err(LayerError::InvalidParameter { key: "size", found: "0".to_owned(), reason })
+        Err(LayerError::invalid("size", "0", "it must be at least 1"))
     }
 }
 

@@ -114,7 +114,7 @@ impl CpuLayer for Cross {
         outputs: &mut [TensorViewMut<'_>],
         context: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
-        let metas: Vec<TensorMeta> = inputs.iter().map(TensorMeta::of).collect();
+        let metas = TensorMeta::of_all(inputs);
         let (shape, dtype) = (*outputs[0].shape(), outputs[0].dtype());
         let dims: Vec<Dim> = shape.iter().map(|&len| Dim::from(len)).collect();
         let axis = self.axis(&metas[0], &dims)?;

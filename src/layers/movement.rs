@@ -97,8 +97,7 @@ moving_layers!(MoveDim, MatricesTranspose, ReverseAxes, Adjoint refuses |input| 
     if !input.dtype().is_complex() {
         return Ok(());
     }
-    let wanted = "real numbers; transpose complex ones and conjugate them".to_owned();
-    Err(LayerError::DType { what: "the input".to_owned(), wanted, found: input.dtype() })
+    Err(LayerError::dtype("the input", "real numbers; transpose complex ones and conjugate them", input.dtype()))
 });
 
 crate::operator! {

@@ -101,19 +101,14 @@ impl OneHot {
         match self.num_classes {
             -1 => Ok(None),
             len @ 1.. => Ok(usize::try_from(len).ok()),
-            other => {
-                let reason = "it must be -1 or at least 1".to_owned();
-                Err(LayerError::InvalidParameter { key: "num_classes", found: other.to_string(), reason })
-            }
+            other => Err(LayerError::invalid("num_classes", other, "it must be -1 or at least 1")),
         }
     }
 }
 
 impl Layer for OneHot {
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-        if inputs[0].dtype() != DType::I64 {
-            check_indices("the input", &inputs[0])?;
-        }
+        check_indices("the input", &inputs[0])?;
         let len = self.len()?.map_or_else(|| Dim::fresh("classes"), Dim::from);
         Ok(vec![TensorMeta::new(DType::I64, inputs[0].dims().iter().cloned().chain([len]))])
     }

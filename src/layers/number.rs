@@ -126,9 +126,7 @@ impl Number for Complex<f64> {
 /// [`LayerError::DType`] for bool.
 pub(super) fn check(what: &str, dtype: DType) -> Result<(), LayerError> {
     match dtype {
-        DType::Bool => {
-            Err(LayerError::DType { what: what.to_owned(), wanted: "numbers".to_owned(), found: dtype })
-        }
+        DType::Bool => Err(LayerError::dtype(what, "numbers", dtype)),
         _ => Ok(()),
     }
 }

@@ -1,6 +1,6 @@
 //! Pooling with a window that slides: the largest element, the mean or the norm of what the window sees.
 
-use super::choices::PerAxis;
+use super::choices::{PerAxis, per_axis};
 use super::float::{self, with_real};
 use crate::Limits;
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
@@ -117,10 +117,7 @@ impl Pool {
         ceil_mode: bool,
         reduction: impl Fn(&[Window]) -> Reduction,
     ) -> Result<Self, LayerError> {
-        let per_axis = |key, values: &PerAxis| {
-            let reason = format!("one number is needed, or one for each of {axes} axes");
-            values.get(axes).ok_or_else(|| invalid(key, values, &reason))
-        };
+        let per_axis = |key, values: &PerAxis| per_axis(key, values.values(), axes);
         let kernel = per_axis("kernel_size", kernel_size)?;
         let stride =
             stride.map(|stride| per_axis("stride", stride)).transpose()?.unwrap_or_else(|| kernel.clone());
@@ -288,8 +285,7 @@ macro_rules! avg_pools {
             }
             validate |layer| {
                 if layer.divisor_override == Some(0) {
-                    let reason = "a sum cannot be divided by it".to_owned();
-                    return Err(LayerError::InvalidParameter { key: "divisor_override", found: "0".to_owned(), reason });
+                    return Err(LayerError::invalid("divisor_override", "0", "a sum cannot be divided by it"));
                 }
                 layer.pool().map(drop)
             }
@@ -339,8 +335,7 @@ macro_rules! lp_pools {
             }
             validate |layer| {
                 if layer.norm_type == 0.0 {
-                    let reason = "there is no norm of order 0".to_owned();
-                    return Err(LayerError::InvalidParameter { key: "norm_type", found: "0".to_owned(), reason });
+                    return Err(LayerError::invalid("norm_type", "0", "there is no norm of order 0"));
                 }
                 layer.pool().map(drop)
             }

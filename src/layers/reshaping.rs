@@ -138,8 +138,11 @@ fn flatten(input: &TensorMeta, start_dim: i64, end_dim: i64) -> Result<Vec<Dim>,
     }
     let (start, end) = (axis_of(start_dim, input)?, axis_of(end_dim, input)?);
     if start > end {
-        let reason = format!("it comes after `end_dim`, which is {end_dim}");
-        return Err(LayerError::InvalidParameter { key: "start_dim", found: start_dim.to_string(), reason });
+        return Err(LayerError::invalid(
+            "start_dim",
+            start_dim,
+            format!("it comes after `end_dim`, which is {end_dim}"),
+        ));
     }
     let dims = input.dims();
     let merged = dims[start..=end].iter().fold(Dim::Fixed(1), |product, dim| product * dim.clone());

@@ -1,4 +1,4 @@
-//! Elements written to the places that an index names: scatter, scatter_reduce, index_copy, put, select_scatter.
+//! Elements written to the places that an index names: scatter, scatter_reduce, index_copy, select_scatter.
 
 use super::arguments::Operand;
 use super::broadcast::{Factor, owned};
@@ -99,8 +99,7 @@ fn check(
             check_within(&index, &with_axis(src), None)?;
         }
         if src.dtype() != inputs[0].dtype() {
-            let wanted = inputs[0].dtype().to_string();
-            return Err(LayerError::DType { what: "the source".to_owned(), wanted, found: src.dtype() });
+            return Err(LayerError::dtype("the source", inputs[0].dtype(), src.dtype()));
         }
     }
     Ok(vec![inputs[0].with_dims(inputs[0].dims().to_vec())])
@@ -198,8 +197,7 @@ impl Layer for ScatterReduce {
 
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
         if inputs[0].dtype().is_complex() || inputs[0].dtype() == DType::Bool {
-            let wanted = "real numbers".to_owned();
-            return Err(LayerError::DType { what: "the input".to_owned(), wanted, found: inputs[0].dtype() });
+            return Err(LayerError::dtype("the input", "real numbers", inputs[0].dtype()));
         }
         check(inputs, self.dim, self.index.0, Some(self.src.0))
     }

@@ -58,7 +58,7 @@ fn check_mask(what: &str, mask: &TensorMeta) -> Result<(), LayerError> {
     if matches!(mask.dtype(), DType::Bool | DType::U8) {
         return Ok(());
     }
-    Err(LayerError::DType { what: what.to_owned(), wanted: "bool".to_owned(), found: mask.dtype() })
+    Err(LayerError::dtype(what, "bool", mask.dtype()))
 }
 
 /// Writes the elements of `first` where the mask is true, else those of `second`; all have the output's shape.
@@ -136,7 +136,7 @@ impl Layer for MaskedFill {
         if common(inputs, &[Factor::Input(0), self.value]) != dtype && self.value.kind(inputs).0.is_complex()
         {
             let found = self.value.kind(inputs).0;
-            return Err(LayerError::DType { what: "the value".to_owned(), wanted: dtype.to_string(), found });
+            return Err(LayerError::dtype("the value", dtype, found));
         }
         self.value.check_fits(dtype)?;
         Ok(vec![TensorMeta::new(dtype, broadcast(input.dims(), mask.dims())?)])
@@ -268,8 +268,7 @@ impl Layer for Clamp {
         let factors = self.factors();
         let dtype = common(inputs, &factors);
         if dtype.is_complex() || dtype == DType::Bool {
-            let wanted = "real numbers".to_owned();
-            return Err(LayerError::DType { what: "the input".to_owned(), wanted, found: dtype });
+            return Err(LayerError::dtype("the input", "real numbers", dtype));
         }
         self.check_bounds(dtype)?;
         let mut dims = inputs[0].dims().to_vec();

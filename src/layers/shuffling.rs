@@ -35,11 +35,7 @@ fn at_least_one(key: &'static str, found: usize) -> Result<(), LayerError> {
     if found > 0 {
         return Ok(());
     }
-    Err(LayerError::InvalidParameter {
-        key,
-        found: "0".to_owned(),
-        reason: "it must be at least 1".to_owned(),
-    })
+    Err(LayerError::invalid(key, "0", "it must be at least 1"))
 }
 
 /// A length over a number that divides it.

@@ -210,8 +210,7 @@ fn slice(input: &TensorMeta, axis: usize, bounds: [Option<Dim>; 3]) -> Result<Cu
     let end = end.map_or(len.clone(), |end| clamped_index(&end, len));
     let step = step.unwrap_or(Dim::Fixed(1));
     if step.fixed().is_some_and(|step| step < 1) {
-        let reason = "it must be at least 1".to_owned();
-        return Err(LayerError::InvalidParameter { key: "step", found: step.to_string(), reason });
+        return Err(LayerError::invalid("step", step, "it must be at least 1"));
     }
     Ok(Cut::Slice { axis, start, end, step })
 }
@@ -259,10 +258,6 @@ fn cut_layout(mut layout: Layout, cuts: &[Cut]) -> Result<Layout, LayerError> {
     Ok(layout)
 }
 
-fn metas(inputs: &[TensorView<'_>]) -> Vec<TensorMeta> {
-    inputs.iter().map(TensorMeta::of).collect()
-}
-
 impl Layer for Slice {
     fn num_inputs(&self) -> RangeInclusive<usize> {
         let count = 1 + self.region().num_inputs();
@@ -290,7 +285,7 @@ impl CpuLayer for Slice {
         outputs: &mut [TensorViewMut<'_>],
         _: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
-        let part = cut_layout(*inputs[0].layout(), &self.region().cuts(&metas(inputs))?)?;
+        let part = cut_layout(*inputs[0].layout(), &self.region().cuts(&TensorMeta::of_all(inputs))?)?;
         Ok(outputs[0].copy_from(&inputs[0].with_layout(part)?)?)
     }
 }
@@ -327,7 +322,7 @@ impl CpuLayer for Select {
         outputs: &mut [TensorViewMut<'_>],
         _: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
-        let part = cut_layout(*inputs[0].layout(), &[self.cut(&metas(inputs))?])?;
+        let part = cut_layout(*inputs[0].layout(), &[self.cut(&TensorMeta::of_all(inputs))?])?;
         Ok(outputs[0].copy_from(&inputs[0].with_layout(part)?)?)
     }
 }
@@ -379,7 +374,7 @@ impl CpuLayer for SliceCopy {
         _: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
         outputs[0].copy_from(&inputs[0])?;
-        self.write(&self.region().cuts(&metas(inputs))?, &inputs[self.src.0], &mut outputs[0])
+        self.write(&self.region().cuts(&TensorMeta::of_all(inputs))?, &inputs[self.src.0], &mut outputs[0])
     }
 }
 
@@ -436,7 +431,7 @@ impl CpuLayer for SliceIndexes {
         outputs: &mut [TensorViewMut<'_>],
         _: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
-        let values = self.values(&metas(inputs))?;
+        let values = self.values(&TensorMeta::of_all(inputs))?;
         let mut output = outputs[0].array::<i64>()?;
         output.iter_mut().zip(&values).for_each(|(output, value)| *output = value.fixed().unwrap_or(0));
         Ok(())

@@ -1,4 +1,4 @@
-//! Sorted elements, and where others belong among them: sort, argsort, kthvalue, median, searchsorted, bucketize, isin.
+//! Sorted elements, and where others belong among them: sort, argsort, kthvalue, searchsorted, bucketize, isin.
 
 use super::arguments::Operand;
 use super::broadcast::{Converted, Factor, common};
@@ -119,8 +119,11 @@ impl Layer for Kthvalue {
         let axis = resolve_axis(self.dim, inputs[0].rank())?;
         let len = inputs[0].dims().get(axis).cloned().unwrap_or(Dim::Fixed(1));
         if self.k == 0 || len.fixed().is_some_and(|len| usize::try_from(len).unwrap_or(0) < self.k) {
-            let reason = format!("there are {len} elements, counted from 1");
-            return Err(LayerError::InvalidParameter { key: "k", found: self.k.to_string(), reason });
+            return Err(LayerError::invalid(
+                "k",
+                self.k,
+                format!("there are {len} elements, counted from 1"),
+            ));
         }
         Ok(with_places(inputs[0].with_dims(self.axes(inputs[0].rank())?.dims(&inputs[0]))))
     }
@@ -196,7 +199,7 @@ impl Search {
     }
 
     fn run(&self, inputs: &[TensorView<'_>], output: &mut TensorViewMut<'_>) -> Result<(), LayerError> {
-        let metas: Vec<TensorMeta> = inputs.iter().map(TensorMeta::of).collect();
+        let metas = TensorMeta::of_all(inputs);
         let dtype = common(&metas, &[self.sequence, self.values]);
         let (sequence, values) =
             (self.sequence.converted(inputs, dtype)?, self.values.converted(inputs, dtype)?);
@@ -238,8 +241,11 @@ impl Searchsorted {
             Some("left") if !self.right => false,
             Some("right") => true,
             Some(other) => {
-                let reason = "it is `left` or `right`, and agrees with `right`".to_owned();
-                return Err(LayerError::InvalidParameter { key: "side", found: other.to_owned(), reason });
+                return Err(LayerError::invalid(
+                    "side",
+                    other,
+                    "it is `left` or `right`, and agrees with `right`",
+                ));
             }
         };
         Ok(Search { sequence: Factor::Input(0), values: self.values, out_int32: self.out_int32, right })
@@ -325,7 +331,7 @@ impl CpuLayer for Isin {
         outputs: &mut [TensorViewMut<'_>],
         _: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
-        let metas: Vec<TensorMeta> = inputs.iter().map(TensorMeta::of).collect();
+        let metas = TensorMeta::of_all(inputs);
         let dtype = common(&metas, &[Factor::Input(0), self.test_elements]);
         let (values, tests) =
             (Converted::of(&inputs[0], dtype)?, self.test_elements.converted(inputs, dtype)?);

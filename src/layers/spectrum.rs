@@ -64,8 +64,7 @@ impl Frames {
 fn check_window(frames: Frames, window: Option<&TensorMeta>) -> Result<(), LayerError> {
     let Some(window) = window else { return Ok(()) };
     if !window.dtype().is_float() {
-        let (what, wanted) = ("the window".to_owned(), "real numbers".to_owned());
-        return Err(LayerError::DType { what, wanted, found: window.dtype() });
+        return Err(LayerError::dtype("the window", "real numbers", window.dtype()));
     }
     match window.rank() == 1
         && window.num_elements().fixed().is_none_or(|len| usize::try_from(len) == Ok(frames.window))
@@ -78,8 +77,7 @@ fn check_window(frames: Frames, window: Option<&TensorMeta>) -> Result<(), Layer
 /// The precision of a transform of an input with a window.
 fn precision(input: DType, window: Option<DType>) -> Result<DType, LayerError> {
     if input.is_integer() || input == DType::Bool {
-        let (what, wanted) = ("the input".to_owned(), "real or complex numbers".to_owned());
-        return Err(LayerError::DType { what, wanted, found: input });
+        return Err(LayerError::dtype("the input", "real or complex numbers", input));
     }
     let precision = super::fourier::precision(input)?;
     Ok(if window == Some(DType::F64) { DType::F64 } else { precision })

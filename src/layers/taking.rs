@@ -65,7 +65,7 @@ impl CpuLayer for TakeAlongDim {
         outputs: &mut [TensorViewMut<'_>],
         context: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
-        let metas: Vec<TensorMeta> = inputs.iter().map(TensorMeta::of).collect();
+        let metas = TensorMeta::of_all(inputs);
         let (shapes, dim) = self.shapes(&metas)?;
         let mut both = Vec::with_capacity(2);
         for (input, dims) in [&inputs[0], &inputs[self.indices.0]].into_iter().zip(shapes) {

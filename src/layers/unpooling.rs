@@ -1,7 +1,7 @@
 //! Max pooling undone: each element goes back to the place that it came from, and all other places are 0.
 
 use super::arguments::{Argument, Operand};
-use super::choices::PerAxis;
+use super::choices::{self, PerAxis};
 use super::float::{self, with_float};
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
 use crate::kernels::Float;
@@ -132,15 +132,11 @@ unpoolings_to_a_size! {
 }
 
 fn per_axis(key: &'static str, numbers: &PerAxis, axes: usize) -> Result<Vec<usize>, LayerError> {
-    let found = || format!("{:?}", numbers.values());
-    let invalid = |reason: String| LayerError::InvalidParameter { key, found: found(), reason };
-    let numbers = numbers
-        .get(axes)
-        .ok_or_else(|| invalid(format!("one number is needed, or one for each of {axes} axes")))?;
+    let numbers = choices::per_axis(key, numbers.values(), axes)?;
     // Products of a length and a stride, and sums of these, stay far from what an i64 holds.
     match numbers.iter().all(|&number| number < 1 << 31) {
         true => Ok(numbers),
-        false => Err(invalid("that is absurdly large".to_owned())),
+        false => Err(LayerError::invalid(key, format!("{numbers:?}"), "that is absurdly large")),
     }
 }
 
@@ -149,8 +145,7 @@ fn check(inputs: &[TensorMeta], indices: Operand, axes: usize) -> Result<&Tensor
     let (input, indices) = (&inputs[0], &inputs[indices.0]);
     float::check("the input", input)?;
     if indices.dtype() != DType::I64 {
-        let (what, wanted) = ("the indices".to_owned(), DType::I64.to_string());
-        return Err(LayerError::DType { what, wanted, found: indices.dtype() });
+        return Err(LayerError::dtype("the indices", DType::I64, indices.dtype()));
     }
     if !(axes + 1..=axes + 2).contains(&input.rank()) {
         let wanted = format!("{} or {} axes", axes + 1, axes + 2);

@@ -27,11 +27,7 @@ pub(super) fn check(
     let input = inputs[0].dtype();
     let is_half = matches!(input, DType::F16 | DType::Bf16);
     if weight.dtype() != input && !(is_half && weight.dtype() == DType::F32) {
-        return Err(LayerError::DType {
-            what: what.to_owned(),
-            wanted: input.to_string(),
-            found: weight.dtype(),
-        });
+        return Err(LayerError::dtype(what, input, weight.dtype()));
     }
     let differs = |(wanted, found): (&Dim, &Dim)| match (wanted.fixed(), found.fixed()) {
         (Some(wanted), Some(found)) => wanted != found,

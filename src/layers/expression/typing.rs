@@ -201,9 +201,7 @@ fn check_kinds(function: Function, [a, b, common]: [DType; 3]) -> Result<(), Lay
     let looked_at = if function == Function::Sub { vec![a, b] } else { vec![common] };
     match looked_at.into_iter().find(|dtype| !taken.contains(&kind(*dtype))) {
         None => Ok(()),
-        Some(found) => {
-            Err(LayerError::DType { what: format!("`{}`", function.name()), wanted: names.to_owned(), found })
-        }
+        Some(found) => Err(LayerError::dtype(format!("`{}`", function.name()), names, found)),
     }
 }
 

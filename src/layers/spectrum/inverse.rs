@@ -78,8 +78,7 @@ impl Join<'_> {
     fn infer(&self, inputs: &[TensorMeta], axes: RangeInclusive<usize>) -> Result<TensorMeta, LayerError> {
         let input = &inputs[0];
         if !input.dtype().is_complex() {
-            let (what, wanted) = ("the input".to_owned(), "complex numbers".to_owned());
-            return Err(LayerError::DType { what, wanted, found: input.dtype() });
+            return Err(LayerError::dtype("the input", "complex numbers", input.dtype()));
         }
         let window = self.window.map(|window| window.meta(inputs)).transpose()?;
         check_window(self.frames, window.as_ref())?;
@@ -93,12 +92,11 @@ impl Join<'_> {
             return Err(LayerError::shape("the number of frequencies", wanted, input));
         }
         if onesided && self.is_complex {
-            let reason = "a complex output needs all frequencies".to_owned();
-            return Err(LayerError::InvalidParameter {
-                key: "return_complex",
-                found: "True".to_owned(),
-                reason,
-            });
+            return Err(LayerError::invalid(
+                "return_complex",
+                "True",
+                "a complex output needs all frequencies",
+            ));
         }
         let whole = (count.clone() - 1) * self.frames.hop + self.frames.len;
         let len = match self.length {

@@ -115,8 +115,11 @@ impl Cut<'_> {
             return Err(LayerError::shape("the input", "L or N×L", input));
         }
         if self.onesided && input.dtype().is_complex() {
-            let reason = "the spectrum of complex numbers has two different halves".to_owned();
-            return Err(LayerError::InvalidParameter { key: "onesided", found: "True".to_owned(), reason });
+            return Err(LayerError::invalid(
+                "onesided",
+                "True",
+                "the spectrum of complex numbers has two different halves",
+            ));
         }
         let (len, margin) = (len.clone() + self.pad.saturating_mul(2), self.margin());
         if let Some(fixed) = len.fixed() {
