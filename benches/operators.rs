@@ -1,8 +1,13 @@
 //! How long every operator takes, and how its time grows: `cargo bench --bench operators`.
 //!
-//! Each line of `operators.tsv` becomes a model of one operator, which runs on one thread on random inputs of n and of
-//! 16 n elements. What is shown is the shortest of several runs, in milliseconds, and the growth from n to 16 n, marked
-//! where it is above 20 without a reason in the list. `operators.py` times the same in PyTorch and compares.
+//! Each line of `operators.tsv` becomes a model of one operator, which runs on one thread on random inputs of three
+//! sizes. What is shown is the shortest of several runs, in milliseconds. `operators.py` times the same in PyTorch and
+//! compares.
+//!
+//! Two of the sizes, n and 16 n, are small enough for the second-level cache to hold inputs and outputs of both, so that
+//! their growth is that of the work; it is marked where it is above 20 without a reason in the list. The third size is
+//! a million: there most tensors are larger than that cache, and what only moves elements takes two to four times
+//! as long for each, here and in PyTorch. That growth is shown beside the other one, for 16 times as many elements.
 //!
 //! `cargo bench --bench operators -- conv` runs the lines that contain `conv`; `--json FILE` writes the times to a file.
 
@@ -14,8 +19,8 @@ use ixion::tensor::{DType, Tensor};
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 
-/// The smaller number of elements; the larger one is 16 times as many. Both are squares.
-const N: usize = 62_500;
+/// The numbers of elements, which are squares: n, 16 n and a million.
+const SIZES: [usize; 3] = [3_600, 16 * 3_600, 1_000_000];
 /// Growth above this is marked.
 const MOST_GROWTH: f64 = 20.0;
 /// Each line is run until it has taken this long, but at least and at most so many times.
@@ -171,28 +176,34 @@ fn main() {
     let list = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/operators.tsv");
     let list = std::fs::read_to_string(list).expect("the list is beside this file");
     let mut times = serde_json::Map::new();
-    println!("{:>9} {:>9} {:>7}  one thread, n = {N}", "n, ms", "16 n, ms", "growth");
+    println!(
+        "{:>9} {:>9} {:>9} {:>7} {:>7}  milliseconds on one thread",
+        SIZES[0], SIZES[1], SIZES[2], "growth", "beyond"
+    );
     for line in list.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
         let case = Case::new(line);
         let name = case.name(line);
         if wanted.is_some_and(|wanted| !line.to_lowercase().contains(&wanted.to_lowercase())) {
             continue;
         }
-        let (small, large) = match (case.time(N), case.time(16 * N)) {
-            (Ok(small), Ok(large)) => (small.as_secs_f64() * 1e3, large.as_secs_f64() * 1e3),
-            (Err(error), _) | (_, Err(error)) => {
-                println!("{:>29}{name}: {error}", "");
+        let milliseconds = |n: usize| case.time(n).map(|time| time.as_secs_f64() * 1e3);
+        let [small, large, million] = match SIZES.map(milliseconds) {
+            [Ok(small), Ok(large), Ok(million)] => [small, large, million],
+            [Err(error), ..] | [_, Err(error), _] | [.., Err(error)] => {
+                println!("{:>47}{name}: {error}", "");
                 continue;
             }
         };
         let growth = large / small;
+        // As if there were 16 times as many.
+        let beyond = million / large * (16 * SIZES[1]) as f64 / SIZES[2] as f64;
         let mark = match case.reason {
             _ if growth <= MOST_GROWTH => "",
             "" => "  << grows faster than its work",
             reason => reason,
         };
-        println!("{small:9.3} {large:9.3} {growth:7.1}  {name}{mark}");
-        times.insert(name, serde_json::json!([small, large]));
+        println!("{small:9.4} {large:9.4} {million:9.3} {growth:7.1} {beyond:7.1}  {name}{mark}");
+        times.insert(name, serde_json::json!([small, large, million]));
     }
     if let Some(file) = json {
         let text = serde_json::to_string_pretty(&times).expect("numbers can be written");

@@ -60,6 +60,20 @@ pub trait Layer: fmt::Debug + Send + Sync {
         Ok(None)
     }
 
+    /// As [`Layer::view`], for layers whose view depends on the inputs' element types. Default: it does not.
+    ///
+    /// # Errors
+    /// As [`Layer::view`].
+    fn view_of(
+        &self,
+        output: usize,
+        inputs: &[(DType, Layout)],
+        shape: &Shape,
+    ) -> Result<Option<View>, LayerError> {
+        let layouts: Vec<Layout> = inputs.iter().map(|input| input.1).collect();
+        self.view(output, &layouts, shape)
+    }
+
     /// The input whose memory an output may overwrite, element for element. A planner may then give both the same
     /// place and call [`CpuLayer::forward_in_place`]. Default: none.
     fn in_place(&self, output: usize) -> Option<usize> {
@@ -94,7 +108,8 @@ pub trait Layer: fmt::Debug + Send + Sync {
 pub struct View {
     /// Position of the input.
     pub input: usize,
-    /// Where the output's elements lie in the input's storage.
+    /// Where the output's elements lie in the input's storage, counted in elements of the output: complex numbers may be
+    /// seen as their parts, and pairs of numbers as complex ones.
     pub layout: Layout,
 }
 

@@ -261,7 +261,7 @@ impl Computation<'_> {
         }
         let shapes: Result<Vec<Shape>, _> = inferred.iter().map(TensorMeta::shape).collect();
         let shapes = shapes.map_err(at(Stage::Infer))?;
-        match self.views(&shapes)? {
+        match self.views(&inferred, &shapes)? {
             Some(outputs) => Ok(outputs),
             None => self.forward(&views, &inferred, &shapes),
         }
@@ -278,11 +278,12 @@ impl Computation<'_> {
     }
 
     /// The outputs, if the layer says that they lie in its inputs.
-    fn views(&self, shapes: &[Shape]) -> Staged<Option<Vec<Tensor>>> {
-        let layouts: Vec<Layout> = self.inputs.iter().map(|tensor| *tensor.layout()).collect();
+    fn views(&self, metas: &[TensorMeta], shapes: &[Shape]) -> Staged<Option<Vec<Tensor>>> {
+        let layouts: Vec<(DType, Layout)> =
+            self.inputs.iter().map(|tensor| (tensor.dtype(), *tensor.layout())).collect();
         let mut outputs = Vec::with_capacity(shapes.len());
-        for (position, shape) in shapes.iter().enumerate() {
-            let view = self.layer.view(position, &layouts, shape).map_err(at(Stage::Infer))?;
+        for (position, (meta, shape)) in metas.iter().zip(shapes).enumerate() {
+            let view = self.layer.view_of(position, &layouts, shape).map_err(at(Stage::Infer))?;
             let Some(view) = view else { return Ok(None) };
             let source = self.inputs.get(view.input).ok_or_else(|| {
                 let found = format!("a view of input {}", view.input);
@@ -292,9 +293,9 @@ impl Computation<'_> {
                 )
             })?;
             check_promise(shape, view.layout.shape())?;
-            let bytes = (shape.num_elements() as u64).saturating_mul(source.dtype().size() as u64);
+            let bytes = (shape.num_elements() as u64).saturating_mul(meta.dtype().size() as u64);
             self.limits.check_tensor("a view, if it were copied,", bytes).map_err(at(Stage::Forward))?;
-            outputs.push(source.with_layout(view.layout).map_err(at(Stage::Infer))?);
+            outputs.push(source.as_parts(meta.dtype(), view.layout).map_err(at(Stage::Infer))?);
         }
         Ok(Some(outputs))
     }

@@ -4,6 +4,7 @@
 //! `f64` itself goes to the C library, which is exact and slower. Powers of e are made here for both.
 
 use super::Float;
+use crate::tensor::DType;
 use std::f64::consts::{FRAC_PI_2, LN_2, LN_10, LOG2_E, PI, SQRT_2};
 
 /// Adding and subtracting it rounds a small number to a whole one, whose integer then stands in the lowest bits.
@@ -377,6 +378,17 @@ functions! {
     near_tan, near_tan_of, f64::tan;
 }
 
+/// e to the power of a difference between numbers of type `T` that was made in f64: as exact as `T` needs it.
+#[inline(always)]
+pub fn power<T: Float>(x: f64) -> f64 {
+    if T::DTYPE == DType::F64 {
+        return double_exp(x);
+    }
+    // What is bounded on the way is not rounded to a narrower type in the end.
+    let value = if x < -150.0 { 0.0 } else { single_exp(x) };
+    if x > 150.0 { f64::INFINITY } else { value }
+}
+
 /// The angle of the point (x, y), from -π to π.
 #[inline(always)]
 pub fn atan2<T: Float>(y: T, x: T) -> T {
@@ -440,6 +452,21 @@ mod tests {
                 next_to("atan2", y, atan2(y, x), f64::from(y).atan2(f64::from(x)));
             }
         }
+    }
+
+    #[test]
+    fn powers_are_as_exact_as_their_type() {
+        for x in [0.0, -1.0, -0.1, -87.5, -149.9, -200.0, f64::NEG_INFINITY, f64::INFINITY, f64::NAN] {
+            let (single, double, want) = (power::<f32>(x), power::<f64>(x), f64::exp(x));
+            let is_close = |got: f64, bound: f64| {
+                got == want || (got - want).abs() <= bound * want + 1e-65 || (got.is_nan() && want.is_nan())
+            };
+            assert!(
+                is_close(single, 1e-8) && is_close(double, 1e-14),
+                "{x}: {single} and {double}, not {want}"
+            );
+        }
+        assert_eq!((power::<f32>(f64::NEG_INFINITY), power::<f64>(f64::NEG_INFINITY)), (0.0, 0.0));
     }
 
     proptest! {

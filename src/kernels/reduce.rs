@@ -71,18 +71,23 @@ pub fn norm<T: Float>(row: &[T], p: f64) -> f64 {
 
 /// The position of the first element that `wins` over all others, where NaN wins over everything; `None` of an empty
 /// row.
+#[inline(always)]
 pub fn position_of<T: PartialOrd + Copy>(row: &[T], wins: impl Fn(T, T) -> bool) -> Option<usize> {
     let is_nan = |x: T| x.partial_cmp(&x).is_none();
-    let mut best = (0, *row.first()?);
-    for (position, &x) in row.iter().enumerate().skip(1) {
-        if is_nan(best.1) {
-            break;
-        }
-        if is_nan(x) || wins(x, best.1) {
-            best = (position, x);
-        }
+    let first = *row.first()?;
+    // First which element, in several independent parts, and then where it is: both go in vectors.
+    if row.iter().fold(false, |any, &x| any | is_nan(x)) {
+        return row.iter().position(|&x| is_nan(x));
     }
-    Some(best.0)
+    let better = |best: T, x: T| if wins(x, best) { x } else { best };
+    let mut parts = [first; 16];
+    let chunks = row.chunks_exact(parts.len());
+    let rest = chunks.remainder().iter().fold(first, |best, &x| better(best, x));
+    for chunk in chunks {
+        parts.iter_mut().zip(chunk).for_each(|(best, &x)| *best = better(*best, x));
+    }
+    let best = parts.into_iter().fold(rest, better);
+    row.iter().position(|&x| x == best)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Interpolation along one axis after the other.
 
 use super::Float;
-use super::naive::Resampling;
+use super::naive::{Interpolation, Resampling};
 use super::take::take;
 use super::wide::widest;
 use crate::{LimitError, Limits};
@@ -21,6 +21,10 @@ pub fn interpolate<T: Float>(
     let mut lens: Vec<usize> = axes.iter().map(|axis| axis.len).collect();
     let mut order: Vec<usize> = (0..axes.len()).collect();
     order.sort_by(|&a, &b| growth(&axes[a]).total_cmp(&growth(&axes[b])));
+    let Some(last) = order.pop() else {
+        output.copy_from_slice(input);
+        return Ok(());
+    };
     let mut current = Cow::Borrowed(input);
     for axis in order {
         let inner: usize = lens[axis + 1..].iter().product();
@@ -31,8 +35,8 @@ pub fn interpolate<T: Float>(
         lens[axis] = axes[axis].outputs;
         current = Cow::Owned(next);
     }
-    output.copy_from_slice(&current);
-    Ok(())
+    let inner: usize = lens[last + 1..].iter().product();
+    widest(|| resample(&current, &axes[last], inner, output, limits))
 }
 
 fn growth(axis: &Resampling) -> f64 {
@@ -48,29 +52,32 @@ fn resample<T: Float>(
     output: &mut [T],
     limits: &Limits,
 ) -> Result<(), LimitError> {
-    let taps: Vec<Vec<(usize, T)>> = (0..axis.outputs).map(|position| axis.taps(position)).collect();
     let (from, to) = ((axis.len * inner).max(1), (axis.outputs * inner).max(1));
-    if let Some(sources) = single_sources(&taps) {
+    let sources: Option<Vec<usize>> =
+        (0..axis.outputs).map(|position| axis.only_tap::<T>(position)).collect();
+    if let Some(sources) = sources {
         for (input, output) in input.chunks(from).zip(output.chunks_mut(to)) {
             limits.check_deadline()?;
             take(input, axis.len, inner, &sources, output);
         }
         return Ok(());
     }
-    // Of two elements each, without a list for every position.
-    let pairs: Vec<[(usize, T); 2]> =
-        taps.iter().filter_map(|taps| taps.as_slice().try_into().ok()).collect();
+    if inner == 1 && axis.interpolation == Interpolation::Linear {
+        let pairs: Vec<[(usize, T); 2]> = (0..axis.outputs).map(|position| axis.two_taps(position)).collect();
+        for (input, output) in input.chunks_exact(from).zip(output.chunks_exact_mut(to)) {
+            limits.check_deadline()?;
+            let both = |[a, b]: &[(usize, T); 2]| input[a.0] * a.1 + input[b.0] * b.1;
+            output.iter_mut().zip(&pairs).for_each(|(y, pair)| *y = both(pair));
+        }
+        return Ok(());
+    }
+    let taps: Vec<Vec<(usize, T)>> = (0..axis.outputs).map(|position| axis.taps(position)).collect();
     for (input, output) in input.chunks_exact(from).zip(output.chunks_exact_mut(to)) {
         limits.check_deadline()?;
         if inner == 1 {
             let mix =
                 |taps: &Vec<(usize, T)>| taps.iter().map(|&(index, weight)| input[index] * weight).sum();
-            if pairs.len() == taps.len() {
-                let both = |[a, b]: &[(usize, T); 2]| input[a.0] * a.1 + input[b.0] * b.1;
-                output.iter_mut().zip(&pairs).for_each(|(y, pair)| *y = both(pair));
-            } else {
-                output.iter_mut().zip(&taps).for_each(|(y, taps)| *y = mix(taps));
-            }
+            output.iter_mut().zip(&taps).for_each(|(y, taps)| *y = mix(taps));
             continue;
         }
         for (output, taps) in output.chunks_exact_mut(inner.max(1)).zip(&taps) {
@@ -85,20 +92,10 @@ fn resample<T: Float>(
     Ok(())
 }
 
-/// Where elements come from, if each is one of the input's.
-fn single_sources<T: Float>(taps: &[Vec<(usize, T)>]) -> Option<Vec<usize>> {
-    taps.iter()
-        .map(|taps| match taps.as_slice() {
-            [(source, weight)] if *weight == T::one() => Some(*source),
-            _ => None,
-        })
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernels::naive::{self, Interpolation};
+    use crate::kernels::naive;
     use ndarray::{ArrayD, IxDyn};
     use proptest::prelude::*;
 

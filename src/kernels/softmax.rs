@@ -30,13 +30,15 @@ impl<T: Float> Work for Softmax<'_, T> {
     #[inline(always)]
     fn run(self) {
         let Self { input, output, len, inner, is_log } = self;
+        let power = |power: T, _: T| power;
+        let scale = (|sum: f64| T::of(1.0 / sum), |y: T, scale: T| y * scale);
+        let rest = |_: T, rest: T| rest;
+        let shift = (|sum: f64| T::of(sum.ln()), |y: T, shift: T| y - shift);
         match (inner, is_log) {
-            (1, false) => each_row(input, output, len, |power, _| power, |y, sum| y * T::of(1.0 / sum)),
-            (1, true) => each_row(input, output, len, |_, rest| rest, |y, sum| y - T::of(sum.ln())),
-            (_, false) => {
-                each_block(input, output, len, inner, |power, _| power, |y, sum| y * T::of(1.0 / sum))
-            }
-            (_, true) => each_block(input, output, len, inner, |_, rest| rest, |y, sum| y - T::of(sum.ln())),
+            (1, false) => each_row(input, output, len, power, scale),
+            (1, true) => each_row(input, output, len, rest, shift),
+            (_, false) => each_block(input, output, len, inner, power, scale),
+            (_, true) => each_block(input, output, len, inner, rest, shift),
         }
     }
 }
@@ -65,7 +67,7 @@ fn each_row<T: Float>(
     output: &mut [T],
     len: usize,
     first: impl Fn(T, T) -> T,
-    second: impl Fn(T, f64) -> T,
+    (of_sum, second): (impl Fn(f64) -> T, impl Fn(T, T) -> T),
 ) {
     for (input, output) in input.chunks_exact(len.max(1)).zip(output.chunks_exact_mut(len.max(1))) {
         let largest = largest_of(input);
@@ -75,8 +77,8 @@ fn each_row<T: Float>(
             add_powers(input, output, largest, &mut parts, &first);
         }
         add_powers(inputs.remainder(), outputs.into_remainder(), largest, &mut parts, &first);
-        let sum: f64 = parts.iter().sum();
-        output.iter_mut().for_each(|y| *y = second(*y, sum));
+        let of_sum = of_sum(parts.iter().sum());
+        output.iter_mut().for_each(|y| *y = second(*y, of_sum));
     }
 }
 
@@ -97,7 +99,7 @@ fn add_powers<T: Float>(
 }
 
 /// For every lane of the middle axis: `first` makes an output of e to the power of the difference from the largest
-/// element, and of that difference; `second` makes the final one of it and of the sum of powers.
+/// element, and of that difference; `second` makes the final one of it and of what `of_sum` makes of the sum of powers.
 #[inline(always)]
 fn each_block<T: Float>(
     input: &[T],
@@ -105,7 +107,7 @@ fn each_block<T: Float>(
     len: usize,
     inner: usize,
     first: impl Fn(T, T) -> T,
-    second: impl Fn(T, f64) -> T,
+    (of_sum, second): (impl Fn(f64) -> T, impl Fn(T, T) -> T),
 ) {
     if input.is_empty() {
         return;
@@ -127,8 +129,10 @@ fn each_block<T: Float>(
                 *y = first(power, x - largest);
             }
         }
+        // The largest elements are not needed any more.
+        largest.iter_mut().zip(&sums).for_each(|(lane, &sum)| *lane = of_sum(sum));
         for output in output.chunks_exact_mut(inner) {
-            output.iter_mut().zip(&sums).for_each(|(y, &sum)| *y = second(*y, sum));
+            output.iter_mut().zip(&largest).for_each(|(y, &of_sum)| *y = second(*y, of_sum));
         }
     }
 }

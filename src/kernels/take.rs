@@ -3,21 +3,82 @@
 /// Writes, for every block of `len`×`inner` elements, its rows of `inner` elements that `sources` names, in that order.
 /// Sources are below `len`.
 pub fn take<B: Copy>(input: &[B], len: usize, inner: usize, sources: &[usize], output: &mut [B]) {
+    let runs = Runs::new(sources, inner);
     let (from, to) = ((len * inner).max(1), (sources.len() * inner).max(1));
-    if inner == 1 && !is_in_runs(sources) {
-        for (input, output) in input.chunks_exact(from).zip(output.chunks_exact_mut(to)) {
-            for (y, &source) in output.iter_mut().zip(sources) {
-                *y = input[source];
+    for (input, output) in input.chunks_exact(from).zip(output.chunks_exact_mut(to)) {
+        runs.take(input, output);
+    }
+}
+
+/// As [`take`] along several axes that follow each other, the last of which has rows of `inner` elements: each with its
+/// length and the sources along it.
+pub fn take_axes<B: Copy>(input: &[B], axes: &[(usize, Vec<usize>)], inner: usize, output: &mut [B]) {
+    let Some(((len, sources), outer)) = axes.split_last() else {
+        output.copy_from_slice(input);
+        return;
+    };
+    take_outer(input, outer, (*len, &Runs::new(sources, inner)), output);
+}
+
+/// As [`take_axes`], where the last axis is prepared.
+fn take_outer<B: Copy>(
+    input: &[B],
+    axes: &[(usize, Vec<usize>)],
+    (len, last): (usize, &Runs<'_>),
+    output: &mut [B],
+) {
+    let lens = axes.iter().map(|(len, sources)| (*len, sources.len()));
+    let (from, to) = lens.fold((len * last.inner, last.sources.len() * last.inner), |(from, to), lens| {
+        (from * lens.0, to * lens.1)
+    });
+    for (input, output) in input.chunks_exact(from.max(1)).zip(output.chunks_exact_mut(to.max(1))) {
+        let Some(((axis, sources), rest)) = axes.split_first() else {
+            last.take(input, output);
+            continue;
+        };
+        let (from, to) = (from / (*axis).max(1), to / sources.len().max(1));
+        for (position, &source) in sources.iter().enumerate() {
+            // What was just made of the same source is made once.
+            if position > 0 && sources[position - 1] == source {
+                output.copy_within((position - 1) * to..position * to, position * to);
+            } else {
+                take_outer(
+                    &input[source * from..][..from],
+                    rest,
+                    (len, last),
+                    &mut output[position * to..][..to],
+                );
             }
         }
-        return;
     }
-    let runs: Vec<&[usize]> = sources.chunk_by(|&a, &b| a + 1 == b).collect();
-    for (input, mut output) in input.chunks_exact(from).zip(output.chunks_exact_mut(to)) {
-        for run in &runs {
+}
+
+/// Sources along an axis with rows of `inner` elements.
+struct Runs<'a> {
+    sources: &'a [usize],
+    inner: usize,
+    /// Sources that follow each other, where it is worth while.
+    runs: Option<Vec<&'a [usize]>>,
+}
+
+impl<'a> Runs<'a> {
+    fn new(sources: &'a [usize], inner: usize) -> Self {
+        let is_worth_while = inner != 1 || is_in_runs(sources);
+        let runs = is_worth_while.then(|| sources.chunk_by(|&a, &b| a + 1 == b).collect());
+        Self { sources, inner, runs }
+    }
+
+    /// Writes one block.
+    #[inline]
+    fn take<B: Copy>(&self, input: &[B], mut output: &mut [B]) {
+        let Some(runs) = &self.runs else {
+            output.iter_mut().zip(self.sources).for_each(|(y, &source)| *y = input[source]);
+            return;
+        };
+        for run in runs {
             let Some(first) = run.first() else { continue };
-            let (part, rest) = output.split_at_mut(run.len() * inner);
-            part.copy_from_slice(&input[first * inner..][..part.len()]);
+            let (part, rest) = output.split_at_mut(run.len() * self.inner);
+            part.copy_from_slice(&input[first * self.inner..][..part.len()]);
             output = rest;
         }
     }
@@ -67,7 +128,7 @@ pub fn each_place(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ndarray::{Array3, Axis};
+    use ndarray::{Array3, ArrayD, Axis, Dimension, IxDyn};
     use proptest::prelude::*;
 
     proptest! {
@@ -85,6 +146,31 @@ mod tests {
             let want = x.select(Axis(1), &sources);
             let mut got = vec![7; want.len()];
             take(x.as_slice().unwrap(), len, inner, &sources, &mut got);
+            prop_assert_eq!(got, want.into_iter().collect::<Vec<_>>());
+        }
+
+        #[test]
+        fn several_axes_are_taken_like_one_after_the_other(
+            (outer, lens, inner) in (0usize..3, [1usize..4, 1usize..5, 1usize..9], 0usize..3),
+            places in [proptest::collection::vec(0usize..60, 0..6), proptest::collection::vec(0usize..60, 0..6), proptest::collection::vec(0usize..60, 0..9)],
+            in_order: bool,
+        ) {
+            let x = ArrayD::from_shape_fn(IxDyn(&[outer, lens[0], lens[1], lens[2], inner]), |at| {
+                at.slice().iter().fold(0, |number, index| number * 10 + index)
+            });
+            let axes: Vec<(usize, Vec<usize>)> = lens.iter().zip(places).map(|(&len, mut places)| {
+                places.iter_mut().for_each(|place| *place %= len);
+                if in_order {
+                    places.sort_unstable();
+                }
+                (len, places)
+            }).collect();
+            let mut want = x.clone();
+            for (axis, (_, sources)) in axes.iter().enumerate() {
+                want = want.select(Axis(axis + 1), sources);
+            }
+            let mut got = vec![7; want.len()];
+            take_axes(x.as_slice().unwrap(), &axes, inner, &mut got);
             prop_assert_eq!(got, want.into_iter().collect::<Vec<_>>());
         }
     }

@@ -1,6 +1,7 @@
 //! Operations on the bits of integers.
 
 use super::broadcast::{Factor, broadcast, common};
+use super::comparison::pairs;
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
 use crate::kernels::elementwise::Program;
 use crate::pnnx::Function;
@@ -52,6 +53,9 @@ macro_rules! bitwise {
                 outputs: &mut [TensorViewMut<'_>],
                 context: &mut ForwardContext<'_>,
             ) -> Result<(), LayerError> {
+                if outputs[0].dtype() == DType::Bool {
+                    return of_bools(Function::$function, self.other, inputs, &mut outputs[0]);
+                }
                 let (mut program, dtype) = (Program::default(), outputs[0].dtype());
                 let [a, b] = [Factor::Input(0), self.other].map(|factor| match factor {
                     Factor::Input(position) => {
@@ -82,6 +86,22 @@ bitwise! {
 
     /// `torch.bitwise_right_shift`: bits moved right, keeping the sign.
     RightShift is Rshift for "torch.bitwise_right_shift";
+}
+
+/// The same of truth values, which are bytes.
+fn of_bools(
+    function: Function,
+    other: Factor,
+    inputs: &[TensorView<'_>],
+    output: &mut TensorViewMut<'_>,
+) -> Result<(), LayerError> {
+    let left = Factor::Input(0).converted(inputs, DType::Bool)?;
+    let right = other.converted(inputs, DType::Bool)?;
+    match function {
+        Function::And => pairs::<bool>(&left, &right, output, |a, b| a & b),
+        Function::Or => pairs::<bool>(&left, &right, output, |a, b| a | b),
+        _ => pairs::<bool>(&left, &right, output, |a, b| a ^ b),
+    }
 }
 
 crate::operator! {

@@ -1,8 +1,8 @@
 //! Other element types, and complex numbers as pairs of real ones.
 
-use super::choices::MemoryFormat;
 use super::arguments::Operand;
 use super::broadcast::broadcast;
+use super::choices::MemoryFormat;
 use super::views::view_layers;
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta, View};
 use crate::tensor::{Complex, DType, Dim, Element, Layout, Shape, TensorView, TensorViewMut, f16};
@@ -160,6 +160,14 @@ fn real_of(dtype: DType) -> Result<DType, LayerError> {
     if dtype.is_complex() { Ok(dtype.real()) } else { Err(not_complex(dtype)) }
 }
 
+/// Strides and offset of complex numbers, counted in their parts.
+fn doubled(layout: &Layout) -> (Vec<usize>, usize) {
+    (
+        layout.strides().iter().map(|stride| stride.saturating_mul(2)).collect(),
+        layout.offset().saturating_mul(2),
+    )
+}
+
 impl Layer for MakeComplex {
     fn num_inputs(&self) -> RangeInclusive<usize> {
         2..=2
@@ -215,6 +223,18 @@ impl Layer for ViewAsComplex {
         }
         Ok(vec![TensorMeta::new(complex_of(inputs[0].dtype())?, dims.iter().cloned())])
     }
+
+    fn view(&self, _: usize, inputs: &[Layout], _: &Shape) -> Result<Option<View>, LayerError> {
+        // Both parts beside each other, and all pairs an even number of parts apart.
+        let shape = inputs[0].shape();
+        let Some((&1, strides)) = inputs[0].strides().split_last() else { return Ok(None) };
+        if inputs[0].offset() % 2 != 0 || strides.iter().any(|stride| stride % 2 != 0) {
+            return Ok(None);
+        }
+        let strides: Vec<usize> = strides.iter().map(|stride| stride / 2).collect();
+        let shape = Shape::new(&shape.dims()[..strides.len()])?;
+        Ok(Some(View { input: 0, layout: Layout::strided(shape, &strides, inputs[0].offset() / 2)? }))
+    }
 }
 
 impl CpuLayer for ViewAsComplex {
@@ -236,6 +256,12 @@ impl Layer for ViewAsReal {
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
         let dims = inputs[0].dims().iter().cloned().chain([Dim::Fixed(2)]);
         Ok(vec![TensorMeta::new(real_of(inputs[0].dtype())?, dims)])
+    }
+
+    fn view(&self, _: usize, inputs: &[Layout], shape: &Shape) -> Result<Option<View>, LayerError> {
+        let (mut strides, offset) = doubled(&inputs[0]);
+        strides.push(1);
+        Ok(Some(View { input: 0, layout: Layout::strided(*shape, &strides, offset)? }))
     }
 }
 
@@ -272,6 +298,20 @@ impl Layer for Real {
         let dtype = inputs[0].dtype();
         Ok(vec![inputs[0].with_dtype(dtype.real())])
     }
+
+    fn view_of(
+        &self,
+        _: usize,
+        inputs: &[(DType, Layout)],
+        shape: &Shape,
+    ) -> Result<Option<View>, LayerError> {
+        let (dtype, layout) = inputs[0];
+        if !dtype.is_complex() {
+            return Ok(Some(View { input: 0, layout }));
+        }
+        let (strides, offset) = doubled(&layout);
+        Ok(Some(View { input: 0, layout: Layout::strided(*shape, &strides, offset)? }))
+    }
 }
 
 impl CpuLayer for Real {
@@ -291,6 +331,11 @@ impl CpuLayer for Real {
 impl Layer for Imag {
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
         Ok(vec![inputs[0].with_dtype(real_of(inputs[0].dtype())?)])
+    }
+
+    fn view(&self, _: usize, inputs: &[Layout], shape: &Shape) -> Result<Option<View>, LayerError> {
+        let (strides, offset) = doubled(&inputs[0]);
+        Ok(Some(View { input: 0, layout: Layout::strided(*shape, &strides, offset + 1)? }))
     }
 }
 

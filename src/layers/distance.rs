@@ -127,7 +127,7 @@ fn pairs<T: Float>(
     inputs: [&TensorView<'_>; 2],
     dim: i64,
     output: &mut TensorViewMut<'_>,
-    join: impl Fn(&[T], &[T]) -> f64,
+    mut join: impl FnMut(&[T], &[T]) -> f64,
 ) -> Result<(), LayerError> {
     let shape: Shape = crate::tensor::broadcast_shapes(inputs[0].shape(), inputs[1].shape())?;
     let axes = Axes::new(Some(&[dim]), false, shape.rank())?;
@@ -135,12 +135,12 @@ fn pairs<T: Float>(
     let [first, second] = inputs.map(|input| Converted::View(*input));
     let (first, second) = (axes.rows(&first.expanded(&shape)?)?, axes.rows(&second.expanded(&shape)?)?);
     let (first, second) = (float::read::<T>(&first)?, float::read::<T>(&second)?);
-    let row = |values: &[T], index: usize| -> Vec<T> {
-        values.get(index * len..(index + 1) * len).unwrap_or_default().to_vec()
-    };
     float::write::<T>(output, |output| {
-        let each = |(index, y): (usize, &mut T)| *y = T::of(join(&row(&first, index), &row(&second, index)));
-        output.iter_mut().enumerate().for_each(each);
+        for (index, y) in output.iter_mut().enumerate() {
+            let row = index * len..(index + 1) * len;
+            let row = |values| <[T]>::get(values, row.clone()).unwrap_or_default();
+            *y = T::of(join(row(&first), row(&second)));
+        }
         Ok(())
     })
 }
@@ -163,14 +163,22 @@ impl CpuLayer for PairwiseDistance {
         _: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
         let dtype = inputs[0].dtype();
-        let [first, second] = [0, self.x2.0].map(|position| inputs[position].cast(computed_in(dtype)));
+        let [first, second] =
+            [0, self.x2.0].map(|position| Converted::of(&inputs[position], computed_in(dtype)));
         let (first, second) = (first?, second?);
         let both = [&first.view(), &second.view()];
-        with_float!(outputs[0].dtype(), T => pairs::<T>(both, -1, &mut outputs[0], |a, b| {
-            let difference = |(&a, &b): (&T, &T)| wrapped(dtype, a - b) + T::of(self.eps);
-            let differences: Vec<T> = a.iter().zip(b).map(difference).collect();
-            reduce::norm(&differences, self.p)
-        }))
+        with_float!(outputs[0].dtype(), T => {
+            let (eps, mut differences) = (T::of(self.eps), Vec::new());
+            pairs::<T>(both, -1, &mut outputs[0], |a, b| {
+                differences.clear();
+                differences.extend(a.iter().zip(b).map(|(&a, &b)| a - b));
+                if dtype.is_integer() {
+                    differences.iter_mut().for_each(|x| *x = wrapped(dtype, *x));
+                }
+                differences.iter_mut().for_each(|x| *x += eps);
+                reduce::norm(&differences, self.p)
+            })
+        })
     }
 }
 

@@ -4,9 +4,9 @@ use super::number::{self, Number, with_number};
 use crate::Limits;
 use crate::graph::{
     Cost, CpuLayer, ForwardContext, FromParameter, Layer, LayerError, Registry, RegistryError,
-    RuntimeParameter, TensorMeta,
+    RuntimeParameter, TensorMeta, View,
 };
-use crate::tensor::{DType, Dim, Layout, Shape, TensorView, TensorViewMut};
+use crate::tensor::{DType, Dim, Format, Layout, Shape, TensorView, TensorViewMut};
 use ndarray::{ArrayD, ArrayView3, ArrayViewMut3, Axis, IxDyn};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -339,6 +339,28 @@ impl Layer for Einsum {
         let sums = inputs.len() == 1 && plan.lengths.keys().any(|label| !plan.output.contains(label));
         let dtype = if sums && inputs[0].dtype().is_integer() { DType::I64 } else { inputs[0].dtype() };
         Ok(vec![TensorMeta::new(dtype, dims)])
+    }
+
+    fn view(&self, _: usize, inputs: &[Layout], _: &Shape) -> Result<Option<View>, LayerError> {
+        // One input of which nothing is summed: its axes in another order, or its diagonal.
+        let [layout] = inputs else { return Ok(None) };
+        if layout.format() != Format::Plain {
+            return Ok(None);
+        }
+        let plan = self.equation.plan(&[TensorMeta::new(DType::F32, layout.shape().iter().copied())])?;
+        let Some(labels) = plan.inputs.first() else { return Ok(None) };
+        if labels.iter().any(|label| !plan.output.contains(label)) {
+            return Ok(None);
+        }
+        let (mut dims, mut strides) = (Vec::new(), Vec::new());
+        for label in &plan.output {
+            let axes = || labels.iter().enumerate().filter(|(_, other)| *other == label);
+            let Some((first, _)) = axes().next() else { return Ok(None) };
+            dims.push(layout.shape()[first]);
+            strides.push(axes().fold(0usize, |sum, (axis, _)| sum.saturating_add(layout.strides()[axis])));
+        }
+        let layout = Layout::strided(Shape::new(&dims)?, &strides, layout.offset())?;
+        Ok(Some(View { input: 0, layout }))
     }
 
     fn cost(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Cost {

@@ -1,11 +1,13 @@
 //! Largest and smallest elements with their places: max, min, argmax, argmin, topk.
 
 use super::arguments::OutputCount;
+use super::broadcast::Converted;
 use super::reduction::{Axes, extreme_of_all};
 use super::rows::Rows;
 use super::views::in_order;
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
 use crate::kernels::reduce::position_of;
+use crate::kernels::widest;
 use crate::tensor::{DType, Dim, Tensor, TensorView, TensorViewMut, resolve_axis, with_bits};
 use std::cmp::Ordering;
 
@@ -17,13 +19,6 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    fn wins<T: PartialOrd>(self, x: &T, best: &T) -> bool {
-        match self {
-            Self::Largest => x > best,
-            Self::Smallest => x < best,
-        }
-    }
-
     /// Whether an element surely does not come before another; a quick look before [`Kind::order`].
     fn is_late<T: PartialOrd>(self, x: &T, other: &T) -> bool {
         match self {
@@ -86,15 +81,19 @@ pub(super) fn places<T: crate::tensor::Element>(
     len: usize,
     pick: impl Fn(&[T]) -> Vec<usize>,
 ) -> Result<Vec<i64>, LayerError> {
-    let values = rows.cast(T::DTYPE)?;
-    let values = values.slice::<T>()?;
+    let values = Converted::of(rows, T::DTYPE)?;
+    let values = in_order(values.view().array::<T>()?);
     Ok(values.chunks_exact(len.max(1)).flat_map(pick).map(|place| place as i64).collect())
 }
 
 /// The place of the extreme of each row.
 fn extremes(kind: Kind, rows: &TensorView<'_>, len: usize) -> Result<Vec<i64>, LayerError> {
     with_order!(rows.dtype(), T => places::<T>(rows, len, |row| {
-        position_of(row, |x, best| kind.wins(&x, &best)).into_iter().collect()
+        let place = widest(|| match kind {
+            Kind::Largest => position_of(row, |x, best| x > best),
+            Kind::Smallest => position_of(row, |x, best| x < best),
+        });
+        place.into_iter().collect()
     }))
 }
 

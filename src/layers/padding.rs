@@ -6,9 +6,8 @@ use super::views::in_order;
 use crate::Limits;
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
 use crate::kernels::naive::PadMode;
-use crate::kernels::take::take;
+use crate::kernels::take::take_axes;
 use crate::tensor::{Dim, Layout, Tensor, TensorError, TensorView, TensorViewMut, with_bits};
-use std::borrow::Cow;
 use std::ops::RangeInclusive;
 
 choices! {
@@ -152,20 +151,15 @@ impl Padding {
         let places = output.shape().iter().fold(0u64, |sum, &len| sum.saturating_add(len as u64));
         limits.check_tensor("the places of a padding", places.saturating_mul(size_of::<usize>() as u64))?;
         with_bits!(input.dtype(), B => {
-            let mut shape = input.shape().to_vec();
-            let mut padded: Cow<'_, [B]> = in_order(input.bits::<B>()?);
-            for (axis, sources) in self.sources(mode, input)? {
-                let (len, inner) = (shape[axis], shape.iter().skip(axis + 1).product());
-                shape[axis] = sources.len();
-                let mut next = vec![B::default(); shape.iter().product()];
-                take(&padded, len, inner, &sources, &mut next);
-                padded = Cow::Owned(next);
+            let (axes, inner) = self.sources(mode, input)?;
+            let (input, mut output) = (in_order(input.bits::<B>()?), output.bits::<B>()?);
+            if let Some(output) = output.as_slice_mut() {
+                take_axes(&input, &axes, inner, output);
+                return Ok(());
             }
-            let mut output = output.bits::<B>()?;
-            match output.as_slice_mut() {
-                Some(output) => output.copy_from_slice(&padded),
-                None => output.iter_mut().zip(padded.iter()).for_each(|(to, &from)| *to = from),
-            }
+            let mut padded = vec![B::default(); output.len()];
+            take_axes(&input, &axes, inner, &mut padded);
+            output.iter_mut().zip(padded).for_each(|(to, from)| *to = from);
         });
         Ok(())
     }
@@ -188,24 +182,28 @@ impl Padding {
         Ok(output.reborrow().with_layout(to)?.copy_from(&input.with_layout(from)?)?)
     }
 
-    /// For each axis that changes, where its elements come from. Axes that shrink come first, so that nothing on the way is
-    /// larger than both input and output.
-    fn sources(&self, mode: PadMode, input: &TensorView<'_>) -> Result<Vec<(usize, Vec<usize>)>, LayerError> {
+    /// From the first axis that changes to the last one, the length of each and where its elements come from; and the
+    /// number of elements along the axes behind them.
+    fn sources(&self, mode: PadMode, input: &TensorView<'_>) -> Result<Sources, LayerError> {
         let shape = input.shape();
-        let changing = self.pairs.iter().enumerate().filter(|(_, pair)| **pair != (0, 0));
-        let sources = changing.map(|(i, &(before, after))| {
-            let axis = shape.rank() - 1 - i;
+        let changing = |(_, pair): &(usize, &(i64, i64))| **pair != (0, 0);
+        let axes: Vec<usize> =
+            self.pairs.iter().enumerate().filter(changing).map(|(i, _)| shape.rank() - 1 - i).collect();
+        let (Some(&last), Some(&first)) = (axes.first(), axes.last()) else { return Ok((Vec::new(), 1)) };
+        let sources = (first..=last).map(|axis| {
+            let (before, after) = self.pairs.get(shape.rank() - 1 - axis).copied().unwrap_or_default();
             let sources = match mode {
                 PadMode::Circular => cut_first(mode, shape[axis], before, after),
                 _ => mode.sources(shape[axis], before, after),
             };
-            Ok((axis, sources.ok_or_else(too_short)?))
+            Ok((shape[axis], sources.ok_or_else(too_short)?))
         });
-        let mut sources: Vec<(usize, Vec<usize>)> = sources.collect::<Result<_, LayerError>>()?;
-        sources.sort_by_key(|(axis, sources)| sources.len() > shape[*axis]);
-        Ok(sources)
+        Ok((sources.collect::<Result<_, LayerError>>()?, shape.iter().skip(last + 1).product()))
     }
 }
+
+/// Axes, each with its length and the sources along it, and the number of elements behind them.
+type Sources = (Vec<(usize, Vec<usize>)>, usize);
 
 /// Where the elements of a padded axis come from, if what is cut off one end does not reappear at the other.
 fn cut_first(mode: PadMode, len: usize, before: i64, after: i64) -> Option<Vec<usize>> {

@@ -258,6 +258,29 @@ fn repeat_axes<B: Copy + Default>(input: &[B], shape: &[usize], wanted: &[usize]
     output.copy_from_slice(&current);
 }
 
+/// Writes each element as often as its count says.
+fn repeat_each<B: Copy>(values: &[B], counts: &[usize], mut output: &mut [B]) {
+    // Most often all counts are a small number, which the compiler should know.
+    let one_count = counts.first().filter(|&first| counts.iter().all(|count| count == first));
+    match one_count {
+        Some(2) => return repeat_times::<B, 2>(values, output),
+        Some(3) => return repeat_times::<B, 3>(values, output),
+        Some(4) => return repeat_times::<B, 4>(values, output),
+        _ => {}
+    }
+    for (&value, &count) in values.iter().zip(counts) {
+        let Some((these, rest)) = output.split_at_mut_checked(count) else { return };
+        these.fill(value);
+        output = rest;
+    }
+}
+
+/// Writes each element `N` times.
+fn repeat_times<B: Copy, const N: usize>(values: &[B], output: &mut [B]) {
+    let (groups, _) = output.as_chunks_mut::<N>();
+    groups.iter_mut().zip(values).for_each(|(group, &value)| *group = [value; N]);
+}
+
 macro_rules! repeating_layers {
     ($($name:ident by $field:ident, at least $least:expr;)*) => {$(
         impl Layer for $name {
@@ -364,7 +387,10 @@ impl RepeatInterleave {
                 }
                 None => {
                     let values = in_order(input);
-                    output.iter_mut().zip(places).for_each(|(to, from)| *to = values[from]);
+                    match output.as_slice_mut() {
+                        Some(output) => repeat_each(&values, counts, output),
+                        None => output.iter_mut().zip(places).for_each(|(to, from)| *to = values[from]),
+                    }
                 }
             }
         });

@@ -81,6 +81,11 @@ macro_rules! scans {
                     let input = super::broadcast::Converted::of(&inputs[0], output.dtype())?;
                     return with_float!(output.dtype(), T => Self::run::<T>(&input.view(), sizes, output));
                 }
+                if output.dtype() == DType::I64 && output.layout().is_contiguous() {
+                    output.cast_from(&inputs[0])?;
+                    scan(output.slice::<i64>()?, sizes.0, sizes.1, |x| x, $integer, |x| x);
+                    return Ok(());
+                }
                 let input = inputs[0].to_tensor()?;
                 let result = if output.dtype().is_complex() {
                     let mut values = input.cast(output.dtype())?.cast(DType::C128)?.to_vec::<Complex<f64>>()?;

@@ -73,7 +73,8 @@ impl<'a> Operator<'a> {
         let turned: Vec<Tensor> = inputs.iter().map(|input| column_major(input)).collect();
         let turned = execute(&mut *layer, &turned.iter().collect::<Vec<_>>(), false, reversed)?;
         assert_same(&turned, &outputs, &format!("{} with turned tensors", self.op_type));
-        let same_type = |first: &&&Tensor| outputs.first().is_some_and(|output| output.dtype() == first.dtype());
+        let same_type =
+            |first: &&&Tensor| outputs.first().is_some_and(|output| output.dtype() == first.dtype());
         if let (Some(0), Some(&first)) = (layer.in_place(0), inputs.first().filter(same_type)) {
             let others: Vec<TensorView<'_>> = inputs[1..].iter().map(|input| input.view()).collect();
             let (mut data, mut workspace, limits) =
@@ -136,12 +137,12 @@ fn execute(
     let views: Vec<TensorView<'_>> = inputs.iter().map(|input| input.view()).collect();
     let metas: Vec<TensorMeta> = views.iter().map(TensorMeta::of).collect();
     let inferred = layer.infer(&metas)?;
-    let layouts: Vec<Layout> = inputs.iter().map(|input| *input.layout()).collect();
+    let layouts: Vec<(DType, Layout)> = inputs.iter().map(|input| (input.dtype(), *input.layout())).collect();
     let mut outputs = Vec::new();
     for (position, meta) in inferred.iter().enumerate() {
-        let view = if take_views { layer.view(position, &layouts, &meta.shape()?)? } else { None };
+        let view = if take_views { layer.view_of(position, &layouts, &meta.shape()?)? } else { None };
         outputs.push(match view {
-            Some(view) => inputs[view.input].with_layout(view.layout)?,
+            Some(view) => inputs[view.input].as_parts(meta.dtype(), view.layout)?,
             None => Tensor::zeros_with_layout(meta.dtype(), arrange(Layout::contiguous(meta.shape()?)))?,
         });
         assert_eq!(outputs[position].shape(), &meta.shape()?, "the view of output {position}");

@@ -265,6 +265,21 @@ impl Tensor {
         Ok(Self { dtype: self.dtype, layout, storage: Arc::clone(&self.storage) })
     }
 
+    /// The same storage under another layout, complex numbers as real ones or pairs of real ones as complex numbers. The
+    /// layout counts elements of the new type.
+    ///
+    /// # Errors
+    /// [`TensorError::WrongDType`] where neither type is made of the other; as [`Tensor::with_layout`].
+    pub(crate) fn as_parts(&self, dtype: DType, layout: Layout) -> Result<Self> {
+        let is_related = |complex: DType, real: DType| complex.is_complex() && complex.real() == real;
+        if dtype != self.dtype && !is_related(dtype, self.dtype) && !is_related(self.dtype, dtype) {
+            return Err(TensorError::WrongDType { wanted: self.dtype, found: dtype });
+        }
+        // A complex number is stored as its two parts, and is aligned as they are.
+        Self { dtype, layout: Layout::contiguous(Shape::SCALAR), storage: Arc::clone(&self.storage) }
+            .with_layout(layout)
+    }
+
     /// The axes in another order, without a copy (`torch.permute`); negative axes count from the end.
     ///
     /// # Errors

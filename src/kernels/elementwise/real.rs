@@ -145,9 +145,8 @@ fn power<T: Float>(base: Operand<'_, T>, exponent: Operand<'_, T>, out: &mut [T]
 /// log(exp(a) + exp(b)), whose only exponential is at most 1.
 #[inline(always)]
 fn log_add_exp<T: Float>(a: T, b: T) -> T {
-    if a == b && a.is_infinite() {
-        return a;
-    }
-    let larger = if a > b || a.is_nan() { a } else { b };
-    larger + math::ln_1p(math::exp(-(a - b).abs()))
+    let larger = if (a > b) | a.is_nan() { a } else { b };
+    let sum = larger + math::ln_1p(math::exp(-(a - b).abs()));
+    // The difference of equal infinities is NaN.
+    if (a == b) & a.is_infinite() { a } else { sum }
 }

@@ -36,21 +36,12 @@ impl Resampling {
     /// that of `T`: rounding decides which element is nearest.
     pub fn taps<T: Float>(&self, position: usize) -> Vec<(usize, T)> {
         let last = self.len.saturating_sub(1);
-        let half = T::of(0.5);
-        let floor = |at: T| at.floor().to_usize().unwrap_or(0).min(last);
+        if let Some(source) = self.only_tap::<T>(position) {
+            return vec![(source, T::one())];
+        }
         match self.interpolation {
-            Interpolation::Nearest => vec![(floor(self.step::<T>() * T::of(position as f64)), T::one())],
-            Interpolation::NearestExact => {
-                let middle = self.step::<T>() * (T::of(position as f64) + half) - half;
-                vec![(floor(middle + half), T::one())]
-            }
-            Interpolation::Linear if self.outputs == self.len => vec![(position, T::one())],
-            Interpolation::Linear => {
-                let at = self.source::<T>(position).max(T::zero());
-                let first = floor(at);
-                let second = (at - T::of(first as f64)).max(T::zero()).min(T::one());
-                vec![(first, T::one() - second), ((first + 1).min(last), second)]
-            }
+            Interpolation::Nearest | Interpolation::NearestExact => Vec::new(),
+            Interpolation::Linear => self.two_taps(position).to_vec(),
             Interpolation::Cubic => {
                 let at = self.source::<T>(position);
                 let first = at.floor();
@@ -60,6 +51,33 @@ impl Resampling {
                 taps.map(|(index, weight)| (usize::try_from(index).unwrap_or(0).min(last), weight)).collect()
             }
         }
+    }
+
+    /// The element that output `position` is, where it is not mixed.
+    pub fn only_tap<T: Float>(&self, position: usize) -> Option<usize> {
+        let at = T::of(position as f64);
+        let half = T::of(0.5);
+        match self.interpolation {
+            Interpolation::Nearest => Some(self.below(self.step::<T>() * at)),
+            Interpolation::NearestExact => Some(self.below(self.step::<T>() * (at + half) - half + half)),
+            Interpolation::Linear if self.outputs == self.len => Some(position),
+            Interpolation::Linear | Interpolation::Cubic => None,
+        }
+    }
+
+    /// The two elements around output `position`, with their weights.
+    pub fn two_taps<T: Float>(&self, position: usize) -> [(usize, T); 2] {
+        let at = self.source::<T>(position).max(T::zero());
+        let first = self.below(at);
+        let second = (at - T::of(first as f64)).max(T::zero()).min(T::one());
+        let next = (first + 1).min(self.len.saturating_sub(1));
+        [(first, T::one() - second), (next, second)]
+    }
+
+    /// The element at or before a place.
+    fn below<T: Float>(&self, at: T) -> usize {
+        // Of what is not negative, cutting off is rounding down; what is negative becomes 0.
+        at.to_usize().unwrap_or(0).min(self.len.saturating_sub(1))
     }
 
     /// How far one output element is from the next, in input elements.

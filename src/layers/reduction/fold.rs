@@ -126,7 +126,7 @@ fn log_sum_exp<T: Readable<Number: Float>>(walk: &Walk, elements: &[T]) -> Vec<f
     let largest = extremes(walk, elements, f64::NEG_INFINITY, |x| x, |a, b| a > b);
     // An infinite largest element would make a NaN of its difference from itself.
     let shifts = each(largest, |largest| if largest.is_finite() { largest } else { 0.0 });
-    let sums = sum(walk, elements, &shifts, |x, shift| math::exp(x - shift));
+    let sums = sum(walk, elements, &shifts, |x, shift| math::power::<T::Number>(x - shift));
     sums.into_iter().zip(shifts).map(|(sum, shift)| shift + sum.ln()).collect()
 }
 
