@@ -16,6 +16,9 @@ use std::f64::consts::{LN_2, PI};
 use std::ops::RangeInclusive;
 
 type Real = fn(f64) -> f64;
+type Holomorphic = fn(Double) -> Double;
+type Asked = fn(f64) -> bool;
+type OfTwo = fn(f64, f64) -> f64;
 type Double = Complex<f64>;
 
 /// Functions of one real number: type, function, and what they are.
@@ -41,7 +44,7 @@ const REAL: &[(&str, Real, &str)] = &[
 ];
 
 /// Functions of one real or complex number.
-const COMPLEX: &[(&str, Real, fn(Double) -> Double, &str)] = &[
+const COMPLEX: &[(&str, Real, Holomorphic, &str)] = &[
     ("aten::log2", f64::log2, |z| z.ln() / LN_2, "`torch.log2`: the logarithm to base 2."),
     ("aten::sinc", numbers::sinc, complex_sinc, "`torch.sinc`: sin(πx)/(πx); 1 at 0."),
 ];
@@ -51,7 +54,7 @@ fn complex_sinc(z: Double) -> Double {
 }
 
 /// Questions about one real number.
-const QUESTIONS: &[(&str, fn(f64) -> bool, &str)] = &[
+const QUESTIONS: &[(&str, Asked, &str)] = &[
     ("aten::isneginf", |x| x == f64::NEG_INFINITY, "`torch.isneginf`: whether an element is -∞."),
     ("aten::isposinf", |x| x == f64::INFINITY, "`torch.isposinf`: whether an element is ∞."),
     ("aten::signbit", f64::is_sign_negative, "`torch.signbit`: whether an element has a minus, as -0 has."),
@@ -73,7 +76,7 @@ enum Integers {
 use Integers::{AsFloats, Kept, KeptAlike, Refused};
 
 /// Functions of two numbers; those without a function of floats take integers only.
-const PAIRS: &[(&str, Option<fn(f64, f64) -> f64>, Integers, &str)] = &[
+const PAIRS: &[(&str, Option<OfTwo>, Integers, &str)] = &[
     (
         "aten::copysign",
         Some(f64::copysign),
@@ -140,7 +143,7 @@ fn real_result(dtype: DType) -> DType {
 #[derive(Debug, Clone, Copy)]
 struct Single {
     real: Real,
-    complex: Option<fn(Double) -> Double>,
+    complex: Option<Holomorphic>,
 }
 
 impl Layer for Single {
@@ -169,7 +172,7 @@ impl CpuLayer for Single {
 
 /// A question about one real number.
 #[derive(Debug, Clone, Copy)]
-struct Question(fn(f64) -> bool);
+struct Question(Asked);
 
 impl Layer for Question {
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
@@ -195,7 +198,7 @@ impl CpuLayer for Question {
 #[derive(Debug, Clone, Copy)]
 struct Pair {
     factors: [Factor; 2],
-    real: Option<fn(f64, f64) -> f64>,
+    real: Option<OfTwo>,
     integers: Integers,
 }
 
@@ -396,7 +399,7 @@ fn of_one(doc: &str, layer: impl CpuLayer + Clone + 'static) -> crate::graph::Cr
     creator(doc.to_owned(), ONE, create)
 }
 
-fn of_two(doc: &str, real: Option<fn(f64, f64) -> f64>, integers: Integers) -> crate::graph::Creator {
+fn of_two(doc: &str, real: Option<OfTwo>, integers: Integers) -> crate::graph::Creator {
     let create = move |reader: &mut OperatorReader<'_>| -> Result<Box<dyn CpuLayer>, LayerError> {
         let other: &Field = &TWO[1];
         let factors = [first(reader)?, required(reader, other.key)?];

@@ -73,7 +73,7 @@ pub(super) fn entropy(x: f64) -> f64 {
     match x {
         x if x > 0.0 => -x * x.ln(),
         x if x < 0.0 => f64::NEG_INFINITY,
-        x => x * 1.0,
+        x => x,
     }
 }
 
@@ -95,11 +95,7 @@ pub(super) fn logit(x: f64, eps: Option<f64>) -> f64 {
 }
 
 pub(super) fn heaviside(x: f64, at_zero: f64) -> f64 {
-    match x {
-        x if x == 0.0 => at_zero,
-        x if x > 0.0 => 1.0,
-        _ => 0.0,
-    }
+    if x == 0.0 { at_zero } else { f64::from(u8::from(x > 0.0)) }
 }
 
 pub(super) fn whole_heaviside(x: i64, at_zero: i64) -> i64 {
