@@ -190,12 +190,15 @@ impl Resize<'_> {
                 });
             }
         };
+        // Of pictures PyTorch copies axes that keep or double their length, whatever the factor says.
+        let copies = self.mode == Mode::Nearest && lens.len() == 2;
+        let even = |len: usize, size: usize| copies && (size == len || size == len.saturating_mul(2));
         let resampling = |axis: usize| Resampling {
             interpolation,
             align_corners: self.align_corners,
             len: lens[axis],
             outputs: sizes[axis],
-            factor: factors.get(axis).copied(),
+            factor: factors.get(axis).copied().filter(|_| !even(lens[axis], sizes[axis])),
         };
         let axes: Vec<Resampling> = (0..lens.len()).map(resampling).collect();
         let input = float::read::<T>(input)?;
@@ -287,7 +290,7 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{assert_close, operator, tensor, waves};
+    use super::super::testing::{assert_close, counting, operator, tensor, waves};
     use super::*;
 
     fn row(params: &[(&str, &str)], want: &[f64]) {
@@ -332,6 +335,18 @@ mod tests {
         row(&size("area"), &[-2.75, -1.5, -0.25, -0.125, -1.0, -2.0, -1.25, -0.5]);
         row(&[("size", "(3)"), ("mode", "area")], &[-1.5, -0.75, -1.25]);
         row(&[("size", "None"), ("scale_factor", "(1.1)")], &[-2.75, -2.75, -0.25, 0.0, -2.0]);
+    }
+
+    #[test]
+    fn axes_of_pictures_that_keep_or_double_their_length_are_copied() {
+        let nearest = |factor, shape: &[usize]| {
+            let input = counting(DType::F64, shape);
+            operator("F.interpolate", &[("scale_factor", factor)]).run_one(&[&input]).unwrap()
+        };
+        assert_close(&nearest("(1.0,1.1)", &[1, 1, 1, 4]), &[1, 1, 1, 4], &[0.0, 1.0, 2.0, 3.0]);
+        assert_close(&nearest("(2.1,1.0)", &[1, 1, 2, 1]), &[1, 1, 4, 1], &[0.0, 0.0, 1.0, 1.0]);
+        assert_close(&nearest("1.1", &[1, 1, 4]), &[1, 1, 4], &[0.0, 0.0, 1.0, 2.0]);
+        assert_close(&nearest("(1.0,1.0,1.1)", &[1, 1, 1, 1, 4]), &[1, 1, 1, 1, 4], &[0.0, 0.0, 1.0, 2.0]);
     }
 
     #[test]

@@ -103,6 +103,10 @@ impl Number for Complex<f64> {
     }
 
     fn multiply(a: ArrayView2<'_, Self>, b: ArrayView2<'_, Self>, mut c: ArrayViewMut2<'_, Self>) {
+        if a.is_empty() || b.is_empty() {
+            // `mapv` does not like the strides of some arrays without elements.
+            return c.fill(Self::of(0.0));
+        }
         let product = |a: &Array2<f64>, b: &Array2<f64>| {
             let mut product = Array2::zeros(c.raw_dim());
             gemm(a.view(), b.view(), product.view_mut(), false);

@@ -372,6 +372,14 @@ mod tests {
     }
 
     #[test]
+    fn complex_sums_of_nothing_are_zero() {
+        let matrix = |shape: &[usize]| counting(DType::F64, shape).cast(DType::C128).unwrap();
+        let product = matmul(&matrix(&[3, 0]), &matrix(&[0, 2])).unwrap();
+        assert_eq!(product.dtype(), DType::C128);
+        assert_close(&product.cast(DType::F64).unwrap(), &[3, 2], &[0.0; 6]);
+    }
+
+    #[test]
     fn something_may_be_added() {
         let m = tensor(&[2, 2], &[1.0, 2.0, 3.0, 4.0]);
         let names = ["input", "mat1", "mat2"];
