@@ -228,7 +228,7 @@ impl Layer for ViewAsComplex {
         // Both parts beside each other, and all pairs an even number of parts apart.
         let shape = inputs[0].shape();
         let Some((&1, strides)) = inputs[0].strides().split_last() else { return Ok(None) };
-        if inputs[0].offset() % 2 != 0 || strides.iter().any(|stride| stride % 2 != 0) {
+        if !inputs[0].offset().is_multiple_of(2) || strides.iter().any(|stride| !stride.is_multiple_of(2)) {
             return Ok(None);
         }
         let strides: Vec<usize> = strides.iter().map(|stride| stride / 2).collect();
