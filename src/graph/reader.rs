@@ -189,6 +189,9 @@ impl Field {
 }
 
 fn in_file(default: &str) -> String {
+    if let Some(items) = default.strip_prefix("vec![").and_then(|items| items.strip_suffix(']')) {
+        return format!("({})", items.replace(' ', ""));
+    }
     if let Some((_, inner)) = default.split_once('(')
         && let Some((inner, _)) = inner.rsplit_once(')')
         && !inner.is_empty()
@@ -353,8 +356,9 @@ pub(super) mod tests {
 
     #[test]
     fn defaults_are_those_of_a_file() {
-        let texts = ["Padding::Places(PerAxis::all(0))", "PaddingMode::Zeros", "Some(true)", "None", "1e-5"];
-        assert_eq!(texts.map(in_file), ["0", "zeros", "True", "None", "1e-5"]);
+        let texts =
+            ["Padding::Places(PerAxis::all(0))", "PaddingMode::Zeros", "Some(true)", "None", "vec![0, 1]"];
+        assert_eq!(texts.map(in_file), ["0", "zeros", "True", "None", "(0,1)"]);
     }
 
     pub(in crate::graph) struct Source {

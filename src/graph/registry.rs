@@ -1,6 +1,6 @@
 //! From the type of an operator to the layer that runs it.
 
-use super::reader::Field;
+use super::reader::{Field, NO_KEY};
 use super::{CpuLayer, LayerError, OperatorReader};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -100,7 +100,9 @@ impl<L: ?Sized> Creator<L> {
     /// TorchScript, whose inputs have no names: see [`Registry`].
     #[must_use]
     pub fn described(self, doc: impl Into<String>, fields: impl Into<Vec<Field>>) -> Self {
-        Self { doc: doc.into(), fields: fields.into(), ..self }
+        let mut fields = fields.into();
+        fields.retain(|field| field.kind != NO_KEY);
+        Self { doc: without_links(&doc.into()), fields, ..self }
     }
 
     /// Makes a layer; every key of the operator must be read by it.
@@ -114,6 +116,19 @@ impl<L: ?Sized> Creator<L> {
     }
 }
 
+/// Documentation without the links that only rustdoc can follow: `[name](path)` becomes `name`.
+fn without_links(doc: &str) -> String {
+    let mut text = String::with_capacity(doc.len());
+    let mut rest = doc;
+    while let Some((before, link)) = rest.split_once("[`") {
+        let (name, after) = link.split_once("`]").unwrap_or((link, ""));
+        let target = after.strip_prefix('(').and_then(|path| path.split_once(')'));
+        text.extend([before, "`", name, "`"]);
+        rest = target.map_or(after, |(_, after)| after);
+    }
+    text + rest
+}
+
 impl Creator<dyn CpuLayer> {
     /// The creator of an operator that implements [`FromOperator`].
     pub fn of<T: FromOperator + CpuLayer + 'static>() -> Self {
@@ -122,7 +137,7 @@ impl Creator<dyn CpuLayer> {
             layer.validate()?;
             Ok(Box::new(layer))
         };
-        Self { doc: T::DOC.to_owned(), fields: T::FIELDS.to_vec(), ..Self::new(Self::BUILT_IN, "1", create) }
+        Self::new(Self::BUILT_IN, "1", create).described(T::DOC, T::FIELDS)
     }
 }
 
@@ -327,4 +342,15 @@ macro_rules! operator {
             None => $default,
         }
     };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_become_names() {
+        let doc = "as [`Fold`], by [`cast`](crate::tensor::Tensor::cast) of `x[0]`.";
+        assert_eq!(without_links(doc), "as `Fold`, by `cast` of `x[0]`.");
+    }
 }

@@ -335,7 +335,9 @@ impl Layer for Imag {
 
     fn view(&self, _: usize, inputs: &[Layout], shape: &Shape) -> Result<Option<View>, LayerError> {
         let (strides, offset) = doubled(&inputs[0]);
-        Ok(Some(View { input: 0, layout: Layout::strided(*shape, &strides, offset + 1)? }))
+        // No element has no imaginary part behind it.
+        let offset = offset.saturating_add(usize::from(shape.num_elements() > 0));
+        Ok(Some(View { input: 0, layout: Layout::strided(*shape, &strides, offset)? }))
     }
 }
 
@@ -417,6 +419,8 @@ mod tests {
         assert_eq!(operator("torch.real", &[]).run_one(&[&re]).unwrap(), re);
         assert!(operator("torch.imag", &[]).run(&[&re]).is_err());
         assert!(operator("torch.view_as_complex", &[]).run(&[&tensor(&[3], &[1f32; 3])]).is_err());
+        let none = crate::tensor::Tensor::zeros(DType::C64, &[0]).unwrap();
+        assert_eq!(operator("torch.imag", &[]).run_one(&[&none]).unwrap().num_elements(), 0);
         for op_type in ["torch.view_as_complex", "torch.view_as_real", "torch.real", "torch.imag"] {
             operator(op_type, &[]).survives(1);
         }

@@ -105,7 +105,7 @@ pub struct Results {
 }
 
 impl FieldValue for Results {
-    const KIND: &'static str = "the number of outputs and their axes, which is no key of the file";
+    const KIND: &'static str = crate::graph::NO_KEY;
 
     fn read(reader: &mut OperatorReader<'_>, _: &'static str) -> Result<Option<Self>, LayerError> {
         let axes = |output: usize| reader.output_shape(output).map(<[_]>::len);

@@ -166,7 +166,11 @@ fn with_copied_lengths(input: &TensorMeta, mut wanted: Vec<Dim>) -> Result<Vec<D
 fn resolve(input: &TensorMeta, from: &[Dim], mut wanted: Vec<Dim>) -> Result<Vec<Dim>, LayerError> {
     let refuse = |wanted: &[Dim]| {
         let wanted: Vec<String> = wanted.iter().map(ToString::to_string).collect();
-        let sense = format!("as many elements as ({}) has", wanted.join(", "));
+        let unknown = wanted.iter().filter(|len| len.starts_with('-')).count();
+        let sense = match unknown {
+            0 | 1 => format!("as many elements as ({}) has", wanted.join(", ")),
+            _ => format!("no more than one -1 in ({}),", wanted.join(", ")),
+        };
         Err(LayerError::shape("the input", sense, input))
     };
     let negative = |dim: &Dim| dim.fixed().is_some_and(|dim| dim < 0);

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// assert_eq!(pooled.to_string(), "(h - 3) / 2 + 1");
 /// assert_eq!(pooled.evaluate(&|_| Some(9)), Some(4));
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub enum Dim {
     /// A known length (or, on the way to one, any integer).
     Fixed(i64),
@@ -215,6 +215,13 @@ macro_rules! from_numbers {
 }
 
 from_numbers!(i64, i32, usize);
+
+/// As it is displayed: lists of lengths stand in messages as `[2, n]`.
+impl fmt::Debug for Dim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
 
 impl fmt::Display for Dim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

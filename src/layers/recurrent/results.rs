@@ -28,7 +28,7 @@ pub struct Recorded {
 }
 
 impl FieldValue for Recorded {
-    const KIND: &'static str = "the recorded shapes of the outputs, which are no key of the file";
+    const KIND: &'static str = crate::graph::NO_KEY;
 
     fn read(reader: &mut OperatorReader<'_>, _: &'static str) -> Result<Option<Self>, LayerError> {
         let owned = |shape: Option<&[Dim]>| shape.map(<[Dim]>::to_vec);
