@@ -78,8 +78,8 @@ pub(super) fn check_indices(what: &str, index: &TensorMeta) -> Result<(), LayerE
 /// The indices, in row-major order; each must be below `len`.
 pub(super) fn read_indices(view: &TensorView<'_>, len: usize) -> Result<Vec<usize>, LayerError> {
     let is_below = |index: i64| usize::try_from(index).is_ok_and(|index| index < len);
-    let tensor = view.cast(DType::I64)?;
-    let indices = tensor.slice::<i64>()?;
+    let tensor = Converted::of(view, DType::I64)?;
+    let indices = in_order(tensor.view().array::<i64>()?);
     // First a look at all of them, which is faster than one at each.
     if let Some(&index) = indices.iter().find(|&&index| !is_below(index)) {
         return Err(TensorError::OutOfRange { what: "index", index, len }.into());

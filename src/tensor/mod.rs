@@ -41,7 +41,6 @@ pub use dtype::{DType, Element, with_element};
 pub use error::{Result, TensorError};
 pub use half::{bf16, f16};
 pub use halves::Half;
-pub(crate) use halves::{single_of_bf16, single_of_f16};
 pub use layout::{Format, Layout, resolve_axes};
 pub use num_complex::Complex;
 pub use picture::{Color, Filter, Fit, Picture, Placement, Preprocess};

@@ -46,6 +46,31 @@ impl<T: Copy> Operand<'_, T> {
         }
     }
 
+    /// Writes a function of what stands there and two arguments.
+    #[inline(always)]
+    pub(super) fn zip_onto<R: Copy>(self, other: Self, out: &mut [R], function: impl Fn(R, T, T) -> R) {
+        match (self, other) {
+            (Self::Block(a), Self::Block(b)) => {
+                for ((out, &a), &b) in out.iter_mut().zip(a).zip(b) {
+                    *out = function(*out, a, b);
+                }
+            }
+            (Self::Block(a), Self::Uniform(b)) => {
+                for (out, &a) in out.iter_mut().zip(a) {
+                    *out = function(*out, a, b);
+                }
+            }
+            (Self::Uniform(a), Self::Block(b)) => {
+                for (out, &b) in out.iter_mut().zip(b) {
+                    *out = function(*out, a, b);
+                }
+            }
+            (Self::Uniform(a), Self::Uniform(b)) => {
+                out.iter_mut().for_each(|out| *out = function(*out, a, b))
+            }
+        }
+    }
+
     /// Whether a condition holds for one of the elements.
     #[inline(always)]
     pub(super) fn any(self, condition: impl Fn(T) -> bool) -> bool {

@@ -76,7 +76,7 @@ fn apply_here<T: Float>(
         F::Atan2 => a.zip(b, out, math::atan2),
         F::Max | F::Maximum => a.zip(b, out, |a, b| if a >= b || a.is_nan() { a } else { b }),
         F::Min | F::Minimum => a.zip(b, out, |a, b| if a <= b || a.is_nan() { a } else { b }),
-        F::Logaddexp => a.zip(b, out, log_add_exp),
+        F::Logaddexp => log_add_exp(a, b, out),
         _ => return Err(undefined(function, T::DTYPE)),
     }
     Ok(())
@@ -142,11 +142,20 @@ fn power<T: Float>(base: Operand<'_, T>, exponent: Operand<'_, T>, out: &mut [T]
     }
 }
 
-/// log(exp(a) + exp(b)), whose only exponential is at most 1.
+/// log(exp(a) + exp(b)), whose only exponential is at most 1. Loops over short functions, for a loop over all of them does
+/// not become vectors.
 #[inline(always)]
-fn log_add_exp<T: Float>(a: T, b: T) -> T {
-    let larger = if (a > b) | a.is_nan() { a } else { b };
-    let sum = larger + math::ln_1p(math::exp(-(a - b).abs()));
-    // The difference of equal infinities is NaN.
-    if (a == b) & a.is_infinite() { a } else { sum }
+fn log_add_exp<T: Float>(a: Operand<'_, T>, b: Operand<'_, T>, out: &mut [T]) {
+    a.zip(b, out, |a, b| -(a - b).abs());
+    for x in out.iter_mut() {
+        *x = math::exp(*x);
+    }
+    for x in out.iter_mut() {
+        *x = math::ln_1p(*x);
+    }
+    a.zip_onto(b, out, |sum, a, b| {
+        let larger = if (a > b) | a.is_nan() { a } else { b };
+        // The difference of equal infinities is NaN.
+        if (a == b) & a.is_infinite() { a } else { larger + sum }
+    });
 }

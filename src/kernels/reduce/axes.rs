@@ -4,7 +4,7 @@
 //! independent parts; where it stays, a run is joined with a row of results.
 
 use crate::kernels::wide::widest;
-use crate::tensor::{Layout, MAX_RANK, bf16, f16, single_of_bf16, single_of_f16};
+use crate::tensor::{Half, Layout, MAX_RANK, bf16, f16};
 
 /// Elements that are read at a time, and results that are joined with runs before the next ones.
 const BLOCK: usize = 1024;
@@ -22,7 +22,7 @@ pub trait Readable: Copy {
 }
 
 macro_rules! readable {
-    ($($native:ty),*; $($half:ty as $single:path),*) => {
+    ($($native:ty),*; $($half:ty),*) => {
         $(impl Readable for $native {
             type Number = Self;
 
@@ -36,16 +36,14 @@ macro_rules! readable {
 
             #[inline(always)]
             fn read<'a>(run: &'a [Self], buffer: &'a mut [f32; BLOCK]) -> &'a [f32] {
-                for (to, &from) in buffer.iter_mut().zip(run) {
-                    *to = $single(from);
-                }
+                <$half>::load_all(run, buffer);
                 buffer.get(..run.len()).unwrap_or_default()
             }
         })*
     };
 }
 
-readable!(f32, f64, i64, i32, i16, i8, u8, bool; f16 as single_of_f16, bf16 as single_of_bf16);
+readable!(f32, f64, i64, i32, i16, i8, u8, bool; f16, bf16);
 
 /// One axis, or several that continue each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
