@@ -383,7 +383,6 @@ impl Converter<'_> {
             inputs: Vec::new(),
         }
     }
-
 }
 
 /// An operator that is not connected yet.

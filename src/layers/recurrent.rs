@@ -11,8 +11,8 @@ use crate::graph::{Cost, CpuLayer, ForwardContext, Layer, LayerError, Registry, 
 use crate::kernels::Float;
 use crate::kernels::recurrent::{Cell, Direction, State, scratch_len};
 use crate::tensor::{DType, Dim, Layout, TensorView, TensorViewMut};
-use ndarray::{ArrayViewMut2, s};
 pub use functional::{GruFunction, LstmFunction, RnnReluFunction, RnnTanhFunction};
+use ndarray::{ArrayViewMut2, s};
 use results::Lengths;
 pub use results::{Part, Recorded};
 use std::ops::RangeInclusive;

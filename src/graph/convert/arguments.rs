@@ -39,7 +39,8 @@ impl Arguments {
 
 /// Arguments of TorchScript's operators that say where and how a tensor lies in memory, by which library it is made,
 /// or that matter in training only.
-const IGNORED: [&str; 7] = ["layout", "device", "pin_memory", "memory_format", "non_blocking", "cudnn_enabled", "padding_idx"];
+const IGNORED: [&str; 7] =
+    ["layout", "device", "pin_memory", "memory_format", "non_blocking", "cudnn_enabled", "padding_idx"];
 
 /// The arguments of operators of TorchScript whose layers have their fields in another order.
 fn signature(op_type: &str, values: &[Value]) -> Option<&'static [&'static str]> {
@@ -53,7 +54,9 @@ fn signature(op_type: &str, values: &[Value]) -> Option<&'static [&'static str]>
         "aten::sum" | "aten::mean" | "aten::prod" if values.len() == 4 => {
             Some(&["input", "dim", "keepdim", "dtype"])
         }
-        "aten::var" | "aten::std" | "aten::var_mean" | "aten::std_mean" if values.len() == 2 => Some(&["input", "unbiased"]),
+        "aten::var" | "aten::std" | "aten::var_mean" | "aten::std_mean" if values.len() == 2 => {
+            Some(&["input", "unbiased"])
+        }
         "aten::var" | "aten::std" => Some(&["input", "dim", "unbiased", "keepdim"]),
         "aten::embedding" => Some(&["weight", "input", "padding_idx", "scale_grad_by_freq", "sparse"]),
         "aten::rand_like" => Some(&["input", "dtype", "layout", "device", "pin_memory", "memory_format"]),
@@ -172,8 +175,8 @@ impl Converter<'_> {
                 }
             }
         }
-        if names.first().is_some_and(|name| name.as_deref() == Some("weight")) {
-            // TorchScript's embedding has the table first, its layer the indices.
+        if operator.op_type() == "aten::embedding" {
+            // TorchScript has the table first, the layer the indices.
             arguments.inputs.rotate_left(1);
             arguments.names.rotate_left(1);
         }

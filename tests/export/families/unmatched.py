@@ -264,3 +264,22 @@ def complex_sums_at_indices() -> Export:
             z = torch.complex(x, y)
             return z.index_add(0, i, z, alpha=2), z.index_put((i,), z, accumulate=True)
     return Export(Net(), randn(3, 2), randn(3, 2), torch.tensor([0, 0, 2]))
+
+
+@direct
+def other_spellings(model: Model) -> None:
+    x, y = randn(3, 4), randn(2, 4)
+    model.op("torch.cdist", x, y, keys=["x1", "x2"], p=1.0)
+    model.op("torch.diff", x, n=2, dim=0)
+    model.op("torch.dist", x, randn(3, 4), p=3.0)
+    model.op("aten::conj", randn(3, dtype=torch.complex64), f=torch.conj)
+    model.op("aten::resolve_neg", x, f=torch.resolve_neg)
+    model.op("aten::unsafe_split", x, f=lambda x: torch.split(x, 2, 1), split_size_or_sections=2, dim=1)
+    model.op("aten::unsafe_split_with_sizes", x, f=lambda x: torch.split(x, [1, 3], 1), split_size_or_sections=(1, 3),
+             dim=1)
+
+
+@direct(values=False)
+def noise_like_a_tensor(model: Model) -> None:
+    model.op("torch.rand_like", randn(2, 3))
+    model.op("torch.rand_like", randn(0, 3), dtype=torch.float64)
