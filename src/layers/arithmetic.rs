@@ -13,7 +13,7 @@ use crate::graph::{
     Registry, RegistryError, TensorMeta,
 };
 use crate::pnnx::Expr;
-use crate::tensor::{Scalar, TensorView, TensorViewMut};
+use crate::tensor::{DType, Scalar, Tensor, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
 
 /// A field that is a number or an input.
@@ -278,6 +278,29 @@ fn size() -> Creator {
     )
 }
 
+crate::operator! {
+    /// `torch.numel`: how many elements a tensor has.
+    pub struct Numel for "aten::numel" {}
+}
+
+impl Layer for Numel {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        Ok(vec![TensorMeta::new(DType::I64, [0; 0]).with_values(vec![inputs[0].num_elements()])])
+    }
+}
+
+impl CpuLayer for Numel {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        _: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        let count = i64::try_from(inputs[0].num_elements()).unwrap_or(i64::MAX);
+        Ok(outputs[0].copy_from(&Tensor::scalar(count).view())?)
+    }
+}
+
 /// A quotient rounded towards zero. That of integers stays exact, which a division of floats would not.
 #[derive(Debug, Clone)]
 struct TruncatedDivision {
@@ -324,5 +347,6 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
     registry.add("aten::max", extreme::<Max>("maximum(@0,@1)"))?;
     registry.add("aten::min", extreme::<Min>("minimum(@0,@1)"))?;
     registry.add("aten::size", size())?;
+    registry.register::<Numel>()?;
     registry.add("Tensor.size", size())
 }

@@ -199,10 +199,10 @@ fn places(shift: i64, len: usize) -> usize {
 }
 
 /// Dimensions after repeating: new axes of length 1 in front where there are more counts than axes.
-fn repeated(input: &TensorMeta, counts: &[Dim]) -> Result<Vec<Dim>, LayerError> {
+fn repeated(input: &TensorMeta, counts: &[Dim], key: &'static str) -> Result<Vec<Dim>, LayerError> {
     if counts.iter().any(|count| count.fixed().is_some_and(|count| count < 0)) {
         let reason = "it must not be negative".to_owned();
-        return Err(LayerError::InvalidParameter { key: "sizes", found: format!("{counts:?}"), reason });
+        return Err(LayerError::InvalidParameter { key, found: format!("{counts:?}"), reason });
     }
     let rank = counts.len().max(input.rank());
     let padded = |dims: &[Dim]| -> Vec<Dim> {
@@ -295,7 +295,7 @@ macro_rules! repeating_layers {
                 if counts.len() < least(inputs[0].rank()) {
                     return Err(LayerError::shape("the input", format!("at most {} axes", counts.len()), &inputs[0]));
                 }
-                Ok(vec![inputs[0].with_dims(repeated(&inputs[0], &counts)?)])
+                Ok(vec![inputs[0].with_dims(repeated(&inputs[0], &counts, stringify!($field))?)])
             }
         }
 

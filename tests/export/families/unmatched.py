@@ -283,3 +283,11 @@ def other_spellings(model: Model) -> None:
 def noise_like_a_tensor(model: Model) -> None:
     model.op("torch.rand_like", randn(2, 3))
     model.op("torch.rand_like", randn(0, 3), dtype=torch.float64)
+
+
+@exported
+def numbers_of_elements() -> Export:
+    class Net(nn.Module):
+        def forward(self, x):
+            return x * x.numel(), x.reshape(x.numel() // 2, 2)
+    return Export(Net(), randn(2, 3, 4), others=[(randn(3, 3, 4),), (randn(1, 3, 4),)])
