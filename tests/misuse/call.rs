@@ -7,6 +7,9 @@ use ixion::tensor::{DType, Tensor};
 use std::fmt::Write;
 use std::path::Path;
 
+/// The most elements of an input.
+const LARGEST: usize = 1 << 16;
+
 /// A tensor that goes into the operator.
 #[derive(Debug, Clone)]
 pub(crate) struct Input {
@@ -69,6 +72,11 @@ impl Call {
             let dims = meta.dims().iter().map(|dim| usize::try_from(dim.fixed()?).ok());
             Some(Input { key, dtype: meta.dtype(), shape: dims.collect::<Option<_>>()? })
         });
+        let inputs: Vec<Input> = inputs.collect::<Option<_>>()?;
+        // Of large inputs only the time would be tried, and of an unoptimised build.
+        if inputs.iter().any(|input| input.shape.iter().product::<usize>() > LARGEST) {
+            return None;
+        }
         let weights = operator.attrs().iter().map(|(key, attribute)| Weight {
             key: key.clone(),
             dtype: attribute.dtype(),
@@ -77,7 +85,7 @@ impl Call {
         Some(Self {
             case: case.to_owned(),
             op_type: operator.op_type().to_owned(),
-            inputs: inputs.collect::<Option<_>>()?,
+            inputs,
             outputs: operator.outputs().len(),
             params: operator
                 .params()
