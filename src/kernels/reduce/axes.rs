@@ -17,7 +17,7 @@ pub trait Readable: Copy {
     /// What elements are read as.
     type Number: Copy + Default;
 
-    /// At most [`BLOCK`] elements: where they lie, or converted into a buffer.
+    /// At most `BLOCK` elements: where they lie, or converted into a buffer.
     fn read<'a>(run: &'a [Self], buffer: &'a mut [Self::Number; BLOCK]) -> &'a [Self::Number];
 }
 
