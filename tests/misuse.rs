@@ -16,7 +16,6 @@ use call::Call;
 use ixion::Limits;
 use ixion::graph::{GraphError, RuntimeGraph};
 use ixion::pnnx::Graph;
-use ixion::tensor::Tensor;
 use mistake::Mistake;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -121,5 +120,4 @@ fn without_a_mistake_calls_run() {
     let runs = calls.iter().filter(|call| attempt(call, 1).is_ok()).count();
     // Random numbers are no good indices or sizes, so that some calls fail.
     assert!(runs * 10 > calls.len() * 8, "{runs} of {}", calls.len());
-    assert!(Tensor::zeros(ixion::tensor::DType::F32, &[0]).is_ok());
 }

@@ -1,10 +1,12 @@
 //! Lengths of vectors and distances between them.
 
+pub mod all_pairs;
+
 use super::arguments::Operand;
-use super::broadcast::Converted;
-use super::broadcast::broadcast;
+use super::broadcast::{Converted, broadcast};
 use super::float::{self, with_float};
 use super::reduction::Axes;
+use crate::Limits;
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
 use crate::kernels::{Float, reduce};
 use crate::tensor::{DType, Shape, TensorView, TensorViewMut};
@@ -93,16 +95,27 @@ impl CpuLayer for Normalize {
 fn infer(inputs: &[TensorMeta], x2: Operand, dim: i64, keepdim: bool) -> Result<Vec<TensorMeta>, LayerError> {
     let (x1, x2) = (&inputs[0], &inputs[x2.0]);
     float::check_real("the input", x1)?;
-    if x2.dtype() != x1.dtype() {
-        let wanted = x1.dtype().to_string();
-        return Err(LayerError::DType { what: "the other input".to_owned(), wanted, found: x2.dtype() });
-    }
+    check_same_type(x1, x2)?;
     let both = x1.with_dims(broadcast(x1.dims(), x2.dims())?).with_dtype(computed_in(x1.dtype()));
     if both.rank() == 0 {
         return Err(LayerError::shape("the inputs", "at least one axis", both));
     }
     let axes = Axes::new(Some(&[dim]), keepdim, both.rank())?;
     Ok(vec![both.with_dims(axes.dims(&both))])
+}
+
+/// Checks that both inputs have one type.
+fn check_same_type(first: &TensorMeta, other: &TensorMeta) -> Result<(), LayerError> {
+    if first.dtype() == other.dtype() {
+        return Ok(());
+    }
+    Err(LayerError::dtype("the other input", first.dtype(), other.dtype()))
+}
+
+/// Checks that copies of this many elements are within the limits: broadcasting can make many of few.
+fn check_held<T>(elements: usize, limits: &Limits) -> Result<(), LayerError> {
+    let bytes = (elements as u64).saturating_mul(size_of::<T>() as u64);
+    Ok(limits.check_tensor("the elements of a distance", bytes)?)
 }
 
 /// Distances of integers are f32.
@@ -127,9 +140,11 @@ fn pairs<T: Float>(
     inputs: [&TensorView<'_>; 2],
     dim: i64,
     output: &mut TensorViewMut<'_>,
+    limits: &Limits,
     mut join: impl FnMut(&[T], &[T]) -> f64,
 ) -> Result<(), LayerError> {
     let shape: Shape = crate::tensor::broadcast_shapes(inputs[0].shape(), inputs[1].shape())?;
+    check_held::<T>(shape.num_elements().saturating_mul(2), limits)?;
     let axes = Axes::new(Some(&[dim]), false, shape.rank())?;
     let len = axes.len(&shape);
     let [first, second] = inputs.map(|input| Converted::View(*input));
@@ -160,7 +175,7 @@ impl CpuLayer for PairwiseDistance {
         &mut self,
         inputs: &[TensorView<'_>],
         outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
+        context: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
         let dtype = inputs[0].dtype();
         let [first, second] =
@@ -169,7 +184,7 @@ impl CpuLayer for PairwiseDistance {
         let both = [&first.view(), &second.view()];
         with_float!(outputs[0].dtype(), T => {
             let (eps, mut differences) = (T::of(self.eps), Vec::new());
-            pairs::<T>(both, -1, &mut outputs[0], |a, b| {
+            pairs::<T>(both, -1, &mut outputs[0], context.limits(), |a, b| {
                 differences.clear();
                 differences.extend(a.iter().zip(b).map(|(&a, &b)| a - b));
                 if dtype.is_integer() {
@@ -198,10 +213,10 @@ impl CpuLayer for CosineSimilarity {
         &mut self,
         inputs: &[TensorView<'_>],
         outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
+        context: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
         let both = [&inputs[0], &inputs[self.x2.0]];
-        with_float!(inputs[0].dtype(), T => pairs::<T>(both, self.dim, &mut outputs[0], |a, b| {
+        with_float!(inputs[0].dtype(), T => pairs::<T>(both, self.dim, &mut outputs[0], context.limits(), |a, b| {
             let products: Vec<T> = a.iter().zip(b).map(|(&a, &b)| a * b).collect();
             let lengths = [a, b].map(|vector| reduce::norm(vector, 2.0).max(self.eps));
             reduce::sum(&products) / (lengths[0] * lengths[1])
@@ -213,7 +228,8 @@ impl CpuLayer for CosineSimilarity {
 pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
     registry.register::<Normalize>()?;
     registry.register::<PairwiseDistance>()?;
-    registry.register::<CosineSimilarity>()
+    registry.register::<CosineSimilarity>()?;
+    all_pairs::register(registry)
 }
 
 #[cfg(test)]

@@ -79,7 +79,6 @@ pub mod attention;
 pub mod axes;
 pub mod bitwise;
 pub mod broadcast;
-pub mod cdist;
 pub mod choices;
 pub mod comparison;
 pub mod concatenation;
@@ -110,7 +109,6 @@ pub mod matrices;
 pub mod median;
 pub mod movement;
 pub mod multihead;
-pub mod noise;
 pub mod nonzero;
 pub mod normalization;
 mod number;
@@ -158,7 +156,6 @@ pub fn registry() -> Registry<dyn CpuLayer> {
         attention::register,
         axes::register,
         bitwise::register,
-        cdist::register,
         comparison::register,
         concatenation::register,
         constant::register,
@@ -186,7 +183,6 @@ pub fn registry() -> Registry<dyn CpuLayer> {
         median::register,
         movement::register,
         multihead::register,
-        noise::register,
         nonzero::register,
         normalization::register,
         padding::register,

@@ -1,8 +1,10 @@
 //! Distances of all pairs of rows, and of two tensors.
 
-use super::arguments::Operand;
-use super::broadcast::{Factor, broadcast, common};
-use super::float::{self, with_float};
+use super::super::arguments::Operand;
+use super::super::broadcast::{Factor, broadcast, common};
+use super::super::float::{self, with_float};
+use super::{check_held, check_same_type};
+use crate::Limits;
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
 use crate::kernels::{Float, reduce};
 use crate::tensor::{Dim, Shape, TensorView, TensorViewMut};
@@ -44,20 +46,12 @@ fn split(meta: &TensorMeta) -> Result<(&[Dim], &[Dim; 2]), LayerError> {
     meta.dims().split_last_chunk().ok_or_else(|| LayerError::shape("rows", "two axes or more", meta))
 }
 
-fn check_alike(first: &TensorMeta, second: &TensorMeta) -> Result<(), LayerError> {
-    float::check("the input", first)?;
-    if first.dtype() == second.dtype() {
-        return Ok(());
-    }
-    let (what, wanted) = ("the other input".to_owned(), first.dtype().to_string());
-    Err(LayerError::DType { what, wanted, found: second.dtype() })
-}
-
 impl Cdist {
     fn run<T: Float>(
         &self,
         inputs: &[TensorView<'_>],
         output: &mut TensorViewMut<'_>,
+        limits: &Limits,
     ) -> Result<(), LayerError> {
         let (x1, x2) = (&inputs[0], &inputs[self.x2.0]);
         let rank = output.shape().rank();
@@ -69,6 +63,8 @@ impl Cdist {
             let shape = Shape::new(&[&batch[..], &[rows, len]].concat())?;
             Ok(float::read::<T>(&x.with_layout(x.layout().expand(&shape)?)?)?.into_owned())
         };
+        let held = batch.iter().fold(p.saturating_add(r), |count, &len| count.saturating_mul(len));
+        check_held::<T>(held.saturating_mul(len), limits)?;
         let (x1, x2) = (expanded(x1, p)?, expanded(x2, r)?);
         let mut differences = vec![T::zero(); len];
         let row = |values: &'_ [T], index: usize| -> std::ops::Range<usize> {
@@ -77,6 +73,9 @@ impl Cdist {
         };
         float::write::<T>(output, |output| {
             for (index, y) in output.iter_mut().enumerate() {
+                if index % r.max(1) == 0 {
+                    limits.check_deadline()?;
+                }
                 let (pair, second) = (index / r.max(1), index % r.max(1));
                 let second = pair / p.max(1) * r + second;
                 let (a, b) = (&x1[row(&x1, pair)], &x2[row(&x2, second)]);
@@ -95,10 +94,11 @@ impl Layer for Cdist {
 
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
         let (x1, x2) = (&inputs[0], &inputs[self.x2.0]);
-        check_alike(x1, x2)?;
+        float::check("the input", x1)?;
+        check_same_type(x1, x2)?;
         let (before, [rows, len]) = split(x1)?;
         let (other_before, [other_rows, other_len]) = split(x2)?;
-        if len.fixed().zip(other_len.fixed()).is_some_and(|(len, other)| len != other) {
+        if len.differs(other_len) {
             return Err(LayerError::shape("the rows of the other input", len, x2));
         }
         let dims = broadcast(before, other_before)?.into_iter().chain([rows.clone(), other_rows.clone()]);
@@ -111,9 +111,9 @@ impl CpuLayer for Cdist {
         &mut self,
         inputs: &[TensorView<'_>],
         outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
+        context: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
-        with_float!(inputs[0].dtype(), T => self.run::<T>(inputs, &mut outputs[0]))
+        with_float!(inputs[0].dtype(), T => self.run::<T>(inputs, &mut outputs[0], context.limits()))
     }
 }
 
@@ -122,9 +122,11 @@ impl Dist {
         &self,
         inputs: &[TensorView<'_>],
         output: &mut TensorViewMut<'_>,
+        limits: &Limits,
     ) -> Result<(), LayerError> {
         let shape = crate::tensor::broadcast_shapes(inputs[0].shape(), inputs[self.other.0].shape())?;
-        let metas: Vec<TensorMeta> = inputs.iter().map(TensorMeta::of).collect();
+        check_held::<T>(shape.num_elements().saturating_mul(3), limits)?;
+        let metas = TensorMeta::of_all(inputs);
         let factors = [Factor::Input(0), Factor::Input(self.other.0)];
         let dtype = common(&metas, &factors);
         let [x, y] = factors.map(|factor| factor.converted(inputs, dtype));
@@ -160,9 +162,9 @@ impl CpuLayer for Dist {
         &mut self,
         inputs: &[TensorView<'_>],
         outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
+        context: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
-        with_float!(outputs[0].dtype(), T => self.run::<T>(inputs, &mut outputs[0]))
+        with_float!(outputs[0].dtype(), T => self.run::<T>(inputs, &mut outputs[0], context.limits()))
     }
 }
 
@@ -174,7 +176,7 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{operator, tensor};
+    use crate::layers::testing::{operator, tensor};
 
     #[test]
     fn what_does_not_fit() {
