@@ -26,16 +26,24 @@
 //! | [`graph`] | the runtime graph, the traits of layers, the registry, the interpreter |
 //! | [`layers`] | the operators: what each means and how it runs on the CPU |
 //! | [`kernels`] | arithmetic on arrays and slices; knows no graph |
+//! | [`passes`] | from graph to a better graph: folding, fusing, leaving out |
+//! | [`shape`] | symbolic dimensions through a whole graph, profiles, what changes when an input's shape does |
+//! | [`memory`] | lifetimes, one arena for all activations |
+//! | [`engine`] | `Builder → Plan → Context`: passes, shapes and memory together |
 //! | [`vision`] | from pictures to inputs, and from outputs to classes, boxes and masks |
 //!
-//! Dependencies point one way: `layers → graph, kernels → pnnx, tensor`.
+//! Dependencies point one way: `engine → passes, shape, memory → layers → graph, kernels → pnnx, tensor`.
 
+pub mod engine;
 pub mod graph;
 pub mod kernels;
 pub mod layers;
 mod limits;
+pub mod memory;
+pub mod passes;
 pub mod pnnx;
+pub mod shape;
 pub mod tensor;
 pub mod vision;
 
-pub use limits::{LimitError, Limits};
+pub use limits::{CancelToken, LimitError, Limits};

@@ -4,6 +4,8 @@
 //! of a file: every size is checked against [`Limits`] first, so that a broken or malicious file ends in an
 //! error and not in an exhausted machine.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Upper bounds on what loading and running a model may use.
@@ -27,6 +29,8 @@ pub struct Limits {
     pub max_rank: usize,
     /// Point in time after which a run stops with [`LimitError::DeadlineExceeded`].
     pub deadline: Option<Instant>,
+    /// Ends the run from outside, where there is one.
+    pub cancel: Option<CancelToken>,
 }
 
 impl Default for Limits {
@@ -37,6 +41,7 @@ impl Default for Limits {
             max_ops: 1_000_000,
             max_rank: crate::tensor::MAX_RANK,
             deadline: None,
+            cancel: None,
         }
     }
 }
@@ -87,6 +92,9 @@ impl Limits {
     /// # Errors
     /// [`LimitError::DeadlineExceeded`] when it has.
     pub fn check_deadline(&self) -> Result<(), LimitError> {
+        if self.cancel.as_ref().is_some_and(CancelToken::is_cancelled) {
+            return Err(LimitError::Cancelled);
+        }
         match self.deadline {
             Some(deadline) if Instant::now() >= deadline => Err(LimitError::DeadlineExceeded),
             _ => Ok(()),
@@ -120,6 +128,45 @@ pub enum LimitError {
     /// The run did not end before [`Limits::deadline`].
     #[error("the time limit was reached before the run ended; raise it, or use a smaller input")]
     DeadlineExceeded,
+    /// The run was cancelled with [`CancelToken::cancel`].
+    #[error("the run was cancelled")]
+    Cancelled,
+}
+
+/// Cancels runs from another thread. Clones are one and the same token.
+///
+/// ```
+/// use ixion::{CancelToken, LimitError, Limits};
+/// let token = CancelToken::default();
+/// let limits = Limits { cancel: Some(token.clone()), ..Limits::default() };
+/// token.cancel();
+/// assert_eq!(limits.check_deadline(), Err(LimitError::Cancelled));
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct CancelToken(Arc<AtomicBool>);
+
+impl CancelToken {
+    /// Ends all runs that have this token, as soon as they look at it.
+    pub fn cancel(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Lets runs go on again.
+    pub fn reset(&self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
+
+    /// Whether runs are to end.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Equal when they are one and the same.
+impl PartialEq for CancelToken {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
 }
 
 #[cfg(test)]

@@ -14,8 +14,15 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("kernels", &["pnnx", "tensor"]),
     ("graph", &["pnnx", "tensor", "layers"]),
     ("layers", &["graph", "kernels", "pnnx", "tensor"]),
+    ("shape", &["graph", "pnnx", "tensor"]),
+    ("memory", &["shape", "graph", "tensor"]),
+    ("passes", &["shape", "layers", "graph", "pnnx", "tensor"]),
+    ("engine", &["passes", "shape", "memory", "layers", "graph", "kernels", "pnnx", "tensor"]),
     ("vision", &["tensor"]),
-    ("cli", &["vision", "layers", "graph", "kernels", "pnnx", "tensor"]),
+    (
+        "cli",
+        &["engine", "passes", "shape", "memory", "vision", "layers", "graph", "kernels", "pnnx", "tensor"],
+    ),
 ];
 
 /// The only line that points upwards: the default registry is the one that `layers` fills.

@@ -81,6 +81,18 @@ pub trait Layer: fmt::Debug + Send + Sync {
         None
     }
 
+    /// Where each input lies in the only output, for a layer that does nothing but put its inputs side by side, as
+    /// `torch.cat` does. A planner may then let the operators before it write there, so that nothing is left to do.
+    ///
+    /// `output` is the layout of the output. Default: the layer is no such layer.
+    ///
+    /// # Errors
+    /// A [`LayerError`] when a layout cannot be made.
+    fn parts(&self, inputs: &[TensorMeta], output: &Layout) -> Result<Option<Vec<Layout>>, LayerError> {
+        let _ = (inputs, output);
+        Ok(None)
+    }
+
     /// The only output, where it does not depend on any input, such as a stored constant, within the limits of the run.
     /// Default: none.
     ///

@@ -14,9 +14,23 @@ pub type RuntimeParameter = pnnx::Parameter;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct OperatorIndex(pub(super) usize);
 
+impl OperatorIndex {
+    /// The position in [`RuntimeGraph::operators`](super::RuntimeGraph::operators).
+    pub fn position(self) -> usize {
+        self.0
+    }
+}
+
 /// Index of a [`RuntimeOperand`] in its graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct OperandIndex(pub(super) usize);
+
+impl OperandIndex {
+    /// The position in [`RuntimeGraph::operands`](super::RuntimeGraph::operands).
+    pub fn position(self) -> usize {
+        self.0
+    }
+}
 
 /// One operator: its place in the graph, its parameters and weights, and the layer that runs it.
 ///

@@ -1,0 +1,1 @@
+//! The engine: `Builder → Plan → Context`.
