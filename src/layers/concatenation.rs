@@ -4,7 +4,7 @@ use super::broadcast::{Converted, kind};
 use super::expression::result_type;
 use super::views::axis_of;
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
-use crate::tensor::{DType, Dim, TensorView, TensorViewMut, resolve_axis};
+use crate::tensor::{DType, Dim, Layout, TensorView, TensorViewMut, resolve_axis};
 use std::ops::RangeInclusive;
 
 crate::operator! {
@@ -32,6 +32,12 @@ fn is_left_out(dims: &[Dim]) -> bool {
 /// The element type that all inputs are converted to, as [`result_type`] says.
 fn joined_type(inputs: &[TensorMeta]) -> DType {
     result_type(inputs.iter().map(kind))
+}
+
+/// True where nothing needs to be converted or left out, so that every input is a part of the output.
+fn are_parts(inputs: &[TensorMeta]) -> bool {
+    let dtype = joined_type(inputs);
+    inputs.iter().all(|input| input.dtype() == dtype && input.num_elements() != 0usize)
 }
 
 /// The lengths that two tensors agree on, symbols giving way to numbers; all axes but `except` must agree.
@@ -83,6 +89,20 @@ impl Layer for Cat {
         dims[axis] = len;
         Ok(vec![TensorMeta::new(dtype, dims)])
     }
+
+    fn parts(&self, inputs: &[TensorMeta], output: &Layout) -> Result<Option<Vec<Layout>>, LayerError> {
+        if !are_parts(inputs) {
+            return Ok(None);
+        }
+        let axis = output.shape().axis(self.dim)?;
+        let mut start = 0;
+        let mut part = |input: &TensorMeta| {
+            let len = input.shape()?.get(axis).copied().unwrap_or(0);
+            start += len;
+            Ok(output.narrow(axis, start - len, len)?)
+        };
+        inputs.iter().map(&mut part).collect::<Result<_, _>>().map(Some)
+    }
 }
 
 impl CpuLayer for Cat {
@@ -118,6 +138,15 @@ impl Layer for Stack {
         }
         dims.insert(axis, Dim::from(inputs.len()));
         Ok(vec![TensorMeta::new(joined_type(inputs), dims)])
+    }
+
+    fn parts(&self, inputs: &[TensorMeta], output: &Layout) -> Result<Option<Vec<Layout>>, LayerError> {
+        if !are_parts(inputs) {
+            return Ok(None);
+        }
+        let axis = output.shape().axis(self.dim)?;
+        let part = |position| Ok(output.select(axis, position)?);
+        (0..inputs.len()).map(part).collect::<Result<_, _>>().map(Some)
     }
 }
 
@@ -189,6 +218,25 @@ mod tests {
             let stacked = operator("torch.stack", &[("dim", "1")]).run_one(&[&y, &x]).unwrap();
             assert_eq!(stacked, tensor(&[2, 2], &[0u8, 1, 0, 1]).cast(want).unwrap());
         }
+    }
+
+    #[test]
+    fn inputs_are_parts_of_the_output_where_nothing_is_converted() {
+        let parts = |op_type, inputs: &[TensorMeta]| {
+            let layer = operator(op_type, &[("dim", "1")]).create(inputs.len()).unwrap();
+            let output = Layout::contiguous(layer.infer(inputs).unwrap()[0].shape().unwrap());
+            layer.parts(inputs, &output).unwrap()
+        };
+        let (x, y) = (TensorMeta::new(DType::F32, [2, 3]), TensorMeta::new(DType::F32, [2, 4]));
+        let joined = parts("torch.cat", &[x.clone(), y.clone()]).unwrap();
+        assert_eq!(
+            (joined[1].offset(), joined[1].strides(), joined[1].shape().dims()),
+            (3, &[7, 1][..], &[2, 4][..])
+        );
+        let stacked = parts("torch.stack", &[x.clone(), x.clone()]).unwrap();
+        assert_eq!((stacked[1].offset(), stacked[1].strides()), (3, &[6, 1][..]));
+        assert!(parts("torch.cat", &[x.clone(), y.with_dtype(DType::F64)]).is_none());
+        assert!(parts("torch.cat", &[x, TensorMeta::new(DType::F32, [2, 0])]).is_none());
     }
 
     #[test]

@@ -73,15 +73,11 @@ impl<'a> Operator<'a> {
         let turned: Vec<Tensor> = inputs.iter().map(|input| column_major(input)).collect();
         let turned = execute(&mut *layer, &turned.iter().collect::<Vec<_>>(), false, reversed)?;
         assert_same(&turned, &outputs, &format!("{} with turned tensors", self.op_type));
-        let same_type =
-            |first: &&&Tensor| outputs.first().is_some_and(|output| output.dtype() == first.dtype());
-        if let (Some(0), Some(&first)) = (layer.in_place(0), inputs.first().filter(same_type)) {
-            let others: Vec<TensorView<'_>> = inputs[1..].iter().map(|input| input.view()).collect();
-            let (mut data, mut workspace, limits) =
-                (first.deep_copy()?, Workspace::new()?, Limits::default());
-            let mut context = ForwardContext::new(&mut workspace, &limits);
-            layer.forward_in_place(&mut data.view_mut()?, &others, &mut context)?;
-            assert_same(&[data], &outputs, &format!("{} in place", self.op_type));
+        let in_place = overwritten(&mut *layer, inputs, &outputs)?;
+        assert_same(in_place.as_slice(), &outputs[..in_place.len()], &format!("{} in place", self.op_type));
+        let parts = parts_of(&*layer, inputs, &outputs)?;
+        for (part, input) in parts.iter().zip(inputs) {
+            assert_eq!(&part, input, "a part of {}", self.op_type);
         }
         layer.terminate();
         Ok(outputs)
@@ -125,6 +121,36 @@ impl<'a> Operator<'a> {
             }
         }
     }
+}
+
+/// The first output, computed in the memory of the input that it may overwrite, if there is one like it.
+fn overwritten(
+    layer: &mut dyn CpuLayer,
+    inputs: &[&Tensor],
+    outputs: &[Tensor],
+) -> Result<Vec<Tensor>, LayerError> {
+    let Some(position) = layer.in_place(0) else { return Ok(Vec::new()) };
+    let (input, output) = (inputs[position], &outputs[0]);
+    if (input.dtype(), input.shape()) != (output.dtype(), output.shape()) {
+        return Ok(Vec::new());
+    }
+    let mut others: Vec<TensorView<'_>> = inputs.iter().map(|input| input.view()).collect();
+    others.remove(position);
+    let (mut data, mut workspace, limits) = (input.deep_copy()?, Workspace::new()?, Limits::default());
+    let metas: Vec<TensorMeta> = inputs.iter().map(|input| TensorMeta::of(&input.view())).collect();
+    workspace.reserve(layer.workspace(&metas, &layer.infer(&metas)?))?;
+    let mut context = ForwardContext::new(&mut workspace, &limits);
+    layer.forward_in_place(&mut data.view_mut()?, &others, &mut context)?;
+    Ok(vec![data])
+}
+
+/// The inputs as they lie in the output of a layer that only joins them.
+fn parts_of(layer: &dyn CpuLayer, inputs: &[&Tensor], outputs: &[Tensor]) -> Result<Vec<Tensor>, LayerError> {
+    let metas: Vec<TensorMeta> = inputs.iter().map(|input| TensorMeta::of(&input.view())).collect();
+    let Some(output) = outputs.first() else { return Ok(Vec::new()) };
+    let Some(parts) = layer.parts(&metas, output.layout())? else { return Ok(Vec::new()) };
+    assert_eq!(parts.len(), inputs.len(), "one part for each input");
+    parts.into_iter().map(|part| Ok(output.with_layout(part)?)).collect()
 }
 
 /// Infers, and either takes the views or computes into outputs whose layout `arrange` makes from the contiguous one.

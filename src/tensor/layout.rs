@@ -1,6 +1,13 @@
 //! Layouts: where in its storage each element of a tensor lies.
 
 use super::{MAX_RANK, Result, Shape, TensorError, resolve_axis};
+use smallvec::{SmallVec, smallvec};
+
+/// The length and the stride of each axis, inline: a layout never allocates.
+type Axes = SmallVec<[(usize, usize); MAX_RANK]>;
+
+/// One number for each axis.
+type PerAxis = SmallVec<[usize; MAX_RANK]>;
 
 /// How the axes of a tensor are ordered in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -74,7 +81,7 @@ impl Layout {
                 "a block of {block} elements: 1 to 255 are possible"
             )));
         };
-        let mut padded = shape.to_vec();
+        let mut padded = PerAxis::from_slice(&shape);
         padded[axis] = dim.checked_next_multiple_of(block.into()).unwrap_or(usize::MAX);
         Shape::new(&padded)?;
         let format = Format::Blocked { axis: axis as u8, block };
@@ -155,16 +162,11 @@ impl Layout {
         if self.format != Format::Plain || self.shape.num_elements() <= 1 {
             return true;
         }
-        let mut axes: Vec<(usize, usize)> = self
-            .strides()
-            .iter()
-            .copied()
-            .zip(self.shape.iter().copied())
-            .filter(|&(_, dim)| dim > 1)
-            .collect();
-        axes.sort_unstable();
+        let mut axes = self.axes();
+        axes.retain(|axis| axis.0 > 1);
+        axes.sort_unstable_by_key(|&(dim, stride)| (stride, dim));
         let mut reach = 0;
-        axes.iter().all(|&(stride, dim)| {
+        axes.iter().all(|&(dim, stride)| {
             let steps_over = stride > reach;
             reach += (dim - 1) * stride;
             steps_over
@@ -191,13 +193,13 @@ impl Layout {
 
     /// A plain layout of these (length, stride) pairs. One without elements begins at 0, so that it fits any storage.
     fn with_axes(&self, axes: &[(usize, usize)], offset: usize) -> Result<Self> {
-        let dims: Vec<usize> = axes.iter().map(|axis| axis.0).collect();
-        let strides: Vec<usize> = axes.iter().map(|axis| axis.1).collect();
+        let dims: PerAxis = axes.iter().map(|axis| axis.0).collect();
+        let strides: PerAxis = axes.iter().map(|axis| axis.1).collect();
         let offset = if dims.contains(&0) { 0 } else { offset };
         Self::strided(Shape::new(&dims)?, &strides, offset)
     }
 
-    fn axes(&self) -> Vec<(usize, usize)> {
+    fn axes(&self) -> Axes {
         self.shape.iter().copied().zip(self.strides().iter().copied()).collect()
     }
 
@@ -207,7 +209,7 @@ impl Layout {
     /// When `order` is not a permutation of the axes.
     pub fn permute(&self, order: &[usize]) -> Result<Self> {
         self.require_plain()?;
-        let mut seen = vec![false; self.shape.rank()];
+        let mut seen: SmallVec<[bool; MAX_RANK]> = smallvec![false; self.shape.rank()];
         for &axis in order {
             match seen.get_mut(axis) {
                 Some(used) if !*used => *used = true,
@@ -218,7 +220,7 @@ impl Layout {
             return Err(not_a_permutation(order, self.shape.rank()));
         }
         let axes = self.axes();
-        let permuted: Vec<_> = order.iter().map(|&axis| axes[axis]).collect();
+        let permuted: Axes = order.iter().map(|&axis| axes[axis]).collect();
         self.with_axes(&permuted, self.offset)
     }
 
@@ -227,7 +229,7 @@ impl Layout {
     /// # Errors
     /// An axis out of range.
     pub fn transpose(&self, first: i64, second: i64) -> Result<Self> {
-        let mut order: Vec<usize> = (0..self.shape.rank()).collect();
+        let mut order: PerAxis = (0..self.shape.rank()).collect();
         let (first, second) = (self.shape.axis(first)?, self.shape.axis(second)?);
         if !order.is_empty() {
             order.swap(first, second);
@@ -317,7 +319,7 @@ impl Layout {
         self.require_plain()?;
         let refuse = || TensorError::NotBroadcastable { left: self.shape.to_vec(), right: shape.to_vec() };
         let new_axes = shape.len().checked_sub(self.shape.rank()).ok_or_else(refuse)?;
-        let mut axes = vec![(1, 0); new_axes];
+        let mut axes: Axes = smallvec![(1, 0); new_axes];
         axes.extend(self.axes());
         for (axis, &wanted) in axes.iter_mut().zip(shape) {
             match axis.0 {
@@ -356,8 +358,8 @@ impl Layout {
     }
 
     /// The axes with neighbours that lie one within the other merged, and those of length 1 dropped.
-    fn merged_axes(&self) -> Vec<(usize, usize)> {
-        let mut merged: Vec<(usize, usize)> = Vec::new();
+    fn merged_axes(&self) -> Axes {
+        let mut merged = Axes::new();
         for (dim, stride) in self.axes().into_iter().filter(|&(dim, _)| dim != 1) {
             match merged.last_mut() {
                 Some(last) if last.1 == stride * dim => *last = (last.0 * dim, stride),
@@ -369,8 +371,8 @@ impl Layout {
 }
 
 /// Strides of `shape` over merged axes, or `None` where a new axis would cross from one of them into the next.
-fn reshaped_strides(merged: &[(usize, usize)], shape: &Shape) -> Option<Vec<usize>> {
-    let mut strides = vec![0; shape.rank()];
+fn reshaped_strides(merged: &[(usize, usize)], shape: &Shape) -> Option<PerAxis> {
+    let mut strides: PerAxis = smallvec![0; shape.rank()];
     let mut remaining = merged.iter().rev();
     let mut current = (1, 1);
     for (stride, &dim) in strides.iter_mut().zip(shape.iter()).rev() {
