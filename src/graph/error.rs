@@ -254,7 +254,8 @@ pub enum GraphError {
         /// What went wrong.
         #[source]
         source: Box<LayerError>,
-        /// Model inputs whose shape is not that of the file; they may be why.
+        /// What is known of inputs that may be why: model inputs whose shape is not that of the file, or the operator's
+        /// own inputs and where they come from.
         inputs: Vec<String>,
     },
     /// Operators that wait for each other.

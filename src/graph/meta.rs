@@ -86,6 +86,43 @@ impl TensorMeta {
         self.values.as_deref()
     }
 
+    /// The same with other lengths in the place of some symbols, in dimensions and values.
+    #[must_use]
+    pub fn replace(&self, value_of: &dyn Fn(&str) -> Option<Dim>) -> Self {
+        let replaced = |dims: &[Dim]| dims.iter().map(|dim| dim.replace(value_of)).collect();
+        Self { dtype: self.dtype, dims: replaced(&self.dims), values: self.values.as_deref().map(replaced) }
+    }
+
+    /// Whether the values are ones that would be kept: a scalar or a short vector of i64.
+    pub fn may_have_values(&self) -> bool {
+        let is_short = || match &self.dims[..] {
+            [] => true,
+            [len] => len.fixed().is_some_and(|len| (0..=Self::MAX_VALUES as i64).contains(&len)),
+            _ => false,
+        };
+        self.dtype == DType::I64 && is_short()
+    }
+
+    /// Whether nothing is open: every dimension is a number, and so is every value that shapes could be computed from.
+    pub fn is_known(&self) -> bool {
+        let is_number = |dim: &Dim| dim.fixed().is_some();
+        let values_are_known = || self.values.as_ref().is_some_and(|values| values.iter().all(is_number));
+        self.is_fixed() && (!self.may_have_values() || values_are_known())
+    }
+
+    /// Whether every dimension is a number.
+    pub fn is_fixed(&self) -> bool {
+        self.dims.iter().all(|dim| dim.fixed().is_some())
+    }
+
+    /// How many bytes the elements take side by side, where every dimension is a number.
+    pub fn byte_len(&self) -> Option<u64> {
+        let number = |dim: &Dim| dim.fixed().and_then(|len| u64::try_from(len).ok());
+        let elements =
+            self.dims.iter().map(number).try_fold(1u64, |product, len| Some(product.saturating_mul(len?)))?;
+        Some(elements.saturating_mul(self.dtype.size() as u64))
+    }
+
     /// The product of all dimensions.
     pub fn num_elements(&self) -> Dim {
         self.dims.iter().fold(Dim::Fixed(1), |product, dim| product * dim.clone())

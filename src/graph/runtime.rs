@@ -2,7 +2,7 @@
 
 use super::convert::{Converted, convert};
 use super::operator::{OperandIndex, OperatorIndex, RuntimeOperand, RuntimeOperator};
-use super::{GraphError, Registry};
+use super::{GraphError, LayerError, Registry, Stage};
 use crate::Limits;
 use crate::pnnx;
 use crate::tensor::{Tensor, Workspace};
@@ -133,6 +133,11 @@ impl RuntimeGraph {
         self.limits = limits;
     }
 
+    /// The limits that it is loaded and run within.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
     /// How far the graph has come.
     pub fn state(&self) -> BuildState {
         self.state
@@ -241,6 +246,17 @@ impl RuntimeGraph {
     /// The operand of this index.
     pub fn operand(&self, index: OperandIndex) -> &RuntimeOperand {
         &self.operands[index.0]
+    }
+
+    /// The error of an operator that failed while doing something, with notes on its inputs.
+    pub(crate) fn operator_error(
+        &self,
+        operator: &RuntimeOperator,
+        stage: Stage,
+        source: LayerError,
+        notes: &[String],
+    ) -> GraphError {
+        operator.error(self.param.as_deref(), stage, source).with_inputs(notes)
     }
 
     /// The input operands of an operator by the name of the operator that produces them; those of the model's inputs

@@ -1,4 +1,18 @@
 //! Shapes: symbolic dimensions through a whole graph, and what changes when the shape of an input does.
 //!
 //! Every layer states its rule once ([`Layer::infer`](crate::graph::Layer::infer)). Here the rules of all layers are
-//! applied one after the other: with symbols while an engine is built, with numbers when it runs.
+//! applied one after the other: with symbols while an engine is built, with numbers when it runs. [`Shapes`] holds what
+//! came of it.
+
+mod changes;
+mod error;
+mod infer;
+mod symbols;
+
+#[cfg(test)]
+mod tests;
+
+pub use changes::Changes;
+pub use error::ShapeError;
+pub use infer::Shapes;
+pub use symbols::symbolic_inputs;

@@ -55,7 +55,7 @@ impl Dim {
         Dim::Symbolic(Arc::new(DimExpr::Symbol(name.into())))
     }
 
-    /// An unknown length that equals no other, such as the number of elements that a mask takes.
+    /// An unknown length that equals no other, such as the number of elements that a mask takes. Its name has a `#`.
     pub fn fresh(name: &str) -> Self {
         static MADE: AtomicU64 = AtomicU64::new(1);
         Self::symbol(format!("{name}#{}", MADE.fetch_add(1, Ordering::Relaxed)))
@@ -104,6 +104,22 @@ impl Dim {
     pub fn min(self, other: impl Into<Dim>) -> Self {
         let other = other.into();
         if self == other { self } else { combine(DimExpr::Min, self, other) }
+    }
+
+    /// The same with other lengths in the place of some symbols.
+    #[must_use]
+    pub fn replace(&self, value_of: &dyn Fn(&str) -> Option<Dim>) -> Dim {
+        let Dim::Symbolic(expr) = self else { return self.clone() };
+        match &**expr {
+            DimExpr::Symbol(name) => value_of(name).unwrap_or_else(|| self.clone()),
+            DimExpr::Add(l, r) => l.replace(value_of) + r.replace(value_of),
+            DimExpr::Sub(l, r) => l.replace(value_of) - r.replace(value_of),
+            DimExpr::Mul(l, r) => l.replace(value_of) * r.replace(value_of),
+            DimExpr::FloorDiv(l, r) => l.replace(value_of).floor_div(r.replace(value_of)),
+            DimExpr::CeilDiv(l, r) => l.replace(value_of).ceil_div(r.replace(value_of)),
+            DimExpr::Max(l, r) => l.replace(value_of).max(r.replace(value_of)),
+            DimExpr::Min(l, r) => l.replace(value_of).min(r.replace(value_of)),
+        }
     }
 
     /// The number that results when every symbol gets a value, or `None` if one has none.
