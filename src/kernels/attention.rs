@@ -4,7 +4,7 @@ use super::gemm::gemm;
 use super::{Float, softmax};
 use ndarray::{ArrayView2, ArrayViewMut2, Zip, s};
 
-/// The scores of so many rows are held at a time, whatever the number of rows.
+/// The scores of so many rows are held at a time, whatever the number of rows. A bit of a u64 stands for each.
 pub const ROWS: usize = 64;
 
 /// One head of attention.
@@ -28,7 +28,7 @@ pub struct Head<'a, T> {
 
 /// The number of elements of scratch memory for [`attend`] over `columns` columns.
 pub fn scratch_len(columns: usize) -> usize {
-    columns.saturating_mul(2 * ROWS)
+    columns.saturating_mul(ROWS)
 }
 
 /// softmax(scale · query·keyᵀ + mask) · value, as `torch.nn.functional.scaled_dot_product_attention`.
@@ -55,12 +55,10 @@ pub fn attend_with<T: Float>(
     if columns == 0 {
         return output.fill(T::zero());
     }
-    let (scores, weights) = scratch.split_at_mut(ROWS * columns);
     for start in (0..rows).step_by(ROWS) {
         let end = (start + ROWS).min(rows);
-        let len = (end - start) * columns;
-        let shape = (end - start, columns);
-        let Ok(mut block) = ArrayViewMut2::from_shape(shape, &mut scores[..len]) else { return };
+        let (shape, scores) = ((end - start, columns), &mut scratch[..(end - start) * columns]);
+        let Ok(mut block) = ArrayViewMut2::from_shape(shape, &mut *scores) else { return };
         gemm(head.query.slice(s![start..end, ..]), head.key.t(), block.view_mut(), false);
         // Without elements to multiply scores are 0, and the usual scale is infinite.
         if head.query.ncols() > 0 {
@@ -78,19 +76,24 @@ pub fn attend_with<T: Float>(
                 scores.slice_mut(s![(start + row + 1).min(columns)..]).fill(T::neg_infinity());
             }
         }
-        softmax::softmax(&scores[..len], &mut weights[..len], columns, 1);
-        if head.blind_is_zero {
-            let blocks = scores[..len].chunks_exact(columns).zip(weights[..len].chunks_exact_mut(columns));
-            for (scores, weights) in blocks {
-                if scores.iter().all(|&score| score == T::neg_infinity()) {
-                    weights.fill(T::zero());
-                }
+        let blind = if head.blind_is_zero { blind_rows(scores, columns) } else { 0 };
+        softmax::softmax(None, scores, columns, 1);
+        for (row, weights) in scores.chunks_exact_mut(columns).enumerate() {
+            if blind >> row & 1 == 1 {
+                weights.fill(T::zero());
             }
         }
-        let Ok(block) = ArrayView2::from_shape(shape, &weights[..len]) else { return };
+        let Ok(block) = ArrayView2::from_shape(shape, scores) else { return };
         gemm(block, head.value.view(), output.slice_mut(s![start..end, ..]), false);
         weigh(start, block);
     }
+}
+
+/// A bit for each row of at most [`ROWS`] that sees no column.
+fn blind_rows<T: Float>(scores: &[T], columns: usize) -> u64 {
+    let rows = scores.chunks_exact(columns).enumerate();
+    let blind = rows.filter(|(_, scores)| scores.iter().all(|&score| score == T::neg_infinity()));
+    blind.fold(0, |bits, (row, _)| bits | 1 << row)
 }
 
 #[cfg(test)]

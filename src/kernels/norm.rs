@@ -1,52 +1,66 @@
 //! Normalisation of rows, planes and neighbouring channels. Sums are made in f64.
 
 use super::Float;
+use super::reduce::sum_of;
 
-/// Each row of `len` elements with its mean subtracted, divided by √(variance + eps).
-pub fn standardize<T: Float>(input: &[T], output: &mut [T], len: usize, eps: f64) {
-    for (input, output) in input.chunks_exact(len.max(1)).zip(output.chunks_exact_mut(len.max(1))) {
-        let mean = sum(input, |x| x) / len as f64;
-        let variance = sum(input, |x| (x - mean) * (x - mean)) / len as f64;
-        let (mean, scale) = (T::of(mean), T::of(1.0 / (variance + eps).sqrt()));
-        output.iter_mut().zip(input).for_each(|(y, &x)| *y = (x - mean) * scale);
-    }
+/// A row minus its mean, over √(variance + eps).
+pub fn standardize<T: Float>(row: &mut [T], eps: f64) {
+    let mean = sum_of(row, |x| x) / row.len() as f64;
+    let variance = sum_of(row, |x| (x - mean) * (x - mean)) / row.len() as f64;
+    let (mean, scale) = (T::of(mean), T::of(1.0 / (variance + eps).sqrt()));
+    row.iter_mut().for_each(|x| *x = (*x - mean) * scale);
 }
 
-/// Each row of `len` elements divided by √(mean of its squares + eps).
-pub fn root_mean_square<T: Float>(input: &[T], output: &mut [T], len: usize, eps: f64) {
-    for (input, output) in input.chunks_exact(len.max(1)).zip(output.chunks_exact_mut(len.max(1))) {
-        let scale = T::of(1.0 / (sum(input, |x| x * x) / len as f64 + eps).sqrt());
-        output.iter_mut().zip(input).for_each(|(y, &x)| *y = x * scale);
-    }
+/// A row over √(mean of its squares + eps).
+pub fn root_mean_square<T: Float>(row: &mut [T], eps: f64) {
+    let scale = T::of(1.0 / (sum_of(row, |x| x * x) / row.len() as f64 + eps).sqrt());
+    row.iter_mut().for_each(|x| *x = *x * scale);
 }
 
-/// The sum of a function of all elements, in several independent parts.
-fn sum<T: Float>(values: &[T], function: impl Fn(f64) -> f64) -> f64 {
-    let wide = |x: &T| function(x.to_f64().unwrap_or(f64::NAN));
-    let mut parts = [0.0; 8];
-    let chunks = values.chunks_exact(parts.len());
-    let rest: f64 = chunks.remainder().iter().map(wide).sum();
-    for chunk in chunks {
-        parts.iter_mut().zip(chunk).for_each(|(part, x)| *part += wide(x));
-    }
-    parts.iter().sum::<f64>() + rest
+/// Weights and biases, of which either may be absent.
+#[derive(Debug, Clone, Copy)]
+pub struct Affine<'a, T> {
+    /// The factors.
+    pub weight: Option<&'a [T]>,
+    /// The summands.
+    pub bias: Option<&'a [T]>,
 }
 
-/// Multiplies by a weight and adds a bias: those of a channel serve `inner` elements one after the other, and after the
-/// last channel the first follows again.
-pub fn affine<T: Float>(data: &mut [T], inner: usize, weight: Option<&[T]>, bias: Option<&[T]>) {
-    let Some(channels) = weight.or(bias).map(<[T]>::len) else { return };
-    let scale = |channel: usize| weight.map_or(T::one(), |weight| weight[channel]);
-    let shift = |channel: usize| bias.map_or(T::zero(), |bias| bias[channel]);
-    if inner == 1 {
-        for row in data.chunks_exact_mut(channels.max(1)) {
-            row.iter_mut().enumerate().for_each(|(channel, x)| *x = *x * scale(channel) + shift(channel));
+impl<T: Float> Affine<'_, T> {
+    /// How many there are; none where both are absent.
+    fn len(&self) -> Option<usize> {
+        self.weight.or(self.bias).map(<[T]>::len)
+    }
+
+    /// The factor and the summand at one position.
+    pub fn at(&self, index: usize) -> (T, T) {
+        let of = |values: Option<&[T]>, none| values.map_or(none, |values| values[index]);
+        (of(self.weight, T::one()), of(self.bias, T::zero()))
+    }
+
+    /// Each element of a row times its own factor, plus its own summand.
+    pub fn apply(&self, row: &mut [T]) {
+        match (self.weight, self.bias) {
+            (Some(weight), Some(bias)) => {
+                let elements = row.iter_mut().zip(weight).zip(bias);
+                elements.for_each(|((x, &scale), &shift)| *x = *x * scale + shift);
+            }
+            (None, None) => {}
+            _ => row.iter_mut().enumerate().for_each(|(index, x)| {
+                let (scale, shift) = self.at(index);
+                *x = *x * scale + shift;
+            }),
         }
-        return;
     }
-    for (index, plane) in data.chunks_exact_mut(inner.max(1)).enumerate() {
-        let (scale, shift) = (scale(index % channels.max(1)), shift(index % channels.max(1)));
-        plane.iter_mut().for_each(|x| *x = *x * scale + shift);
+
+    /// Planes of `inner` elements, all elements of one times the factor of its channel, plus its summand. The first
+    /// plane is that of channel `first`; after the last channel the first follows again.
+    pub fn apply_to_planes(&self, planes: &mut [T], inner: usize, first: usize) {
+        let Some(channels) = self.len() else { return };
+        for (index, plane) in planes.chunks_exact_mut(inner.max(1)).enumerate() {
+            let (scale, shift) = self.at((first + index) % channels.max(1));
+            plane.iter_mut().for_each(|x| *x = *x * scale + shift);
+        }
     }
 }
 
@@ -74,19 +88,19 @@ pub fn local_response_norm<T: Float>(shape: LocalResponse, input: &[T], output: 
     }
     let LocalResponse { channels, inner, size, alpha, beta, k } = shape;
     let scale = T::of(alpha / size as f64);
-    let mut sums = vec![T::zero(); inner];
     let sample = channels * inner;
     for (input, output) in input.chunks_exact(sample).zip(output.chunks_exact_mut(sample)) {
         for channel in 0..channels {
             let first = channel.saturating_sub(size / 2);
             let end = channel.saturating_add(size.saturating_sub(1) / 2).saturating_add(1).min(channels);
-            sums.fill(T::zero());
-            for neighbour in input[first * inner..end * inner].chunks_exact(inner) {
-                sums.iter_mut().zip(neighbour).for_each(|(sum, &x)| *sum += x * x);
-            }
             let place = channel * inner..(channel + 1) * inner;
-            let elements = output[place.clone()].iter_mut().zip(&input[place]).zip(&sums);
-            elements.for_each(|((y, &x), &sum)| *y = x / (sum * scale + T::of(k)).powf(T::of(beta)));
+            let output = &mut output[place.clone()];
+            output.fill(T::zero());
+            for neighbour in input[first * inner..end * inner].chunks_exact(inner) {
+                output.iter_mut().zip(neighbour).for_each(|(sum, &x)| *sum += x * x);
+            }
+            let elements = output.iter_mut().zip(&input[place]);
+            elements.for_each(|(y, &x)| *y = x / (*y * scale + T::of(k)).powf(T::of(beta)));
         }
     }
 }
@@ -119,10 +133,11 @@ mod tests {
         fn rows_equal_the_naive_ones(rows in 1usize..4, len in 1usize..40, eps in 1e-5f64..0.1, seed: u64) {
             let x = numbers(rows * len, seed);
             let matrix = Array2::from_shape_vec((rows, len), x.clone()).unwrap();
-            let mut y = vec![7.0; x.len()];
-            standardize(&x, &mut y, len, eps);
+            let mut y = x.clone();
+            y.chunks_exact_mut(len).for_each(|row| standardize(row, eps));
             assert_close(&y, naive::standardize(matrix.view(), eps).as_slice().unwrap());
-            root_mean_square(&x, &mut y, len, eps);
+            y.copy_from_slice(&x);
+            y.chunks_exact_mut(len).for_each(|row| root_mean_square(row, eps));
             assert_close(&y, naive::root_mean_square(matrix.view(), eps).as_slice().unwrap());
         }
 
@@ -145,22 +160,26 @@ mod tests {
         fn each_channel_has_its_weight(samples in 1usize..3, channels in 1usize..5, inner in 1usize..4, which in 0usize..4) {
             let (weights, biases) = (numbers(channels, 1), numbers(channels, 2));
             let (weight, bias) = ((which & 1 > 0).then_some(&weights[..]), (which & 2 > 0).then_some(&biases[..]));
+            let affine = Affine { weight, bias };
             let x = numbers(samples * channels * inner, 3);
-            let mut y = x.clone();
-            affine(&mut y, inner, weight, bias);
-            for (i, (x, y)) in x.iter().zip(&y).enumerate() {
-                let channel = i / inner % channels;
-                let want = x * weight.map_or(1.0, |w| w[channel]) + bias.map_or(0.0, |b| b[channel]);
-                prop_assert_eq!(*y, want);
+            let (mut planes, mut rows) = (x.clone(), x.clone());
+            affine.apply_to_planes(&mut planes[inner..], inner, 1);
+            affine.apply_to_planes(&mut planes[..inner], inner, 0);
+            rows.chunks_exact_mut(channels).for_each(|row| affine.apply(row));
+            for (i, x) in x.iter().enumerate() {
+                let want = |channel: usize| {
+                    x * weight.map_or(1.0, |w| w[channel]) + bias.map_or(0.0, |b| b[channel])
+                };
+                prop_assert_eq!(planes[i], want(i / inner % channels));
+                prop_assert_eq!(rows[i], want(i % channels));
             }
         }
     }
 
     #[test]
     fn a_large_mean_costs_no_digits() {
-        let x: Vec<f32> = (0..1000).map(|i| 4096.0 + (i % 2) as f32).collect();
-        let mut y = vec![0f32; x.len()];
-        standardize(&x, &mut y, x.len(), 0.0);
-        assert_eq!((y[0], y[1]), (-1.0, 1.0));
+        let mut x: Vec<f32> = (0..1000).map(|i| 4096.0 + (i % 2) as f32).collect();
+        standardize(&mut x, 0.0);
+        assert_eq!((x[0], x[1]), (-1.0, 1.0));
     }
 }

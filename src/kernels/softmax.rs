@@ -6,18 +6,27 @@ use super::{Float, math};
 /// Independent parts of a row.
 const PARTS: usize = 16;
 
-/// Softmax along the middle axis of …×`len`×`inner`.
-pub fn softmax<T: Float>(input: &[T], output: &mut [T], len: usize, inner: usize) {
+/// So many lanes are done together where they lie beside each other.
+const LANES: usize = 64;
+
+/// Softmax along the middle axis of …×`len`×`inner`; where there is no input, the output holds it.
+///
+/// # Panics
+/// When the input is shorter than the output.
+pub fn softmax<T: Float>(input: Option<&[T]>, output: &mut [T], len: usize, inner: usize) {
     run_widest(Softmax { input, output, len, inner, is_log: false });
 }
 
-/// The logarithm of softmax along the middle axis of …×`len`×`inner`.
-pub fn log_softmax<T: Float>(input: &[T], output: &mut [T], len: usize, inner: usize) {
+/// The logarithm of softmax along the middle axis of …×`len`×`inner`; as [`softmax`].
+///
+/// # Panics
+/// When the input is shorter than the output.
+pub fn log_softmax<T: Float>(input: Option<&[T]>, output: &mut [T], len: usize, inner: usize) {
     run_widest(Softmax { input, output, len, inner, is_log: true });
 }
 
 struct Softmax<'a, T> {
-    input: &'a [T],
+    input: Option<&'a [T]>,
     output: &'a mut [T],
     len: usize,
     inner: usize,
@@ -29,16 +38,15 @@ impl<T: Float> Work for Softmax<'_, T> {
 
     #[inline(always)]
     fn run(self) {
-        let Self { input, output, len, inner, is_log } = self;
         let power = |power: T, _: T| power;
         let scale = (|sum: f64| T::of(1.0 / sum), |y: T, scale: T| y * scale);
         let rest = |_: T, rest: T| rest;
         let shift = (|sum: f64| T::of(sum.ln()), |y: T, shift: T| y - shift);
-        match (inner, is_log) {
-            (1, false) => each_row(input, output, len, power, scale),
-            (1, true) => each_row(input, output, len, rest, shift),
-            (_, false) => each_block(input, output, len, inner, power, scale),
-            (_, true) => each_block(input, output, len, inner, rest, shift),
+        match (self.inner, self.is_log) {
+            (1, false) => self.each_row(power, scale),
+            (1, true) => self.each_row(rest, shift),
+            (_, false) => self.each_block(power, scale),
+            (_, true) => self.each_block(rest, shift),
         }
     }
 }
@@ -60,80 +68,70 @@ fn largest_of<T: Float>(row: &[T]) -> T {
     parts.into_iter().fold(rest, larger)
 }
 
-/// For every row: as [`each_block`] for one lane, whose elements lie beside each other.
-#[inline(always)]
-fn each_row<T: Float>(
-    input: &[T],
-    output: &mut [T],
-    len: usize,
-    first: impl Fn(T, T) -> T,
-    (of_sum, second): (impl Fn(f64) -> T, impl Fn(T, T) -> T),
-) {
-    for (input, output) in input.chunks_exact(len.max(1)).zip(output.chunks_exact_mut(len.max(1))) {
-        let largest = largest_of(input);
-        let mut parts = [0.0; PARTS];
-        let (mut inputs, mut outputs) = (input.chunks_exact(PARTS), output.chunks_exact_mut(PARTS));
-        for (input, output) in inputs.by_ref().zip(outputs.by_ref()) {
-            add_powers(input, output, largest, &mut parts, &first);
+impl<T: Float> Softmax<'_, T> {
+    /// For every row: as [`Softmax::each_block`] for one lane, whose elements lie beside each other.
+    #[inline(always)]
+    fn each_row(self, first: impl Fn(T, T) -> T, (of_sum, second): (impl Fn(f64) -> T, impl Fn(T, T) -> T)) {
+        let len = self.len.max(1);
+        for (index, row) in self.output.chunks_exact_mut(len).enumerate() {
+            if let Some(input) = self.input {
+                row.copy_from_slice(&input[index * len..][..len]);
+            }
+            let largest = largest_of(row);
+            let mut parts = [0.0; PARTS];
+            let mut chunks = row.chunks_exact_mut(PARTS);
+            for chunk in chunks.by_ref() {
+                add_powers(chunk, &[largest; PARTS], &mut parts, &first);
+            }
+            add_powers(chunks.into_remainder(), &[largest; PARTS], &mut parts, &first);
+            let of_sum = of_sum(parts.iter().sum());
+            row.iter_mut().for_each(|y| *y = second(*y, of_sum));
         }
-        add_powers(inputs.remainder(), outputs.into_remainder(), largest, &mut parts, &first);
-        let of_sum = of_sum(parts.iter().sum());
-        output.iter_mut().for_each(|y| *y = second(*y, of_sum));
     }
-}
 
-/// Writes what `first` makes of a few elements, and adds the powers of e to parts of their sum.
-#[inline(always)]
-fn add_powers<T: Float>(
-    input: &[T],
-    output: &mut [T],
-    largest: T,
-    parts: &mut [f64; PARTS],
-    first: &impl Fn(T, T) -> T,
-) {
-    for ((part, &x), y) in parts.iter_mut().zip(input).zip(output) {
-        let power = math::exp(x - largest);
-        *part += power.to_f64().unwrap_or(f64::NAN);
-        *y = first(power, x - largest);
-    }
-}
-
-/// For every lane of the middle axis: `first` makes an output of e to the power of the difference from the largest
-/// element, and of that difference; `second` makes the final one of it and of what `of_sum` makes of the sum of powers.
-#[inline(always)]
-fn each_block<T: Float>(
-    input: &[T],
-    output: &mut [T],
-    len: usize,
-    inner: usize,
-    first: impl Fn(T, T) -> T,
-    (of_sum, second): (impl Fn(f64) -> T, impl Fn(T, T) -> T),
-) {
-    if input.is_empty() {
-        return;
-    }
-    let block = len * inner;
-    let (mut largest, mut sums) = (vec![T::neg_infinity(); inner], vec![0.0; inner]);
-    for (input, output) in input.chunks_exact(block).zip(output.chunks_exact_mut(block)) {
-        largest.fill(T::neg_infinity());
-        sums.fill(0.0);
-        for row in input.chunks_exact(inner) {
-            let lanes = largest.iter_mut().zip(row);
-            lanes.for_each(|(largest, &x)| *largest = if x > *largest { x } else { *largest });
-        }
-        for (row, output) in input.chunks_exact(inner).zip(output.chunks_exact_mut(inner)) {
-            let lanes = row.iter().zip(output).zip(&largest).zip(&mut sums);
-            for (((&x, y), &largest), sum) in lanes {
-                let power = math::exp(x - largest);
-                *sum += power.to_f64().unwrap_or(f64::NAN);
-                *y = first(power, x - largest);
+    /// For every lane of the middle axis: `first` makes an output of e to the power of the difference from the largest
+    /// element, and of that difference; `second` makes the final one of it and of what `of_sum` makes of the sum of
+    /// powers.
+    #[inline(always)]
+    fn each_block(
+        self,
+        first: impl Fn(T, T) -> T,
+        (of_sum, second): (impl Fn(f64) -> T, impl Fn(T, T) -> T),
+    ) {
+        let Self { input, output, len, inner, .. } = self;
+        let block = (len * inner).max(1);
+        for (index, output) in output.chunks_exact_mut(block).enumerate() {
+            for lane in (0..inner).step_by(LANES) {
+                let width = LANES.min(inner - lane);
+                let (mut largest, mut sums) = ([T::neg_infinity(); LANES], [0.0; LANES]);
+                for start in (lane..block).step_by(inner) {
+                    let row = &mut output[start..start + width];
+                    if let Some(input) = input {
+                        row.copy_from_slice(&input[index * block + start..][..width]);
+                    }
+                    largest.iter_mut().zip(row).for_each(|(largest, &mut x)| *largest = larger(*largest, x));
+                }
+                for start in (lane..block).step_by(inner) {
+                    add_powers(&mut output[start..start + width], &largest, &mut sums, &first);
+                }
+                // The largest elements are not needed any more.
+                largest.iter_mut().zip(&sums).for_each(|(lane, &sum)| *lane = of_sum(sum));
+                for start in (lane..block).step_by(inner) {
+                    let row = output[start..start + width].iter_mut().zip(&largest);
+                    row.for_each(|(y, &of_sum)| *y = second(*y, of_sum));
+                }
             }
         }
-        // The largest elements are not needed any more.
-        largest.iter_mut().zip(&sums).for_each(|(lane, &sum)| *lane = of_sum(sum));
-        for output in output.chunks_exact_mut(inner) {
-            output.iter_mut().zip(&largest).for_each(|(y, &of_sum)| *y = second(*y, of_sum));
-        }
+    }
+}
+
+/// Puts what `first` makes of a few elements in their places, and adds the powers of e to their sums.
+#[inline(always)]
+fn add_powers<T: Float>(elements: &mut [T], largest: &[T], sums: &mut [f64], first: &impl Fn(T, T) -> T) {
+    for ((x, &largest), sum) in elements.iter_mut().zip(largest).zip(sums) {
+        let power = math::exp(*x - largest);
+        *sum += power.to_f64().unwrap_or(f64::NAN);
+        *x = first(power, *x - largest);
     }
 }
 
@@ -144,16 +142,20 @@ mod tests {
     use ndarray::{ArrayD, IxDyn};
     use proptest::prelude::*;
 
+    fn bits(values: &[f64]) -> Vec<u64> {
+        values.iter().map(|x| x.to_bits()).collect()
+    }
+
     proptest! {
         #[test]
         fn it_equals_the_naive_one(
-            (outer, len, inner) in (1usize..4, 1usize..9, 1usize..5),
+            (outer, len, inner) in prop_oneof![(1usize..4, 1usize..9, 1usize..5), (1usize..2, 1usize..3, 60usize..80)],
             values in proptest::collection::vec(
                 prop_oneof![8 => -50f64..50.0, 1 => Just(f64::NEG_INFINITY), 1 => Just(f64::INFINITY), 1 => Just(f64::NAN)],
                 160,
             ),
         ) {
-            let x = values[..outer * len * inner].to_vec();
+            let mut x = values[..outer * len * inner].to_vec();
             let array = ArrayD::from_shape_vec(IxDyn(&[outer, len, inner]), x.clone()).unwrap();
             let mut y = vec![7.0; x.len()];
             let check = |got: &[f64], want: ArrayD<f64>| {
@@ -162,10 +164,15 @@ mod tests {
                     assert!(close || got == want || (got.is_nan() && want.is_nan()), "{got} where {want} is expected");
                 }
             };
-            softmax(&x, &mut y, len, inner);
+            softmax(Some(&x), &mut y, len, inner);
             check(&y, naive::softmax(array.view(), 1));
-            log_softmax(&x, &mut y, len, inner);
+            let mut in_place = x.clone();
+            softmax(None, &mut in_place, len, inner);
+            prop_assert_eq!(bits(&in_place), bits(&y));
+            log_softmax(Some(&x), &mut y, len, inner);
             check(&y, naive::log_softmax(array.view(), 1));
+            log_softmax(None, &mut x, len, inner);
+            prop_assert_eq!(bits(&x), bits(&y));
         }
     }
 }

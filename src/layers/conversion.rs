@@ -33,24 +33,42 @@ crate::operator! {
 
 /// Implements the traits for layers that only convert the element type.
 macro_rules! converting_layers {
-    ($($name:ident takes $count:literal, |$layer:ident, $inputs:ident| $dtype:expr;)*) => {$(
+    ($($name:ident takes $count:literal, |$layer:ident, $type_of:ident| $dtype:expr;)*) => {$(
+        impl $name {
+            /// The type that elements are converted to, given those of the inputs.
+            fn target(&self, $type_of: impl Fn(usize) -> DType) -> DType {
+                let $layer = self;
+                $dtype
+            }
+        }
+
         impl Layer for $name {
             fn num_inputs(&self) -> RangeInclusive<usize> {
                 $count..=$count
             }
 
-            fn infer(&self, $inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-                let $layer = self;
-                let dtype = $dtype;
-                if dtype == $inputs[0].dtype() {
-                    return Ok(vec![$inputs[0].clone()]);
+            fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+                let dtype = self.target(|position| inputs[position].dtype());
+                if dtype == inputs[0].dtype() {
+                    return Ok(vec![inputs[0].clone()]);
                 }
-                let output = $inputs[0].with_dtype(dtype);
-                let known = $inputs[0].values().filter(|_| dtype == DType::I64);
+                let output = inputs[0].with_dtype(dtype);
+                let known = inputs[0].values().filter(|_| dtype == DType::I64);
                 Ok(vec![match known {
                     Some(values) => output.with_values(values.to_vec()),
                     None => output,
                 }])
+            }
+
+            fn view_of(
+                &self,
+                _: usize,
+                inputs: &[(DType, Layout)],
+                _: &Shape,
+            ) -> Result<Option<View>, LayerError> {
+                let (dtype, layout) = inputs[0];
+                let is_same = self.target(|position| inputs[position].0) == dtype;
+                Ok(is_same.then_some(View { input: 0, layout }))
             }
         }
 
@@ -68,8 +86,8 @@ macro_rules! converting_layers {
 }
 
 converting_layers! {
-    To takes 1, |layer, inputs| layer.dtype.unwrap_or(inputs[0].dtype());
-    TypeAs takes 2, |layer, inputs| inputs[layer.other.0].dtype();
+    To takes 1, |layer, type_of| layer.dtype.unwrap_or(type_of(0));
+    TypeAs takes 2, |layer, type_of| type_of(layer.other.0);
 }
 
 crate::operator! {

@@ -126,6 +126,52 @@ pub fn write<T: Float>(
     Ok(output.cast_from(&TensorView::from_slice(&values, Layout::contiguous(shape))?)?)
 }
 
+/// Lets `change` write all elements of an output in row-major order, given the input's; where there is no input, the
+/// output holds it.
+///
+/// # Errors
+/// Those of `change`; [`LayerError::DType`] when a tensor is not computed in `T`.
+pub(super) fn transform<T: Float>(
+    input: Option<&TensorView<'_>>,
+    output: &mut TensorViewMut<'_>,
+    change: impl FnOnce(Option<&[T]>, &mut [T]) -> Result<(), LayerError>,
+) -> Result<(), LayerError> {
+    if output.dtype() == T::DTYPE && output.layout().is_contiguous() {
+        let input = input.map(read::<T>).transpose()?;
+        return change(input.as_deref(), output.slice()?);
+    }
+    let mut values = match input {
+        Some(input) => read::<T>(input)?.into_owned(),
+        None => read::<T>(&output.as_view())?.into_owned(),
+    };
+    change(None, &mut values)?;
+    let shape = *output.shape();
+    Ok(output.cast_from(&TensorView::from_slice(&values, Layout::contiguous(shape))?)?)
+}
+
+/// Lets `change` make each row of `len` elements of an output, given its number, of that of the input, which it holds;
+/// as [`transform`].
+///
+/// # Errors
+/// As [`transform`].
+pub(super) fn change_rows<T: Float>(
+    input: Option<&TensorView<'_>>,
+    output: &mut TensorViewMut<'_>,
+    len: usize,
+    mut change: impl FnMut(usize, &mut [T]),
+) -> Result<(), LayerError> {
+    let len = len.max(1);
+    transform::<T>(input, output, |input, output| {
+        for (index, row) in output.chunks_exact_mut(len).enumerate() {
+            if let Some(input) = input {
+                row.copy_from_slice(&input[index * len..][..len]);
+            }
+            change(index, row);
+        }
+        Ok(())
+    })
+}
+
 /// A function of one element, for either of the types that are computed in. Its `apply` is marked `#[inline(always)]`, so
 /// that loops over it become vectors, however long it is.
 pub(super) trait Unary {

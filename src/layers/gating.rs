@@ -1,7 +1,7 @@
 //! Activations that look at more than one element: a slope for each channel, and one half gating the other.
 
 use super::float::{self, with_float};
-use super::views::axis_of;
+use super::views::{axis_of, with_first};
 use crate::graph::{
     CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta, Weight,
 };
@@ -29,22 +29,29 @@ crate::operator! {
 }
 
 impl PRelu {
+    /// Where there is no input, the output holds it; the weights may be among `inputs`.
     fn run<T: Float>(
         &self,
+        input: Option<&TensorView<'_>>,
         inputs: &[TensorView<'_>],
         output: &mut TensorViewMut<'_>,
     ) -> Result<(), LayerError> {
-        let (input, weight) = (float::read::<T>(&inputs[0])?, float::read::<T>(&self.weight.view(inputs)?)?);
-        let inner = inputs[0].shape().iter().skip(2).product::<usize>().max(1);
-        float::write::<T>(output, |output| {
-            let planes = output.chunks_mut(inner).zip(input.chunks(inner)).enumerate();
-            for (index, (output, input)) in planes {
-                let slope = weight.get(index % weight.len().max(1)).copied().unwrap_or_else(T::zero);
-                let elements = output.iter_mut().zip(input);
-                elements.for_each(|(y, &x)| *y = if x > T::zero() { x } else { slope * x });
-            }
-            Ok(())
-        })
+        let weight = float::read::<T>(&self.weight.view(inputs)?)?;
+        let shape = *output.shape();
+        let inner = shape.iter().skip(2).product::<usize>();
+        let bend = |slope: T, x: &mut T| *x = if *x > T::zero() { *x } else { slope * *x };
+        match (&*weight, inner) {
+            (&[slope], _) => float::change_rows::<T>(input, output, shape.num_elements(), |_, data| {
+                data.iter_mut().for_each(|x| bend(slope, x));
+            }),
+            (slopes, 1) => float::change_rows::<T>(input, output, slopes.len(), |_, row| {
+                row.iter_mut().zip(slopes).for_each(|(x, &slope)| bend(slope, x));
+            }),
+            (slopes, _) => float::change_rows::<T>(input, output, inner, |index, plane| {
+                let slope = slopes.get(index % slopes.len().max(1)).copied().unwrap_or_else(T::zero);
+                plane.iter_mut().for_each(|x| bend(slope, x));
+            }),
+        }
     }
 }
 
@@ -74,6 +81,10 @@ impl Layer for PRelu {
             return Err(LayerError::shape("the weight", wanted, weight));
         }
         float::same_as_input(inputs)
+    }
+
+    fn in_place(&self, _: usize) -> Option<usize> {
+        Some(0)
     }
 }
 
@@ -121,7 +132,17 @@ impl CpuLayer for PRelu {
         outputs: &mut [TensorViewMut<'_>],
         _: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
-        with_float!(inputs[0].dtype(), T => self.run::<T>(inputs, &mut outputs[0]))
+        with_float!(inputs[0].dtype(), T => self.run::<T>(Some(&inputs[0]), inputs, &mut outputs[0]))
+    }
+
+    fn forward_in_place(
+        &mut self,
+        data: &mut TensorViewMut<'_>,
+        others: &[TensorView<'_>],
+        _: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        let inputs = with_first(others)?;
+        with_float!(data.dtype(), T => self.run::<T>(None, &inputs, data))
     }
 }
 

@@ -1,12 +1,13 @@
 //! Normalisation of the last axes (layer norm, root mean square) and of neighbouring channels (local response).
 
 use super::float::{self, with_float};
+use super::views::with_first;
 use super::weights;
 use crate::graph::{
     CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta, Weight,
 };
 use crate::kernels::Float;
-use crate::kernels::norm::{self, LocalResponse};
+use crate::kernels::norm::{self, Affine, LocalResponse};
 use crate::tensor::{DType, Dim, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
 
@@ -83,39 +84,42 @@ fn display(dims: &[Dim]) -> String {
 }
 
 impl LayerNorm {
+    /// Where there is no input, the output holds it; the weights are among `inputs`.
     fn run<T: Float>(
         &self,
+        input: Option<&TensorView<'_>>,
         inputs: &[TensorView<'_>],
         output: &mut TensorViewMut<'_>,
     ) -> Result<(), LayerError> {
-        let input = float::read::<T>(&inputs[0])?;
         let weight = weights::read::<T>(self.weight.as_ref(), inputs)?;
         let bias = weights::read::<T>(self.bias.as_ref(), inputs)?;
-        let shape = inputs[0].shape();
+        let affine = Affine { weight: weight.as_deref(), bias: bias.as_deref() };
+        let shape = output.shape();
         let len = shape[shape.rank() - self.normalized_shape.len()..].iter().product();
-        float::write::<T>(output, |output| {
-            norm::standardize(&input, output, len, self.eps);
-            norm::affine(output, 1, weight.as_deref(), bias.as_deref());
-            Ok(())
+        float::change_rows::<T>(input, output, len, |_, row| {
+            norm::standardize(row, self.eps);
+            affine.apply(row);
         })
     }
 }
 
 impl RmsNorm {
+    /// Where there is no input, the output holds it; the weights are among `inputs`.
     fn run<T: Float>(
         &self,
+        input: Option<&TensorView<'_>>,
         inputs: &[TensorView<'_>],
         output: &mut TensorViewMut<'_>,
     ) -> Result<(), LayerError> {
-        let input = float::read::<T>(&inputs[0])?;
         let weight = weights::read::<T>(self.weight.as_ref(), inputs)?;
         let epsilon = if T::DTYPE == DType::F64 { f64::EPSILON } else { f32::EPSILON.into() };
-        let shape = inputs[0].shape();
+        let eps = self.eps.unwrap_or(epsilon);
+        let affine = Affine { weight: weight.as_deref(), bias: None };
+        let shape = output.shape();
         let len = shape[shape.rank() - self.normalized_shape.len()..].iter().product();
-        float::write::<T>(output, |output| {
-            norm::root_mean_square(&input, output, len, self.eps.unwrap_or(epsilon));
-            norm::affine(output, 1, weight.as_deref(), None);
-            Ok(())
+        float::change_rows::<T>(input, output, len, |_, row| {
+            norm::root_mean_square(row, eps);
+            affine.apply(row);
         })
     }
 }
@@ -129,6 +133,10 @@ impl Layer for LayerNorm {
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
         infer(inputs, &self.normalized_shape, self.weight.as_ref(), self.bias.as_ref())
     }
+
+    fn in_place(&self, _: usize) -> Option<usize> {
+        Some(0)
+    }
 }
 
 impl Layer for RmsNorm {
@@ -139,6 +147,10 @@ impl Layer for RmsNorm {
 
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
         infer(inputs, &self.normalized_shape, self.weight.as_ref(), None)
+    }
+
+    fn in_place(&self, _: usize) -> Option<usize> {
+        Some(0)
     }
 }
 
@@ -199,13 +211,34 @@ macro_rules! cpu_layers {
                 outputs: &mut [TensorViewMut<'_>],
                 _: &mut ForwardContext<'_>,
             ) -> Result<(), LayerError> {
-                with_float!(inputs[0].dtype(), T => self.run::<T>(inputs, &mut outputs[0]))
+                with_float!(inputs[0].dtype(), T => self.run::<T>(Some(&inputs[0]), inputs, &mut outputs[0]))
+            }
+
+            fn forward_in_place(
+                &mut self,
+                data: &mut TensorViewMut<'_>,
+                others: &[TensorView<'_>],
+                _: &mut ForwardContext<'_>,
+            ) -> Result<(), LayerError> {
+                let inputs = with_first(others)?;
+                with_float!(data.dtype(), T => self.run::<T>(None, &inputs, data))
             }
         }
     )+};
 }
 
-cpu_layers!(LayerNorm, RmsNorm, LocalResponseNorm);
+cpu_layers!(LayerNorm, RmsNorm);
+
+impl CpuLayer for LocalResponseNorm {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        _: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        with_float!(inputs[0].dtype(), T => self.run::<T>(inputs, &mut outputs[0]))
+    }
+}
 
 /// Registers the layers of this family.
 pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {

@@ -1,12 +1,13 @@
 //! Normalisation of channels: by stored statistics (batch norm) or by those of a sample (instance and group norm).
 
 use super::float::{self, with_float};
+use super::views::with_first;
 use super::weights;
 use crate::graph::{
     CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta, Weight,
 };
 use crate::kernels::Float;
-use crate::kernels::norm;
+use crate::kernels::norm::{self, Affine};
 use crate::tensor::{Dim, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
 
@@ -220,57 +221,67 @@ impl ChannelNorm<'_> {
         Ok(vec![input.with_dims(input.dims().to_vec())])
     }
 
+    /// Scratch memory for one factor and one summand for each channel, where statistics are stored.
+    fn workspace(&self, inputs: &[TensorMeta]) -> usize {
+        let Statistics::Stored(..) = self.statistics else { return 0 };
+        let channels = self.axis(inputs[0].rank()).and_then(|axis| inputs[0].dims()[axis].fixed());
+        let channels = channels.and_then(|channels| usize::try_from(channels).ok()).unwrap_or(0);
+        channels.saturating_mul(2 * float::computed_size(inputs[0].dtype()))
+    }
+
+    /// Where there is no input, the output holds it; the weights are among `inputs`.
     fn run<T: Float>(
         &self,
+        input: Option<&TensorView<'_>>,
         inputs: &[TensorView<'_>],
         output: &mut TensorViewMut<'_>,
+        context: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
-        let input = float::read::<T>(&inputs[0])?;
         let (weight, bias) =
             (weights::read::<T>(self.weight, inputs)?, weights::read::<T>(self.bias, inputs)?);
-        let shape = inputs[0].shape();
+        let affine = Affine { weight: weight.as_deref(), bias: bias.as_deref() };
+        let shape = *output.shape();
         let axis = self.axis(shape.rank()).unwrap_or(0);
         let (channels, inner) = (shape[axis], shape[axis + 1..].iter().product::<usize>());
-        float::write::<T>(output, |output| {
-            match self.statistics {
-                Statistics::Stored(mean, variance) => {
-                    let mean = float::read::<T>(&mean.view(inputs)?)?;
-                    let variance = float::read::<T>(&variance.view(inputs)?)?;
-                    let (scale, shift) =
-                        self.scale_and_shift(&mean, &variance, weight.as_deref(), bias.as_deref());
-                    output.copy_from_slice(&input);
-                    norm::affine(output, inner, Some(&scale), Some(&shift));
-                    return Ok(());
-                }
-                Statistics::OfChannels => norm::standardize(&input, output, inner, self.eps),
-                Statistics::OfGroups(groups) => {
-                    norm::standardize(&input, output, channels / groups * inner, self.eps)
-                }
+        let in_group = match self.statistics {
+            Statistics::Stored(mean, variance) => {
+                let mean = float::read::<T>(&mean.view(inputs)?)?;
+                let variance = float::read::<T>(&variance.view(inputs)?)?;
+                let (scale, shift) = context.scratch::<T>(2 * channels)?.split_at_mut(channels);
+                self.stored_affine(&mean, &variance, affine, scale, shift);
+                let affine = Affine { weight: Some(scale), bias: Some(shift) };
+                return match inner {
+                    1 => float::change_rows::<T>(input, output, channels, |_, row| affine.apply(row)),
+                    _ => float::change_rows::<T>(input, output, inner, |plane, data| {
+                        affine.apply_to_planes(data, inner, plane);
+                    }),
+                };
             }
-            norm::affine(output, inner, weight.as_deref(), bias.as_deref());
-            Ok(())
+            Statistics::OfChannels => 1,
+            Statistics::OfGroups(groups) => channels / groups,
+        };
+        float::change_rows::<T>(input, output, in_group * inner, |group, data| {
+            norm::standardize(data, self.eps);
+            affine.apply_to_planes(data, inner, group * in_group);
         })
     }
 
-    /// One factor and one summand for each channel, which do what stored statistics and weights do together.
-    fn scale_and_shift<T: Float>(
+    /// Writes one factor and one summand for each channel, which do what stored statistics and weights do together.
+    fn stored_affine<T: Float>(
         &self,
         mean: &[T],
         variance: &[T],
-        weight: Option<&[T]>,
-        bias: Option<&[T]>,
-    ) -> (Vec<T>, Vec<T>) {
-        let wide = |values: Option<&[T]>, channel: usize, none: f64| {
-            values.map_or(none, |values| values[channel].to_f64().unwrap_or(f64::NAN))
-        };
-        let channels = 0..mean.len();
-        let numbers = channels.map(|channel| {
-            let deviation = (wide(Some(variance), channel, 1.0) + self.eps).sqrt();
-            let scale = wide(weight, channel, 1.0) / deviation;
-            let shift = wide(bias, channel, 0.0) - wide(Some(mean), channel, 0.0) * scale;
-            (T::of(scale), T::of(shift))
-        });
-        numbers.unzip()
+        affine: Affine<'_, T>,
+        scale: &mut [T],
+        shift: &mut [T],
+    ) {
+        let wide = |x: T| x.to_f64().unwrap_or(f64::NAN);
+        let statistics = mean.iter().zip(variance).enumerate();
+        for ((channel, (&mean, &variance)), (scale, shift)) in statistics.zip(scale.iter_mut().zip(shift)) {
+            let (weight, bias) = affine.at(channel);
+            let factor = wide(weight) / (wide(variance) + self.eps).sqrt();
+            (*scale, *shift) = (T::of(factor), T::of(wide(bias) - wide(mean) * factor));
+        }
     }
 }
 
@@ -339,6 +350,10 @@ macro_rules! channel_layer {
             fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
                 self.norm()?.infer(inputs)
             }
+
+            fn in_place(&self, _: usize) -> Option<usize> {
+                Some(0)
+            }
         }
 
         impl CpuLayer for $name {
@@ -346,9 +361,24 @@ macro_rules! channel_layer {
                 &mut self,
                 inputs: &[TensorView<'_>],
                 outputs: &mut [TensorViewMut<'_>],
-                _: &mut ForwardContext<'_>,
+                context: &mut ForwardContext<'_>,
             ) -> Result<(), LayerError> {
-                with_float!(inputs[0].dtype(), T => self.norm()?.run::<T>(inputs, &mut outputs[0]))
+                let (norm, output) = (self.norm()?, &mut outputs[0]);
+                with_float!(output.dtype(), T => norm.run::<T>(Some(&inputs[0]), inputs, output, context))
+            }
+
+            fn forward_in_place(
+                &mut self,
+                data: &mut TensorViewMut<'_>,
+                others: &[TensorView<'_>],
+                context: &mut ForwardContext<'_>,
+            ) -> Result<(), LayerError> {
+                let (norm, inputs) = (self.norm()?, with_first(others)?);
+                with_float!(data.dtype(), T => norm.run::<T>(None, &inputs, data, context))
+            }
+
+            fn workspace(&self, inputs: &[TensorMeta], _: &[TensorMeta]) -> usize {
+                self.norm().map_or(0, |norm| norm.workspace(inputs))
             }
         }
     };

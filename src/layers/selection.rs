@@ -2,6 +2,7 @@
 
 use super::arguments::Operand;
 use super::broadcast::{Converted, Factor, broadcast, common, integer_range};
+use super::views::with_first;
 use crate::Limits;
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
 use crate::kernels::elementwise::Program;
@@ -59,6 +60,24 @@ fn check_mask(what: &str, mask: &TensorMeta) -> Result<(), LayerError> {
         return Ok(());
     }
     Err(LayerError::dtype(what, "bool", mask.dtype()))
+}
+
+/// Writes one value where the mask is true, whose shape broadcasts to that of the output.
+fn fill_where(
+    mask: &TensorView<'_>,
+    value: &Tensor,
+    output: &mut TensorViewMut<'_>,
+) -> Result<(), LayerError> {
+    let (shape, mask) = (*output.shape(), Converted::of(mask, DType::Bool)?);
+    let mask = mask.expanded(&shape)?;
+    let mask = mask.array::<bool>()?;
+    let value = value.view();
+    with_bits!(output.dtype(), B => {
+        let value = value.bits::<B>()?;
+        let value = value.first().copied().unwrap_or_default();
+        Zip::from(output.bits::<B>()?).and(mask).for_each(|x, &mask| if mask { *x = value });
+    });
+    Ok(())
 }
 
 /// Writes the elements of `first` where the mask is true, else those of `second`; all have the output's shape.
@@ -141,6 +160,10 @@ impl Layer for MaskedFill {
         self.value.check_fits(dtype)?;
         Ok(vec![TensorMeta::new(dtype, broadcast(input.dims(), mask.dims())?)])
     }
+
+    fn in_place(&self, _: usize) -> Option<usize> {
+        Some(0)
+    }
 }
 
 impl CpuLayer for MaskedFill {
@@ -150,11 +173,19 @@ impl CpuLayer for MaskedFill {
         outputs: &mut [TensorViewMut<'_>],
         _: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
-        let shape = *outputs[0].shape();
-        let mask = Converted::of(&inputs[self.mask.0], DType::Bool)?;
-        let value = Converted::Copy(self.value.number(inputs, inputs[0].dtype())?);
-        let input = inputs[0].with_layout(inputs[0].layout().expand(&shape)?)?;
-        choose(&mask.expanded(&shape)?, &value.expanded(&shape)?, &input, &mut outputs[0])
+        let (shape, output) = (*outputs[0].shape(), &mut outputs[0]);
+        output.copy_from(&inputs[0].with_layout(inputs[0].layout().expand(&shape)?)?)?;
+        fill_where(&inputs[self.mask.0], &self.value.number(inputs, output.dtype())?, output)
+    }
+
+    fn forward_in_place(
+        &mut self,
+        data: &mut TensorViewMut<'_>,
+        others: &[TensorView<'_>],
+        _: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        let inputs = with_first(others)?;
+        fill_where(&inputs[self.mask.0], &self.value.number(&inputs, data.dtype())?, data)
     }
 }
 

@@ -5,7 +5,6 @@ use super::float::{self, with_float};
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
 use crate::kernels::{Float, softmax};
 use crate::tensor::{DType, TensorView, TensorViewMut, resolve_axis};
-use std::borrow::Cow;
 
 /// Which relative of softmax.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,22 +18,26 @@ enum Kind {
 }
 
 impl Kind {
+    /// Where there is no input, the output holds it.
     fn run<T: Float>(
         self,
         axis: usize,
-        input: &TensorView<'_>,
+        input: Option<&TensorView<'_>>,
         output: &mut TensorViewMut<'_>,
     ) -> Result<(), LayerError> {
-        let mut values = float::read::<T>(input)?;
-        if self == Self::Softmin {
-            values = Cow::Owned(values.iter().map(|&x| -x).collect());
-        }
-        let shape = input.shape();
+        let shape = *output.shape();
         let (len, inner) = (shape.get(axis).copied().unwrap_or(1), shape.iter().skip(axis + 1).product());
-        float::write::<T>(output, |output| {
+        float::transform::<T>(input, output, |input, output| {
             match self {
-                Self::LogSoftmax => softmax::log_softmax(&values, output, len, inner),
-                Self::Softmax | Self::Softmin => softmax::softmax(&values, output, len, inner),
+                Self::LogSoftmax => softmax::log_softmax(input, output, len, inner),
+                Self::Softmax => softmax::softmax(input, output, len, inner),
+                Self::Softmin => {
+                    match input {
+                        Some(input) => output.iter_mut().zip(input).for_each(|(y, &x)| *y = -x),
+                        None => output.iter_mut().for_each(|y| *y = -*y),
+                    }
+                    softmax::softmax(None, output, len, inner);
+                }
             }
             Ok(())
         })
@@ -71,6 +74,10 @@ macro_rules! softmax_layers {
                 float::check("the input", &output)?;
                 Ok(vec![output])
             }
+
+            fn in_place(&self, _: usize) -> Option<usize> {
+                Some(0)
+            }
         }
 
         impl CpuLayer for $name {
@@ -82,10 +89,20 @@ macro_rules! softmax_layers {
             ) -> Result<(), LayerError> {
                 let (axis, output) = (self.axis(inputs[0].shape().rank())?, &mut outputs[0]);
                 if output.dtype() == inputs[0].dtype() {
-                    return with_float!(output.dtype(), T => Kind::$kind.run::<T>(axis, &inputs[0], output));
+                    return with_float!(output.dtype(), T => Kind::$kind.run::<T>(axis, Some(&inputs[0]), output));
                 }
-                let converted = inputs[0].cast(output.dtype())?;
-                with_float!(output.dtype(), T => Kind::$kind.run::<T>(axis, &converted.view(), output))
+                output.cast_from(&inputs[0])?;
+                with_float!(output.dtype(), T => Kind::$kind.run::<T>(axis, None, output))
+            }
+
+            fn forward_in_place(
+                &mut self,
+                data: &mut TensorViewMut<'_>,
+                _: &[TensorView<'_>],
+                _: &mut ForwardContext<'_>,
+            ) -> Result<(), LayerError> {
+                let axis = self.axis(data.shape().rank())?;
+                with_float!(data.dtype(), T => Kind::$kind.run::<T>(axis, None, data))
             }
         }
     )*};
@@ -115,6 +132,10 @@ impl Layer for Softmax2d {
         }
         float::same_as_input(inputs)
     }
+
+    fn in_place(&self, _: usize) -> Option<usize> {
+        Some(0)
+    }
 }
 
 impl CpuLayer for Softmax2d {
@@ -125,7 +146,17 @@ impl CpuLayer for Softmax2d {
         _: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
         let axis = inputs[0].shape().axis(-3)?;
-        with_float!(inputs[0].dtype(), T => Kind::Softmax.run::<T>(axis, &inputs[0], &mut outputs[0]))
+        with_float!(inputs[0].dtype(), T => Kind::Softmax.run::<T>(axis, Some(&inputs[0]), &mut outputs[0]))
+    }
+
+    fn forward_in_place(
+        &mut self,
+        data: &mut TensorViewMut<'_>,
+        _: &[TensorView<'_>],
+        _: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        let axis = data.shape().axis(-3)?;
+        with_float!(data.dtype(), T => Kind::Softmax.run::<T>(axis, None, data))
     }
 }
 

@@ -1,7 +1,8 @@
 //! What layers share whose outputs are their inputs under another layout.
 
 use crate::graph::{Layer, LayerError, TensorMeta};
-use crate::tensor::{Layout, TensorView, TensorViewMut, resolve_axis, with_bits};
+use crate::tensor::{Layout, Shape, TensorView, TensorViewMut, resolve_axis, with_bits};
+use smallvec::SmallVec;
 use std::borrow::Cow;
 
 /// Implements [`CpuLayer`](crate::graph::CpuLayer) for layers that return views: where a copy is wanted all the same, it
@@ -70,6 +71,12 @@ pub(super) fn in_order<T: Copy + Default>(array: ndarray::ArrayViewD<'_, T>) -> 
         Err(_) => copy.iter_mut().zip(&array).for_each(|(to, &from)| *to = from),
     }
     Cow::Owned(copy)
+}
+
+/// The inputs of a layer that overwrites the first of them, given the others: each stands at its position.
+pub(super) fn with_first<'a>(others: &[TensorView<'a>]) -> Result<SmallVec<[TensorView<'a>; 5]>, LayerError> {
+    let first = TensorView::from_slice::<u8>(&[], Layout::contiguous(Shape::new(&[0])?))?;
+    Ok([first].into_iter().chain(others.iter().copied()).collect())
 }
 
 /// The axis that `dim` means, which may count from the end; a tensor without axes has none.
