@@ -6,7 +6,7 @@
 
 use super::{LayerError, TensorMeta};
 use crate::Limits;
-use crate::tensor::{DType, Element, Format, Layout, Shape, Tensor, TensorView, TensorViewMut, Workspace};
+use crate::tensor::{DType, Element, Format, Layout, Scratch, Shape, Tensor, TensorView, TensorViewMut};
 use std::fmt;
 use std::ops::RangeInclusive;
 
@@ -316,14 +316,15 @@ impl Clone for Box<dyn CpuLayer> {
 /// What a layer may use while it computes.
 #[derive(Debug)]
 pub struct ForwardContext<'a> {
-    workspace: &'a mut Workspace,
+    scratch: Scratch<'a>,
     limits: &'a Limits,
 }
 
 impl<'a> ForwardContext<'a> {
-    /// A context of scratch memory and limits.
-    pub fn new(workspace: &'a mut Workspace, limits: &'a Limits) -> Self {
-        Self { workspace, limits }
+    /// A context of scratch memory and limits. The memory comes from a [`Workspace`](crate::tensor::Workspace), or from
+    /// an arena.
+    pub fn new(scratch: impl Into<Scratch<'a>>, limits: &'a Limits) -> Self {
+        Self { scratch: scratch.into(), limits }
     }
 
     /// Scratch memory for `len` elements, holding arbitrary values. [`CpuLayer::workspace`] must have asked for it.
@@ -331,7 +332,7 @@ impl<'a> ForwardContext<'a> {
     /// # Errors
     /// [`TensorError::OutOfRange`](crate::tensor::TensorError::OutOfRange) when it asked for less.
     pub fn scratch<T: Element>(&mut self, len: usize) -> Result<&mut [T], LayerError> {
-        Ok(self.workspace.slice(len)?)
+        Ok(self.scratch.slice(len)?)
     }
 
     /// The limits of this run; a layer that computes for long checks the deadline from time to time.

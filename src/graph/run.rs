@@ -316,7 +316,7 @@ impl Computation<'_> {
         for output in &mut outputs {
             targets.push(output.view_mut().map_err(at(Stage::Forward))?);
         }
-        let mut context = ForwardContext::new(self.workspace, self.limits);
+        let mut context = ForwardContext::new(&mut *self.workspace, self.limits);
         self.layer.forward(views, &mut targets, &mut context).map_err(at(Stage::Forward))?;
         drop(targets);
         Ok(outputs)
@@ -335,7 +335,7 @@ impl Computation<'_> {
     }
 
     fn forward_dynamic(&mut self, views: &[TensorView<'_>], inferred: &[TensorMeta]) -> Staged<Vec<Tensor>> {
-        let mut context = ForwardContext::new(self.workspace, self.limits);
+        let mut context = ForwardContext::new(&mut *self.workspace, self.limits);
         let outputs = self.layer.forward_dynamic(views, &mut context).map_err(at(Stage::Forward))?;
         self.checked(outputs, inferred)
     }

@@ -103,6 +103,11 @@ impl Layout {
         self.offset
     }
 
+    /// The same with its first element here.
+    pub(crate) fn with_offset(self, offset: usize) -> Self {
+        Self { offset, ..self }
+    }
+
     /// Plain or blocked.
     pub fn format(&self) -> Format {
         self.format

@@ -47,9 +47,10 @@ pub use picture::{Color, Filter, Fit, Picture, Placement, Preprocess};
 pub use reshape::Order;
 pub use shape::{Shape, broadcast_shapes, resolve_axis, resolve_index};
 pub use storage::ALIGNMENT;
+pub(crate) use storage::Storage;
 pub use view::{TensorView, TensorViewMut};
 pub use wide::Scalar;
-pub use workspace::Workspace;
+pub use workspace::{Scratch, Workspace};
 
 /// Largest number of axes that a tensor can have.
 pub const MAX_RANK: usize = 8;

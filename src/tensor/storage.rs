@@ -18,7 +18,7 @@ struct CacheLine;
 
 /// A heap buffer: either aligned and zeroed by us, or taken over from a `Vec`.
 #[derive(Debug)]
-pub(super) struct Storage {
+pub(crate) struct Storage {
     data: NonNull<u8>,
     bytes: usize,
     owner: Owner,
@@ -39,7 +39,7 @@ unsafe impl Sync for Storage {}
 
 impl Storage {
     /// A zeroed buffer aligned to [`ALIGNMENT`]. Zero is a valid value of every element type.
-    pub(super) fn zeroed(bytes: usize) -> Result<Self> {
+    pub(crate) fn zeroed(bytes: usize) -> Result<Self> {
         let refuse = || TensorError::OutOfMemory { bytes };
         let layout = AllocLayout::from_size_align(bytes, ALIGNMENT).map_err(|_| refuse())?;
         let data = if bytes == 0 {
@@ -80,12 +80,12 @@ impl Storage {
     }
 
     /// Start of the bytes, for writing.
-    pub(super) fn as_mut_ptr(&mut self) -> *mut u8 {
+    pub(crate) fn as_mut_ptr(&mut self) -> *mut u8 {
         self.data.as_ptr()
     }
 
     /// The number of bytes.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.bytes
     }
 }

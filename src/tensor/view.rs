@@ -53,7 +53,7 @@ impl<'a> TensorView<'a> {
     /// # Safety
     /// `data` must be aligned for `dtype` and point to `len` valid elements of it that stay readable and unwritten for
     /// `'a`; the layout must lie within them.
-    pub(super) unsafe fn from_raw(dtype: DType, layout: Layout, data: *const u8, len: usize) -> Self {
+    pub(crate) unsafe fn from_raw(dtype: DType, layout: Layout, data: *const u8, len: usize) -> Self {
         Self { dtype, layout, data, len, lifetime: PhantomData }
     }
 
@@ -197,7 +197,7 @@ impl<'a> TensorViewMut<'a> {
     ///
     /// # Safety
     /// As [`TensorView::from_raw`], and nobody else may touch the elements for `'a`; the layout must be injective.
-    pub(super) unsafe fn from_raw(dtype: DType, layout: Layout, data: *mut u8, len: usize) -> Self {
+    pub(crate) unsafe fn from_raw(dtype: DType, layout: Layout, data: *mut u8, len: usize) -> Self {
         Self { dtype, layout, data, len, lifetime: PhantomData }
     }
 
@@ -293,6 +293,18 @@ impl<'a> TensorViewMut<'a> {
                 self.num_elements() * size,
             )
         })
+    }
+
+    /// Address and size of the bytes of a contiguous view, for those who see to it that nobody else touches them.
+    ///
+    /// # Errors
+    /// [`TensorError::NotContiguous`] when they do not lie that way.
+    pub(crate) fn raw_bytes(&mut self) -> Result<(*mut u8, usize)> {
+        check_contiguous(&self.layout)?;
+        let size = self.dtype.size();
+        // An empty view may begin past its storage.
+        let offset = if self.num_elements() == 0 { 0 } else { self.layout.offset() * size };
+        Ok((self.data.wrapping_add(offset), self.num_elements() * size))
     }
 
     /// Copies all elements of a tensor of the same type and shape, whatever the two layouts.

@@ -1,0 +1,243 @@
+//! The tensors of one operator, lent out of the arena and the caller's tensors.
+//!
+//! A plan says where tensors lie; nobody takes its word for it. [`Memory::borrow`] checks that all of them are within
+//! their memory and that nothing is written that anybody else sees, so that a wrong plan ends in an error.
+
+use super::{Arena, MemoryError, Place, Root};
+use crate::tensor::{ALIGNMENT, DType, Layout, Scratch, Tensor, TensorView, TensorViewMut, with_element};
+use smallvec::SmallVec;
+use std::ops::Range;
+
+/// The caller's tensor for an input of the model. It is contiguous.
+#[derive(Debug)]
+pub enum InputBinding<'a> {
+    /// One that is only read.
+    Shared(TensorView<'a>),
+    /// One that may be overwritten, because the caller donated it.
+    Donated(TensorViewMut<'a>),
+}
+
+/// All memory that a plan speaks of.
+#[derive(Debug)]
+pub struct Memory<'m, 't> {
+    /// The arena, of at least [`MemoryPlan::arena_bytes`](super::MemoryPlan::arena_bytes).
+    pub arena: &'m mut Arena,
+    /// By the input's position.
+    pub inputs: &'m mut [InputBinding<'t>],
+    /// By the output's position: contiguous buffers for the outputs that are [`Root::Output`], anything for the others.
+    pub outputs: &'m mut [TensorViewMut<'t>],
+    /// By the operator's position: contiguous tensors for those that are [`Root::Constant`].
+    pub constants: &'m [Option<Tensor>],
+}
+
+/// What one operator reads and writes.
+#[derive(Debug)]
+pub struct Borrowed<'a> {
+    /// In the order of the places to read.
+    pub inputs: SmallVec<[TensorView<'a>; 4]>,
+    /// In the order of the places to write. They hold what was there before.
+    pub outputs: SmallVec<[TensorViewMut<'a>; 4]>,
+    /// The scratch memory.
+    pub scratch: Scratch<'a>,
+}
+
+/// A tensor's bytes, from its first element to its last.
+struct Region {
+    start: *mut u8,
+    bytes: usize,
+    dtype: DType,
+    /// Counted from `start`.
+    layout: Layout,
+    /// The element type that the bytes are known to hold; none for the arena's.
+    holds: Option<DType>,
+}
+
+type Regions = SmallVec<[Region; 4]>;
+
+impl Memory<'_, '_> {
+    /// Lends tensors for reading and writing, and the scratch memory of a step. For work in place, the data is among
+    /// `writes` alone. Allocates nothing for up to four tensors of each.
+    ///
+    /// # Errors
+    /// [`MemoryError::Plan`] when a place is not within its memory or not aligned, when something is written that is read
+    /// or written elsewhere, or that belongs to the caller; [`MemoryError::Tensor`] for a caller's tensor that is not
+    /// contiguous.
+    pub fn borrow(
+        &mut self,
+        reads: &[Place],
+        writes: &[Place],
+        workspace: Range<usize>,
+    ) -> Result<Borrowed<'_>, MemoryError> {
+        let read: Regions = reads.iter().map(|place| self.region(place, false)).collect::<Result<_, _>>()?;
+        let written: Regions =
+            writes.iter().map(|place| self.region(place, true)).collect::<Result<_, _>>()?;
+        let (scratch, scratch_bytes) = self.scratch(&workspace)?;
+        let scratch_ends = ends(scratch, scratch_bytes);
+        for (position, write) in written.iter().enumerate() {
+            let later = written.iter().skip(position + 1);
+            let others = read.iter().chain(later).map(Region::ends).chain([scratch_ends.clone()]);
+            if let Some(other) = others.into_iter().find(|other| overlap(other, &write.ends())) {
+                return Err(MemoryError::Plan(format!(
+                    "output {position} takes bytes {:#x?}, and {other:#x?} are used at the same time",
+                    write.ends()
+                )));
+            }
+        }
+        if let Some(other) = read.iter().map(Region::ends).find(|other| overlap(other, &scratch_ends)) {
+            return Err(MemoryError::Plan(format!(
+                "scratch memory takes bytes {scratch_ends:#x?}, and {other:#x?} are read at the same time"
+            )));
+        }
+        // SAFETY: all regions lie within memory that `self` borrows exclusively (or shares, for what is only read). Those
+        // that are written were just shown to overlap with nothing else, and so was the scratch memory.
+        unsafe {
+            Ok(Borrowed {
+                inputs: read.iter().map(|region| region.for_reading()).collect::<Result<_, _>>()?,
+                outputs: written.iter().map(|region| region.for_writing()).collect::<Result<_, _>>()?,
+                scratch: Scratch::from_raw(scratch, scratch_bytes),
+            })
+        }
+    }
+
+    /// Copies an operand to the beginning of the caller's buffer for an output, or of a donated input.
+    ///
+    /// # Errors
+    /// As [`Memory::borrow`].
+    pub fn copy(&mut self, from: &Place, to: Root) -> Result<(), MemoryError> {
+        let to = Place::contiguous(to, from.dtype, *from.layout.shape());
+        let mut borrowed = self.borrow(&[*from], &[to], 0..0)?;
+        if let ([from], [to]) = (borrowed.inputs.as_slice(), borrowed.outputs.as_mut_slice()) {
+            to.copy_from(from)?;
+        }
+        Ok(())
+    }
+
+    /// The bytes of a place, if they are within its root.
+    fn region(&mut self, place: &Place, is_written: bool) -> Result<Region, MemoryError> {
+        let (start, room, holds) = self.root(place.root, is_written)?;
+        let size = place.dtype.size();
+        let refuse =
+            |what: &str| MemoryError::Plan(format!("{} {} {what}", place.layout.shape(), place.dtype));
+        if is_written && !place.layout.is_contiguous() && !place.layout.is_injective() {
+            return Err(refuse("is to be written, but repeats elements"));
+        }
+        let empty = place.layout.shape().num_elements() == 0;
+        let first = if empty { 0 } else { place.layout.offset() };
+        let end = if empty { 0 } else { place.layout.span() };
+        if end.checked_mul(size).is_none_or(|end| end > room) {
+            return Err(refuse(&format!("ends at element {end}, but there are {room} bytes")));
+        }
+        let start = start.wrapping_add(first * size);
+        if !(start as usize).is_multiple_of(with_element!(place.dtype, T => align_of::<T>())) {
+            return Err(refuse("does not begin at a multiple of its alignment"));
+        }
+        let layout = place.layout.with_offset(0);
+        Ok(Region { start, bytes: (end - first) * size, dtype: place.dtype, layout, holds })
+    }
+
+    /// The bytes of a root, and what they hold.
+    fn root(&mut self, root: Root, is_written: bool) -> Result<(*mut u8, usize, Option<DType>), MemoryError> {
+        let missing = |what: &str| MemoryError::Plan(format!("there is no {what}"));
+        match root {
+            Root::Arena { offset, bytes } => {
+                let there = self.arena.len();
+                if offset.checked_add(bytes).is_none_or(|end| end > there) {
+                    return Err(missing(&format!("byte {offset} + {bytes} in an arena of {there}")));
+                }
+                Ok((self.arena.as_mut_ptr().wrapping_add(offset), bytes, None))
+            }
+            Root::Output(position) => {
+                let output = self.outputs.get_mut(position);
+                let output = output.ok_or_else(|| missing(&format!("output {position}")))?;
+                let (start, bytes) = output.raw_bytes()?;
+                Ok((start, bytes, Some(output.dtype())))
+            }
+            Root::Input(position) => match self.inputs.get_mut(position) {
+                Some(InputBinding::Donated(input)) => {
+                    let (start, bytes) = input.raw_bytes()?;
+                    Ok((start, bytes, Some(input.dtype())))
+                }
+                Some(InputBinding::Shared(input)) if !is_written => readable(input),
+                Some(InputBinding::Shared(_)) => Err(missing(&format!("donated input {position}"))),
+                None => Err(missing(&format!("input {position}"))),
+            },
+            Root::Constant(position) => match self.constants.get(position) {
+                Some(Some(constant)) if !is_written => readable(&constant.view()),
+                _ => Err(missing(&format!("constant {position}, or it is to be written"))),
+            },
+        }
+    }
+
+    fn scratch(&mut self, range: &Range<usize>) -> Result<(*mut u8, usize), MemoryError> {
+        let there = self.arena.len();
+        let bytes = range.end.saturating_sub(range.start);
+        if range.end > there || (bytes > 0 && !range.start.is_multiple_of(ALIGNMENT)) {
+            return Err(MemoryError::Plan(format!(
+                "scratch memory at {range:?} in an arena of {there} bytes"
+            )));
+        }
+        let start = if bytes == 0 { 0 } else { range.start };
+        Ok((self.arena.as_mut_ptr().wrapping_add(start), bytes))
+    }
+}
+
+/// The bytes of a tensor that nobody writes.
+fn readable(view: &TensorView<'_>) -> Result<(*mut u8, usize, Option<DType>), MemoryError> {
+    let bytes = view.bytes()?;
+    Ok((bytes.as_ptr().cast_mut(), bytes.len(), Some(view.dtype())))
+}
+
+fn ends(start: *mut u8, bytes: usize) -> Range<usize> {
+    start as usize..(start as usize).saturating_add(bytes)
+}
+
+fn overlap(left: &Range<usize>, right: &Range<usize>) -> bool {
+    !left.is_empty() && !right.is_empty() && left.start < right.end && right.start < left.end
+}
+
+impl Region {
+    fn ends(&self) -> Range<usize> {
+        ends(self.start, self.bytes)
+    }
+
+    /// True when the bytes may be anything that was left there.
+    fn is_unknown(&self) -> bool {
+        self.holds != Some(self.dtype)
+    }
+
+    /// Bytes of bools are 0 or 1, all else would be undefined behaviour.
+    ///
+    /// # Safety
+    /// The region must be readable, and nobody may write to it for `'a`.
+    unsafe fn for_reading<'a>(&self) -> Result<TensorView<'a>, MemoryError> {
+        if self.dtype == DType::Bool && self.is_unknown() {
+            // SAFETY: by contract; every byte of our memory is initialised.
+            let bytes = unsafe { std::slice::from_raw_parts(self.start, self.bytes) };
+            if bytes.iter().any(|&byte| byte > 1) {
+                return Err(MemoryError::Plan("bools are read where other bytes are".into()));
+            }
+        }
+        // SAFETY: by contract; alignment and size were checked when the region was made.
+        Ok(unsafe {
+            TensorView::from_raw(self.dtype, self.layout, self.start, self.bytes / self.dtype.size())
+        })
+    }
+
+    /// # Safety
+    /// The region must be writable, and nobody else may touch it for `'a`.
+    unsafe fn for_writing<'a>(&self) -> Result<TensorViewMut<'a>, MemoryError> {
+        let is_bool = self.dtype == DType::Bool || self.holds == Some(DType::Bool);
+        if is_bool && self.holds.is_some_and(|holds| holds != self.dtype) {
+            return Err(MemoryError::Plan("bools are not written as another type".into()));
+        }
+        if is_bool && self.is_unknown() {
+            // SAFETY: by contract; every byte of our memory is initialised.
+            let bytes = unsafe { std::slice::from_raw_parts_mut(self.start, self.bytes) };
+            bytes.iter_mut().for_each(|byte| *byte = u8::from(*byte != 0));
+        }
+        // SAFETY: by contract; alignment and size were checked when the region was made, and the layout is injective.
+        Ok(unsafe {
+            TensorViewMut::from_raw(self.dtype, self.layout, self.start, self.bytes / self.dtype.size())
+        })
+    }
+}

@@ -1,0 +1,207 @@
+//! The plan: a place for every operand, and for every operator what is left to do.
+
+use super::groups::{Buffers, Pin};
+use super::offsets::{self, Request};
+use super::values::{Value, Values};
+use super::{MemoryError, Problem, sharing};
+use crate::tensor::{DType, Layout, Shape};
+use std::ops::{Range, RangeInclusive};
+
+/// The memory that an operand lies in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Root {
+    /// The arena, from this byte on.
+    Arena {
+        /// The first byte.
+        offset: usize,
+        /// How many bytes.
+        bytes: usize,
+    },
+    /// The caller's tensor for the input at this position, which is contiguous.
+    Input(usize),
+    /// The buffer for the output at this position, which is contiguous.
+    Output(usize),
+    /// A constant: the only output of the operator at this position, which is contiguous.
+    Constant(usize),
+}
+
+/// Where the elements of an operand are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// The memory.
+    pub root: Root,
+    /// The element type.
+    pub dtype: DType,
+    /// Where the elements lie from the root's first byte on, counted in elements of `dtype`.
+    pub layout: Layout,
+}
+
+impl Place {
+    /// A contiguous tensor that begins at the root's first byte.
+    pub fn contiguous(root: Root, dtype: DType, shape: Shape) -> Self {
+        Self { root, dtype, layout: Layout::contiguous(shape) }
+    }
+}
+
+/// What is left to do for an operator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// Nothing: the outputs are views or constants, or the operators before wrote them where they belong.
+    Nothing,
+    /// [`CpuLayer::forward`](crate::graph::CpuLayer::forward).
+    Forward,
+    /// [`CpuLayer::forward_in_place`](crate::graph::CpuLayer::forward_in_place) on the input at this position.
+    InPlace {
+        /// The position of the input.
+        input: usize,
+    },
+    /// Shapes are not known before the operators ahead have run: the operator runs on tensors of its own.
+    Dynamic,
+}
+
+/// The part of a plan that belongs to one operator.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    /// What to do.
+    pub action: Action,
+    /// The bytes of the arena that it may use as scratch memory.
+    pub workspace: Range<usize>,
+}
+
+/// A part of the arena, and how long it is taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Slot {
+    /// The first byte.
+    pub offset: usize,
+    /// How many bytes.
+    pub bytes: usize,
+    /// The steps in which it is taken. The number of operators stands for the time after the last of them.
+    pub steps: RangeInclusive<usize>,
+    /// What lies there.
+    pub holds: Holds,
+}
+
+/// What lies in a part of the arena.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Holds {
+    /// The operands at these positions: several where one overwrites the other or is a part or view of it.
+    Operands(Vec<usize>),
+    /// The scratch memory of the operator at this position.
+    Workspace(usize),
+}
+
+/// Where everything lies, for one set of input shapes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemoryPlan {
+    /// One for each operator of the graph, in its order.
+    pub steps: Vec<Step>,
+    /// By the operand's position; none for operands that are dynamic.
+    pub places: Vec<Option<Place>>,
+    /// Outputs (operand's position, output's position) that are to be copied into their buffers after the run, in this
+    /// order: views, inputs and constants that are returned, and operands that are returned twice. The buffer of an
+    /// output with a donated input is that input's tensor.
+    pub copies: Vec<(usize, usize)>,
+    /// The size of the arena.
+    pub arena_bytes: usize,
+    /// All parts of the arena, by their first step and position.
+    pub slots: Vec<Slot>,
+}
+
+impl MemoryPlan {
+    /// Plans the memory for the tensors of a problem. The same problem gives the same plan.
+    ///
+    /// # Errors
+    /// [`MemoryError::Problem`] for lists of the wrong length, donations that do not fit, and sizes beyond the address
+    /// space; [`MemoryError::Layer`] for a layer that breaks a promise.
+    pub fn new(problem: &Problem<'_>) -> Result<Self, MemoryError> {
+        problem.check()?;
+        let mut values = Values::new(problem)?;
+        let copies = sharing::share(problem, &mut values)?;
+        let requests = requests(problem, &values);
+        let packing = offsets::pack(&requests.iter().map(|request| request.0).collect::<Vec<_>>());
+        let mut slots = Vec::with_capacity(requests.len());
+        for ((request, holds), &offset) in requests.into_iter().zip(&packing.offsets) {
+            slots.push(Slot { offset, bytes: request.bytes, steps: request.first..=request.last, holds });
+        }
+        slots.sort_by_key(|slot| (*slot.steps.start(), slot.offset));
+        let roots = roots(&slots, &values);
+        let place =
+            |value: &Option<Value>| value.as_ref().and_then(|value| placed(value, &values.buffers, &roots));
+        Ok(Self {
+            steps: steps(&slots, &values.actions),
+            places: values.operands.iter().map(place).collect(),
+            copies,
+            arena_bytes: packing.bytes,
+            slots,
+        })
+    }
+
+    /// The largest number of bytes that is taken at a time: no arrangement of these slots needs less.
+    pub fn lower_bound(&self) -> usize {
+        let request =
+            |slot: &Slot| Request { bytes: slot.bytes, first: *slot.steps.start(), last: *slot.steps.end() };
+        offsets::lower_bound(&self.slots.iter().map(request).collect::<Vec<_>>())
+    }
+}
+
+/// What is to be put into the arena, by step.
+fn requests(problem: &Problem<'_>, values: &Values) -> Vec<(Request, Holds)> {
+    let mut members = vec![Vec::new(); values.buffers.len()];
+    for (operand, value) in values.operands.iter().enumerate() {
+        let Some(value) = value else { continue };
+        if let Some(members) = members.get_mut(values.buffers.root(value.buffer).0) {
+            members.push(operand);
+        }
+    }
+    let activations =
+        values.buffers.in_arena().filter(|(_, buffer)| buffer.bytes > 0).map(|(index, buffer)| {
+            let holds = Holds::Operands(members.get_mut(index).map(std::mem::take).unwrap_or_default());
+            (Request { bytes: buffer.bytes, first: buffer.first, last: buffer.last }, holds)
+        });
+    let mut requests: Vec<_> = activations.collect();
+    for (step, (&bytes, action)) in problem.workspaces.iter().zip(&values.actions).enumerate() {
+        if bytes > 0 && *action != Action::Nothing {
+            requests.push((Request { bytes, first: step, last: step }, Holds::Workspace(step)));
+        }
+    }
+    requests
+}
+
+/// The memory of each buffer that is nobody's part.
+fn roots(slots: &[Slot], values: &Values) -> Vec<Root> {
+    let mut roots: Vec<Root> = values
+        .buffers
+        .iter()
+        .map(|buffer| match buffer.pin {
+            Some(Pin::Input(input)) => Root::Input(input),
+            Some(Pin::Output(output)) => Root::Output(output),
+            Some(Pin::Constant(operator)) => Root::Constant(operator),
+            None => Root::Arena { offset: 0, bytes: 0 },
+        })
+        .collect();
+    for slot in slots {
+        let Holds::Operands(operands) = &slot.holds else { continue };
+        let value = operands.first().and_then(|&operand| values.operands.get(operand)?.as_ref());
+        if let Some(root) = value.and_then(|value| roots.get_mut(values.buffers.root(value.buffer).0)) {
+            *root = Root::Arena { offset: slot.offset, bytes: slot.bytes };
+        }
+    }
+    roots
+}
+
+fn placed(value: &Value, buffers: &Buffers, roots: &[Root]) -> Option<Place> {
+    let (root, offset) = buffers.root(value.buffer);
+    let layout = value.layout.with_offset(value.layout.offset() + offset / value.dtype.size());
+    Some(Place { root: *roots.get(root)?, dtype: value.dtype, layout })
+}
+
+fn steps(slots: &[Slot], actions: &[Action]) -> Vec<Step> {
+    let mut steps: Vec<Step> = actions.iter().map(|&action| Step { action, workspace: 0..0 }).collect();
+    for slot in slots {
+        let Holds::Workspace(step) = slot.holds else { continue };
+        if let Some(step) = steps.get_mut(step) {
+            step.workspace = slot.offset..slot.offset + slot.bytes;
+        }
+    }
+    steps
+}

@@ -1,0 +1,235 @@
+//! Which buffers are one and the same: work in place, the caller's outputs, and parts of a concatenation.
+
+use super::groups::Pin;
+use super::plan::Action;
+use super::values::{Values, fault};
+use super::{MemoryError, Problem, offsets};
+use crate::graph::{RuntimeOperator, TensorMeta};
+
+/// Lets operators share memory, and returns the copies that are left to do after the run.
+pub(super) fn share(problem: &Problem<'_>, values: &mut Values) -> Result<Vec<(usize, usize)>, MemoryError> {
+    for (step, operator) in problem.graph.operators().iter().enumerate() {
+        work_in_place(problem, values, step, operator)?;
+    }
+    let copies = place_outputs(problem, values)?;
+    let mut load = Load::new(problem, values);
+    for (step, operator) in problem.graph.operators().iter().enumerate() {
+        put_side_by_side(problem, values, step, operator, &mut load)?;
+    }
+    Ok(copies)
+}
+
+/// Lets an operator overwrite the input that it names, where nobody needs that input afterwards.
+fn work_in_place(
+    problem: &Problem<'_>,
+    values: &mut Values,
+    step: usize,
+    operator: &RuntimeOperator,
+) -> Result<(), MemoryError> {
+    let ([output], Some(Action::Forward), Some(layer)) =
+        (operator.outputs(), values.actions.get(step), operator.layer())
+    else {
+        return Ok(());
+    };
+    let Some(input) = layer.in_place(0) else { return Ok(()) };
+    let Some(data) = operator.inputs().get(input).map(|data| data.position()) else { return Ok(()) };
+    let (Some(from), Some(to)) = (values.value(data), values.value(output.position())) else { return Ok(()) };
+    let Some(root) = values.filled(data) else { return Ok(()) };
+    let buffer = values.buffers.get(root)?;
+    let may_write = match buffer.pin {
+        None => true,
+        Some(Pin::Input(position)) => problem.donations.iter().any(|donation| donation.0 == position),
+        Some(_) => false,
+    };
+    let is_read =
+        |position: usize| values.value(position).is_some_and(|v| values.buffers.root(v.buffer).0 == root);
+    let others = operator.inputs().iter().enumerate().filter(|&(position, _)| position != input);
+    let is_alike = (from.dtype, from.layout.shape()) == (to.dtype, to.layout.shape());
+    if may_write
+        && is_alike
+        && buffer.last == step
+        && !others.into_iter().any(|(_, other)| is_read(other.position()))
+    {
+        values.buffers.join(to.buffer, root, 0)?;
+        values.buffers.get_mut(root)?.overwrites.push(step);
+        if let Some(action) = values.actions.get_mut(step) {
+            *action = Action::InPlace { input };
+        }
+    }
+    Ok(())
+}
+
+/// Puts outputs of the model where the caller wants them. Returns those that have to be copied there.
+fn place_outputs(problem: &Problem<'_>, values: &mut Values) -> Result<Vec<(usize, usize)>, MemoryError> {
+    let mut copies = Vec::new();
+    for (position, port) in problem.graph.outputs().iter().enumerate() {
+        let operand = port.operand.position();
+        if values.value(operand).is_none() {
+            continue;
+        }
+        let donated =
+            problem.donations.iter().find(|donation| donation.1 == position).map(|donation| donation.0);
+        let root = values.filled(operand);
+        let pin = root.and_then(|root| values.buffers.get(root).ok()?.pin);
+        match (donated, root, pin) {
+            (Some(input), Some(_), Some(Pin::Input(there))) if there == input => {}
+            (None, Some(root), None) => values.buffers.get_mut(root)?.pin = Some(Pin::Output(position)),
+            _ => copies.push((operand, position)),
+        }
+    }
+    in_order(problem, values, copies)
+}
+
+/// Copies in such an order that none overwrites what a later one reads.
+fn in_order(
+    problem: &Problem<'_>,
+    values: &Values,
+    mut copies: Vec<(usize, usize)>,
+) -> Result<Vec<(usize, usize)>, MemoryError> {
+    let written = |output: usize| problem.donations.iter().find(|donation| donation.1 == output).map(|d| d.0);
+    let read = |operand: usize| {
+        let value = values.value(operand)?;
+        match values.buffers.get(values.buffers.root(value.buffer).0).ok()?.pin {
+            Some(Pin::Input(input)) => Some(input),
+            _ => None,
+        }
+    };
+    let mut ordered = Vec::with_capacity(copies.len());
+    while !copies.is_empty() {
+        let is_free = |&(operand, output): &(usize, usize)| {
+            let Some(input) = written(output) else { return true };
+            copies.iter().all(|other| other.0 == operand && other.1 == output || read(other.0) != Some(input))
+        };
+        let Some(next) = copies.iter().position(is_free) else {
+            return Err(MemoryError::Problem(
+                "donated inputs are returned in each other's place; donate all but one of them".into(),
+            ));
+        };
+        ordered.push(copies.remove(next));
+    }
+    Ok(ordered)
+}
+
+/// Lets the operators ahead of a concatenation write into its output, where that does not raise the peak.
+fn put_side_by_side(
+    problem: &Problem<'_>,
+    values: &mut Values,
+    step: usize,
+    operator: &RuntimeOperator,
+    load: &mut Load,
+) -> Result<(), MemoryError> {
+    let ([output], Some(Action::Forward)) = (operator.outputs(), values.actions.get(step)) else {
+        return Ok(());
+    };
+    let Some(parts) = parts(problem, values, operator)? else { return Ok(()) };
+    let Some(whole) = values.filled(output.position()) else { return Ok(()) };
+    if !fits(values, &parts, whole, step)? || !load.accept(values, &parts, whole)? {
+        return Ok(());
+    }
+    for (part, offset) in parts {
+        values.buffers.join(part, whole, offset)?;
+    }
+    if let Some(action) = values.actions.get_mut(step) {
+        *action = Action::Nothing;
+    }
+    Ok(())
+}
+
+/// The inputs of a concatenation as whole buffers, each with the byte of the output at which it lies; none if one of them
+/// is something else, or the operator is no concatenation.
+fn parts(
+    problem: &Problem<'_>,
+    values: &Values,
+    operator: &RuntimeOperator,
+) -> Result<Option<Vec<(usize, usize)>>, MemoryError> {
+    let ([output], Some(layer)) = (operator.outputs(), operator.layer()) else { return Ok(None) };
+    let Some(whole) = values.value(output.position()) else { return Ok(None) };
+    let metas = operator.inputs().iter().map(|input| problem.metas.get(input.position()).cloned().flatten());
+    let Some(metas) = metas.collect::<Option<Vec<TensorMeta>>>() else { return Ok(None) };
+    let layouts = layer.parts(&metas, &whole.layout).map_err(|source| fault(operator, source))?;
+    let Some(layouts) = layouts.filter(|layouts| layouts.len() == metas.len()) else { return Ok(None) };
+    let mut parts = Vec::with_capacity(layouts.len());
+    for (input, layout) in operator.inputs().iter().zip(&layouts) {
+        let Some(value) = values.value(input.position()) else { return Ok(None) };
+        if layout.shape().num_elements() == 0 {
+            continue;
+        }
+        let is_alike = value.dtype == whole.dtype && value.layout.shape() == layout.shape();
+        let root = values.filled(input.position()).filter(|_| is_alike && layout.is_contiguous());
+        let Some(root) = root.filter(|_| layout.span() <= whole.layout.span()) else { return Ok(None) };
+        parts.push((root, layout.offset() * whole.dtype.size()));
+    }
+    Ok(Some(parts))
+}
+
+/// Whether buffers may become parts of another: each is the planner's own, and only one part; it is not overwritten once
+/// the whole is complete, and nobody reads it after the whole has been overwritten.
+fn fits(values: &Values, parts: &[(usize, usize)], whole: usize, step: usize) -> Result<bool, MemoryError> {
+    let overwritten = values.buffers.get(whole)?.overwrites.iter().min().copied();
+    for (position, &(part, offset)) in parts.iter().enumerate() {
+        let buffer = values.buffers.get(part)?;
+        let is_twice =
+            parts.iter().skip(position + 1).any(|&(other, start)| other == part || start == offset);
+        let is_stable = buffer.overwrites.iter().all(|&overwrite| overwrite < step);
+        let is_read_late = overwritten.is_some_and(|overwrite| buffer.last >= overwrite);
+        if buffer.pin.is_some() || part == whole || is_twice || !is_stable || is_read_late {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// How many bytes of the arena are taken in each step.
+struct Load {
+    bytes: Vec<usize>,
+    /// The most that concatenations may lead to: what is needed without them.
+    peak: usize,
+}
+
+impl Load {
+    fn new(problem: &Problem<'_>, values: &Values) -> Self {
+        let mut load = Self { bytes: vec![0; problem.graph.operators().len() + 1], peak: 0 };
+        for (_, buffer) in values.buffers.in_arena() {
+            load.change(buffer.first, buffer.last, |bytes| {
+                bytes.saturating_add(offsets::aligned(buffer.bytes))
+            });
+        }
+        for (step, &bytes) in problem.workspaces.iter().enumerate() {
+            load.change(step, step, |load| load.saturating_add(offsets::aligned(bytes)));
+        }
+        load.peak = load.bytes.iter().copied().max().unwrap_or_default();
+        load
+    }
+
+    fn change(&mut self, first: usize, last: usize, change: impl Fn(usize) -> usize) {
+        let steps = self.bytes.get_mut(first..=last).unwrap_or_default();
+        steps.iter_mut().for_each(|bytes| *bytes = change(*bytes));
+    }
+
+    /// Takes note of buffers that become parts of another, unless the peak would rise. True when it does not.
+    fn accept(
+        &mut self,
+        values: &Values,
+        parts: &[(usize, usize)],
+        whole: usize,
+    ) -> Result<bool, MemoryError> {
+        let before = self.bytes.clone();
+        let buffer = values.buffers.get(whole)?;
+        let (mut first, mut last) = (buffer.first, buffer.last);
+        for &(part, _) in parts {
+            let part = values.buffers.get(part)?;
+            (first, last) = (first.min(part.first), last.max(part.last));
+            self.change(part.first, part.last, |bytes| bytes.saturating_sub(offsets::aligned(part.bytes)));
+        }
+        if buffer.pin.is_none() {
+            let bytes = offsets::aligned(buffer.bytes);
+            self.change(buffer.first, buffer.last, |load| load.saturating_sub(bytes));
+            self.change(first, last, |load| load.saturating_add(bytes));
+        }
+        let is_lower = self.bytes.iter().all(|&bytes| bytes <= self.peak);
+        if !is_lower {
+            self.bytes = before;
+        }
+        Ok(is_lower)
+    }
+}

@@ -1,0 +1,197 @@
+//! What each operand is before any memory is shared: a buffer of its own, or a view of another operand's.
+
+use super::groups::{Buffer, Buffers, Pin};
+use super::plan::Action;
+use super::{MemoryError, Problem};
+use crate::graph::{Layer, LayerError, RuntimeOperator, View};
+use crate::tensor::{DType, Layout, Shape};
+
+/// An operand whose size is known.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Value {
+    pub(super) buffer: usize,
+    pub(super) dtype: DType,
+    /// Where it lies in its buffer, in elements.
+    pub(super) layout: Layout,
+}
+
+/// All operands, their buffers, and what the operators do.
+#[derive(Debug, Default)]
+pub(super) struct Values {
+    /// By position; none for operands whose size is not known.
+    pub(super) operands: Vec<Option<Value>>,
+    pub(super) buffers: Buffers,
+    /// By position of the operator.
+    pub(super) actions: Vec<Action>,
+}
+
+impl Values {
+    pub(super) fn new(problem: &Problem<'_>) -> Result<Self, MemoryError> {
+        let graph = problem.graph;
+        let operands = vec![None; graph.operands().len()];
+        let mut values = Self { operands, buffers: Buffers::default(), actions: Vec::new() };
+        for (position, port) in graph.inputs().iter().enumerate() {
+            values.define(problem, port.operand.position(), 0, Some(Pin::Input(position)))?;
+        }
+        for (step, operator) in graph.operators().iter().enumerate() {
+            let action = values.take(problem, step, operator)?;
+            values.actions.push(action);
+        }
+        for port in graph.outputs() {
+            values.read(port.operand.position(), graph.operators().len())?;
+        }
+        Ok(values)
+    }
+
+    /// Takes up an operator: what it reads, and what its outputs are.
+    fn take(
+        &mut self,
+        problem: &Problem<'_>,
+        step: usize,
+        operator: &RuntimeOperator,
+    ) -> Result<Action, MemoryError> {
+        if problem.constants.get(step).is_some_and(|&constant| constant) {
+            return self.constant(problem, step, operator);
+        }
+        let inputs: Option<Vec<Value>> = operator.inputs().iter().map(|i| self.value(i.position())).collect();
+        for input in operator.inputs() {
+            self.read(input.position(), step)?;
+        }
+        let metas = operator.outputs().iter().map(|i| problem.metas.get(i.position())?.as_ref());
+        let shapes: Option<Vec<(DType, Shape)>> =
+            metas.map(|meta| meta.and_then(|meta| Some((meta.dtype(), meta.shape().ok()?)))).collect();
+        let layer = operator.layer().filter(|layer| !layer.is_data_dependent());
+        let (Some(layer), Some(inputs), Some(shapes)) = (layer, inputs, shapes) else {
+            return Ok(Action::Dynamic);
+        };
+        match self.views(layer, &inputs, &shapes).map_err(|source| fault(operator, source))? {
+            Some(views) => {
+                for (output, view) in operator.outputs().iter().zip(views) {
+                    self.set(output.position(), view);
+                    self.read(output.position(), step)?;
+                }
+                Ok(Action::Nothing)
+            }
+            None => {
+                for output in operator.outputs() {
+                    self.define(problem, output.position(), step, None)?;
+                }
+                Ok(Action::Forward)
+            }
+        }
+    }
+
+    fn constant(
+        &mut self,
+        problem: &Problem<'_>,
+        step: usize,
+        operator: &RuntimeOperator,
+    ) -> Result<Action, MemoryError> {
+        let known =
+            |position: usize| problem.metas.get(position).is_some_and(|meta| shape_of(meta).is_some());
+        match operator.outputs() {
+            [output] if known(output.position()) => {
+                self.define(problem, output.position(), step, Some(Pin::Constant(step)))?;
+                Ok(Action::Nothing)
+            }
+            _ => Err(MemoryError::Problem(format!(
+                "{} `{}` is said to be a constant, but it does not have one output of known size",
+                operator.op_type(),
+                operator.name()
+            ))),
+        }
+    }
+
+    /// The outputs, where all of them lie in the inputs.
+    fn views(
+        &self,
+        layer: &dyn Layer,
+        inputs: &[Value],
+        shapes: &[(DType, Shape)],
+    ) -> Result<Option<Vec<Value>>, LayerError> {
+        let layouts: Vec<(DType, Layout)> = inputs.iter().map(|input| (input.dtype, input.layout)).collect();
+        let mut views = Vec::with_capacity(shapes.len());
+        for (position, &(dtype, shape)) in shapes.iter().enumerate() {
+            let Some(View { input, layout }) = layer.view_of(position, &layouts, &shape)? else {
+                return Ok(None);
+            };
+            let source = inputs.get(input).ok_or_else(|| LayerError::BrokenPromise {
+                wanted: format!("{} inputs", inputs.len()),
+                found: format!("a view of input {input}"),
+            })?;
+            let room = self.buffers.get(source.buffer).map_or(0, |buffer| buffer.bytes) / dtype.size();
+            layout.check_within(room)?;
+            let is_related = |complex: DType, real: DType| complex.is_complex() && complex.real() == real;
+            let may_be =
+                dtype == source.dtype || is_related(dtype, source.dtype) || is_related(source.dtype, dtype);
+            if !may_be || *layout.shape() != shape {
+                return Err(LayerError::BrokenPromise {
+                    wanted: format!("{shape} {}", source.dtype),
+                    found: format!("a view {} {dtype}", layout.shape()),
+                });
+            }
+            views.push(Value { buffer: source.buffer, dtype, layout });
+        }
+        Ok(Some(views))
+    }
+
+    /// Gives an operand a buffer of its own, where its size is known.
+    fn define(
+        &mut self,
+        problem: &Problem<'_>,
+        operand: usize,
+        step: usize,
+        pin: Option<Pin>,
+    ) -> Result<(), MemoryError> {
+        let Some((dtype, shape)) = problem.metas.get(operand).and_then(shape_of) else { return Ok(()) };
+        let bytes = shape.num_elements().checked_mul(dtype.size());
+        let bytes = bytes
+            .ok_or_else(|| MemoryError::Problem(format!("{shape} {dtype} is too large for this machine")))?;
+        let buffer = self.buffers.push(Buffer::new(bytes, step, pin));
+        self.set(operand, Value { buffer, dtype, layout: Layout::contiguous(shape) });
+        Ok(())
+    }
+
+    fn set(&mut self, operand: usize, value: Value) {
+        if let Some(slot) = self.operands.get_mut(operand) {
+            *slot = Some(value);
+        }
+    }
+
+    /// Notes that an operand is read in a step.
+    fn read(&mut self, operand: usize, step: usize) -> Result<(), MemoryError> {
+        if let Some(value) = self.value(operand) {
+            let buffer = self.buffers.get_mut(value.buffer)?;
+            buffer.last = buffer.last.max(step);
+        }
+        Ok(())
+    }
+
+    /// The operand at this position, where its size is known.
+    pub(super) fn value(&self, operand: usize) -> Option<Value> {
+        self.operands.get(operand).copied().flatten()
+    }
+
+    /// The root that an operand fills from the first byte to the last, with its elements in row-major order.
+    pub(super) fn filled(&self, operand: usize) -> Option<usize> {
+        let value = self.value(operand)?;
+        let (root, offset) = self.buffers.root(value.buffer);
+        let bytes = value.layout.shape().num_elements() * value.dtype.size();
+        let fills = offset == 0 && self.buffers.get(root).ok()?.bytes == bytes;
+        (fills && value.layout.is_contiguous() && (value.layout.offset() == 0 || bytes == 0)).then_some(root)
+    }
+}
+
+fn shape_of(meta: &Option<crate::graph::TensorMeta>) -> Option<(DType, Shape)> {
+    let meta = meta.as_ref()?;
+    Some((meta.dtype(), meta.shape().ok()?))
+}
+
+/// An error of a layer, with the name of the operator.
+pub(super) fn fault(operator: &RuntimeOperator, source: LayerError) -> MemoryError {
+    MemoryError::Layer {
+        op_type: operator.op_type().to_owned(),
+        operator: operator.name().to_owned(),
+        source: Box::new(source),
+    }
+}
