@@ -3,6 +3,7 @@
 //! [`naive`] holds short and obviously right kernels on ndarray views: they are taught, and they are what the fast
 //! ones are tested against. The others work on slices and numbers.
 
+pub mod activation;
 pub mod attention;
 mod columns;
 pub mod conv;

@@ -2,7 +2,7 @@
 
 use super::float::{self, Unary, map_unary, map_unary_in_place};
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
-use crate::kernels::{Float, math};
+use crate::kernels::{Float, activation, math};
 use crate::tensor::{Complex, DType, Element, TensorView, TensorViewMut};
 
 /// Declares activation functions: doc comment, types, parameters, the function of one element, and what PyTorch does
@@ -154,11 +154,11 @@ fn map_as<T: Element>(
 activations! {
     /// `torch.nn.ReLU`: x where x is positive, else 0. NaN stays NaN.
     ReLU for "nn.ReLU", "F.relu" { /// Accepted for compatibility; the result is the same.
-        inplace: bool = false } |_layer, x| if x < T::zero() { T::zero() } else { x },
+        inplace: bool = false } |_layer, x| activation::relu(x),
         integers |x: i64| x.max(0);
 
     /// `torch.nn.ReLU6`: x limited to 0..6. NaN stays NaN.
-    ReLU6 for "nn.ReLU6", "F.relu6" |_layer, x| clamp(x, 0.0, 6.0),
+    ReLU6 for "nn.ReLU6", "F.relu6" |_layer, x| activation::relu6(x),
         integers |x: i64| x.clamp(0, 6);
 
     /// `torch.nn.Sigmoid`: 1 / (1 + e⁻ˣ).
@@ -166,7 +166,7 @@ activations! {
         promotes integers, complex |z: Z| (1.0 + (-z).exp()).inv();
 
     /// `torch.nn.SiLU` (swish): x · sigmoid(x).
-    SiLU for "nn.SiLU", "F.silu" |_layer, x| x * math::sigmoid(x),
+    SiLU for "nn.SiLU", "F.silu" |_layer, x| activation::silu(x),
         complex |z: Z| z / (1.0 + (-z).exp());
 
     /// `torch.nn.Tanh`: the hyperbolic tangent.
@@ -174,16 +174,16 @@ activations! {
         promotes integers, complex |z: Z| z.tanh();
 
     /// `torch.nn.Hardsigmoid`: x/6 + 1/2 limited to 0..1.
-    Hardsigmoid for "nn.Hardsigmoid", "F.hardsigmoid" |_layer, x| hardsigmoid(x);
+    Hardsigmoid for "nn.Hardsigmoid", "F.hardsigmoid" |_layer, x| activation::hardsigmoid(x);
 
     /// `torch.nn.Hardswish`: x · hardsigmoid(x).
-    Hardswish for "nn.Hardswish", "F.hardswish" |_layer, x| x * clamp(x + T::of(3.0), 0.0, 6.0) / T::of(6.0);
+    Hardswish for "nn.Hardswish", "F.hardswish" |_layer, x| activation::hardswish(x);
 
     /// `torch.nn.LeakyReLU`: x where x is positive, else `negative_slope` · x.
     LeakyReLU for "nn.LeakyReLU", "F.leaky_relu" {
         /// Slope for negative numbers.
         negative_slope: f64 = 0.01
-    } |layer, x| if x > T::zero() { x } else { x * T::of(layer.negative_slope) };
+    } |layer, x| activation::leaky_relu(x, T::of(layer.negative_slope));
 
     /// `torch.nn.RReLU` when it is evaluated: x where x is positive, else x times the mean of `lower` and `upper`.
     RReLU for "nn.RReLU", "F.rrelu" {
@@ -191,7 +191,7 @@ activations! {
         lower: f64 = 0.125,
         /// The greatest slope in training.
         upper: f64 = 1.0 / 3.0
-    } |layer, x| if x > T::zero() { x } else { x * T::of((layer.lower + layer.upper) / 2.0) };
+    } |layer, x| activation::leaky_relu(x, T::of((layer.lower + layer.upper) / 2.0));
 
     /// `torch.nn.Threshold`: x where x is above the threshold, else `value`. NaN stays NaN.
     Threshold for "nn.Threshold", "F.threshold" {
@@ -206,7 +206,7 @@ activations! {
     ELU for "nn.ELU", "F.elu" {
         /// Scale of the negative part.
         alpha: f64 = 1.0
-    } |layer, x| if x > T::zero() { x } else { T::of(layer.alpha) * math::exp_m1(x) };
+    } |layer, x| activation::elu(x, T::of(layer.alpha));
 
     /// `torch.nn.CELU` (Barron 2017): x where x is positive, else `alpha` · (e^(x/alpha) − 1).
     CELU for "nn.CELU", "F.celu" {
@@ -264,38 +264,17 @@ activations! {
         min_val: f64 = -1.0,
         /// The largest result.
         max_val: f64 = 1.0
-    } |layer, x| clamp(x, layer.min_val, layer.max_val),
+    } |layer, x| activation::clamp(x, T::of(layer.min_val), T::of(layer.max_val)),
         integers |x: i64| x.max(layer.min_val as i64).min(layer.max_val as i64);
 
     /// `torch.nn.Mish` (Misra 2019): x · tanh(softplus(x)).
-    Mish for "nn.Mish", "F.mish" |_layer, x| {
-        let softplus = if x > T::of(20.0) { x } else { math::ln_1p(math::exp(x)) };
-        x * math::tanh(softplus)
-    };
+    Mish for "nn.Mish", "F.mish" |_layer, x| activation::mish(x);
 
     /// `torch.nn.LogSigmoid`: ln(sigmoid(x)), without overflow for large |x|.
     LogSigmoid for "nn.LogSigmoid", "F.logsigmoid" |_layer, x| {
         let floor = if x < T::zero() { x } else { T::zero() };
         floor - math::ln_1p(math::exp(-x.abs()))
     };
-}
-
-#[inline(always)]
-fn hardsigmoid<T: Float>(x: T) -> T {
-    clamp(x + T::of(3.0), 0.0, 6.0) / T::of(6.0)
-}
-
-/// x within two bounds; NaN stays NaN, as in PyTorch.
-#[inline(always)]
-fn clamp<T: Float>(x: T, low: f64, high: f64) -> T {
-    let (low, high) = (T::of(low), T::of(high));
-    if x < low {
-        low
-    } else if x > high {
-        high
-    } else {
-        x
-    }
 }
 
 #[cfg(test)]

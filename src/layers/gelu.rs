@@ -3,9 +3,8 @@
 use super::choices::choices;
 use super::float::{self, Unary, map_unary, map_unary_in_place};
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
-use crate::kernels::{Float, math};
+use crate::kernels::{Float, activation};
 use crate::tensor::{TensorView, TensorViewMut};
-use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_PI};
 
 crate::operator! {
     /// `torch.nn.GELU` (Hendrycks and Gimpel 2016): x · Φ(x), with the exact normal distribution or its approximation
@@ -32,7 +31,7 @@ struct ByErf;
 impl Unary for ByErf {
     #[inline(always)]
     fn apply<T: Float>(&self, x: T) -> T {
-        T::of(0.5) * x * (T::one() + math::erf(x * T::of(FRAC_1_SQRT_2)))
+        activation::gelu(x)
     }
 }
 
@@ -42,8 +41,7 @@ struct ByTanh;
 impl Unary for ByTanh {
     #[inline(always)]
     fn apply<T: Float>(&self, x: T) -> T {
-        let scale = T::of(FRAC_2_PI.sqrt());
-        T::of(0.5) * x * (T::one() + math::tanh(scale * (x + T::of(0.044715) * x * x * x)))
+        activation::gelu_tanh(x)
     }
 }
 

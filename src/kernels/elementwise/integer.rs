@@ -33,6 +33,8 @@ fn apply_here(function: Function, a: Operand<'_, i64>, b: Operand<'_, i64>, out:
         F::Abs => a.map(out, i64::wrapping_abs),
         F::Neg => a.map(out, i64::wrapping_neg),
         F::Sign => a.map(out, i64::signum),
+        F::Relu => a.map(out, |a| a.max(0)),
+        F::Relu6 => a.map(out, |a| a.clamp(0, 6)),
         F::Square => a.map(out, |a| a.wrapping_mul(a)),
         F::Add => a.zip(b, out, i64::wrapping_add),
         F::Sub => a.zip(b, out, i64::wrapping_sub),

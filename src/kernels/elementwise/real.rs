@@ -2,7 +2,7 @@
 
 use super::{Operand, undefined};
 use crate::kernels::wide::{Work, run_widest};
-use crate::kernels::{Float, math};
+use crate::kernels::{Float, activation, math};
 use crate::pnnx::Function;
 use crate::tensor::Result;
 
@@ -77,6 +77,18 @@ fn apply_here<T: Float>(
         F::Max | F::Maximum => a.zip(b, out, |a, b| if a >= b || a.is_nan() { a } else { b }),
         F::Min | F::Minimum => a.zip(b, out, |a, b| if a <= b || a.is_nan() { a } else { b }),
         F::Logaddexp => log_add_exp(a, b, out),
+        F::Relu => a.map(out, activation::relu),
+        F::Relu6 => a.map(out, activation::relu6),
+        F::Sigmoid => a.map(out, math::sigmoid),
+        F::Silu => a.map(out, activation::silu),
+        F::Gelu => a.map(out, activation::gelu),
+        F::GeluTanh => a.map(out, activation::gelu_tanh),
+        F::Hardsigmoid => a.map(out, activation::hardsigmoid),
+        F::Hardswish => a.map(out, activation::hardswish),
+        F::Softplus => a.map(out, activation::softplus),
+        F::Mish => a.map(out, activation::mish),
+        F::LeakyRelu => a.zip(b, out, activation::leaky_relu),
+        F::Elu => a.zip(b, out, activation::elu),
         _ => return Err(undefined(function, T::DTYPE)),
     }
     Ok(())

@@ -119,7 +119,14 @@ fn add(expr: &Expr, nodes: &mut Vec<Node>) -> Result<usize, LayerError> {
                 Node::Call { function: *function, args: [x, x] }
             }
             [a, b] => Node::Call { function: *function, args: [add(a, nodes)?, add(b, nodes)?] },
-            _ => return Err(unsupported(expr, "functions have one or two arguments")),
+            [x, low, high] if *function == Function::Clamp => {
+                // In two steps: not below the one, not above the other.
+                let bounded = [add(x, nodes)?, add(low, nodes)?];
+                nodes.push(Node::Call { function: Function::Max, args: bounded });
+                let bounded = nodes.len() - 1;
+                Node::Call { function: Function::Min, args: [bounded, add(high, nodes)?] }
+            }
+            _ => return Err(unsupported(expr, "this function has one or two arguments")),
         },
         Expr::List(_) => return Err(unsupported(expr, "a list can only be the whole expression")),
         _ => return Err(unsupported(expr, "this is no number")),

@@ -1,5 +1,6 @@
 //! Expressions against PyTorch's results, against the naive evaluator, and against themselves one function at a time.
 
+mod activations;
 mod fused;
 mod pytorch;
 mod rules;

@@ -166,6 +166,7 @@ fn is_floating(function: Function) -> bool {
             | F::Log1p
             | F::Reciprocal
             | F::Rsqrt
+            | F::Sigmoid
             | F::Sin
             | F::Sinh
             | F::Sqrt
@@ -188,6 +189,17 @@ fn kinds(function: Function) -> (&'static [Kind], &'static str) {
         F::Atan2 | F::Erf | F::Int | F::Max | F::Maximum | F::Min | F::Minimum | F::Sign => {
             (&[Bool, Integer, Float], "bools, integers and floats")
         }
+        F::Relu | F::Relu6 => (&[Integer, Float], "integers and floats"),
+        F::Sigmoid => (&[Bool, Integer, Float], "bools, integers and floats"),
+        F::Silu
+        | F::Gelu
+        | F::GeluTanh
+        | F::Hardsigmoid
+        | F::Hardswish
+        | F::Softplus
+        | F::Mish
+        | F::LeakyRelu
+        | F::Elu => (&[Float], "floats"),
         F::Logaddexp => (&[Float, Complex], "floats and complex numbers"),
         F::And | F::Or | F::Xor => (&[Bool, Integer], "bools and integers"),
         F::Lshift | F::Rshift => (&[Integer], "integers"),
@@ -214,7 +226,7 @@ fn emit(program: &mut Program, function: Function, this: &Type, [a, b]: [Value; 
     } else {
         // PyTorch does not round the second factor or the divisor to a half type if it is a single number.
         let half = matches!(this.computed, DType::F16 | DType::Bf16) && second.dims.is_empty();
-        let exact = half && matches!(function, F::Mul | F::Div | F::FloorDivide);
+        let exact = half && matches!(function, F::Mul | F::Div | F::FloorDivide | F::LeakyRelu | F::Elu);
         let b_dtype = if exact { DType::F32 } else { this.computed };
         let (first, second) = (program.cast(a, this.computed), program.cast(b, b_dtype));
         let mut apply = |function, first, second| program.apply(function, this.computed, first, second);

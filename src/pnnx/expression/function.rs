@@ -146,6 +146,33 @@ functions! {
     Rshift = "rshift" takes 2..=2;
     /// `size(x,d)`: the size of axis d as an int; `size(x)`: all sizes as a list.
     Size = "size" takes 1..=2;
+    /// `F.relu`. This one and those that follow are Ixion's own: PNNX does not write them, Ixion's passes do when they
+    /// move an activation function into an expression.
+    Relu = "relu" takes 1..=1;
+    /// `F.relu6`.
+    Relu6 = "relu6" takes 1..=1;
+    /// `F.sigmoid`.
+    Sigmoid = "sigmoid" takes 1..=1;
+    /// `F.silu`.
+    Silu = "silu" takes 1..=1;
+    /// `F.gelu` by the error function.
+    Gelu = "gelu" takes 1..=1;
+    /// `F.gelu` with `approximate="tanh"`.
+    GeluTanh = "gelu_tanh" takes 1..=1;
+    /// `F.hardsigmoid`.
+    Hardsigmoid = "hardsigmoid" takes 1..=1;
+    /// `F.hardswish`.
+    Hardswish = "hardswish" takes 1..=1;
+    /// `F.softplus` with its usual sharpness of 1 and threshold of 20.
+    Softplus = "softplus" takes 1..=1;
+    /// `F.mish`.
+    Mish = "mish" takes 1..=1;
+    /// `F.leaky_relu` with its slope: `leaky_relu(x,0.01)`.
+    LeakyRelu = "leaky_relu" takes 2..=2;
+    /// `F.elu` with its scale: `elu(x,1.0)`.
+    Elu = "elu" takes 2..=2;
+    /// `torch.clamp` and `F.hardtanh`: `clamp(x,low,high)`.
+    Clamp = "clamp" takes 3..=3;
 }
 
 #[cfg(test)]

@@ -81,8 +81,36 @@ fn call(function: Function, args: &[Expr], inputs: &[Input]) -> Piece {
             atom(format!("{values}.to({})", dtype.torch_name()))
         }
         (_, [left, right]) if operator(function).is_some() => infix(function, left, right),
-        _ => atom(format!("torch.{}({})", function.name(), tensors(args, inputs))),
+        _ => match activation(function) {
+            Some((name, keywords)) => {
+                let first = args.first().map(|arg| tensor(arg, inputs).text);
+                let others = pieces.into_iter().skip(1).map(|piece| piece.text);
+                let all: Vec<String> = first.into_iter().chain(others).collect();
+                atom(format!("{name}({}{keywords})", all.join(", ")))
+            }
+            None => atom(format!("torch.{}({})", function.name(), tensors(args, inputs))),
+        },
     }
+}
+
+/// PyTorch's name for a function of Ixion's own, and keywords that it needs. Arguments after the first are numbers.
+fn activation(function: Function) -> Option<(&'static str, &'static str)> {
+    Some(match function {
+        Function::Relu => ("F.relu", ""),
+        Function::Relu6 => ("F.relu6", ""),
+        Function::Sigmoid => ("F.sigmoid", ""),
+        Function::Silu => ("F.silu", ""),
+        Function::Gelu => ("F.gelu", ""),
+        Function::GeluTanh => ("F.gelu", ", approximate=\"tanh\""),
+        Function::Hardsigmoid => ("F.hardsigmoid", ""),
+        Function::Hardswish => ("F.hardswish", ""),
+        Function::Softplus => ("F.softplus", ""),
+        Function::Mish => ("F.mish", ""),
+        Function::LeakyRelu => ("F.leaky_relu", ""),
+        Function::Elu => ("F.elu", ""),
+        Function::Clamp => ("torch.clamp", ""),
+        _ => return None,
+    })
 }
 
 /// Arguments of PyTorch's functions, which take tensors only: plain numbers are wrapped.
@@ -161,6 +189,14 @@ mod tests {
         assert_eq!(python("exp(@2)"), "torch.exp(torch.as_tensor(n))");
         assert_eq!(python("torch.float(@0)"), "a.to(torch.float)");
         assert_eq!(python("torch.long(add(@0,1))"), "(a + 1).to(torch.long)");
+    }
+
+    #[test]
+    fn activation_functions_are_called_by_their_names() {
+        assert_eq!(python("relu(add(@0,@1))"), "F.relu(a + b)");
+        assert_eq!(python("gelu_tanh(@0)"), "F.gelu(a, approximate=\"tanh\")");
+        assert_eq!(python("leaky_relu(@0,0.1)"), "F.leaky_relu(a, 0.1)");
+        assert_eq!(python("mul(clamp(@0,-1,1),2)"), "torch.clamp(a, -1, 1) * 2");
     }
 
     #[test]

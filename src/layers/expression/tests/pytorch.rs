@@ -127,17 +127,18 @@ fn the_naive_evaluator_on_real_numbers() {
 /// The element types that functions return for each of the 13 types, in the order of [`DType::ALL`]; `-` is an error.
 #[test]
 fn element_types_of_all_functions() {
-    let kinds: [(&str, &[&str]); 9] = [
+    let kinds: [(&str, &[&str]); 10] = [
         ("f32 f64 f16 bf16 f32 f32 f32 f32 f32 f32 c32 c64 c128", FLOATING),
-        ("f32 f64 f16 bf16 f32 f32 f32 f32 f32 f32 - - -", &["erf", "atan2"]),
+        ("f32 f64 f16 bf16 f32 f32 f32 f32 f32 f32 - - -", &["erf", "atan2", "sigmoid"]),
         (
             "f32 f64 f16 bf16 i64 i32 i16 i8 u8 - - - -",
-            &["ceil", "floor", "round", "trunc", "floor_divide", "remainder", "fmod"],
+            &["ceil", "floor", "round", "trunc", "floor_divide", "remainder", "fmod", "relu", "relu6"],
         ),
         ("f32 f64 f16 bf16 i64 i32 i16 i8 u8 bool - - -", &["sign", "max", "min", "maximum", "minimum"]),
         ("f32 f64 f16 bf16 i64 i32 i16 i8 u8 bool c32 c64 c128", &["add", "mul"]),
         ("f32 f64 f16 bf16 i64 i32 i16 i8 u8 - c32 c64 c128", &["neg", "sub", "pow"]),
         ("f32 f64 f16 bf16 - - - - - - c32 c64 c128", &["logaddexp"]),
+        ("f32 f64 f16 bf16 - - - - - - - - -", ACTIVATIONS),
         ("- - - - i64 i32 i16 i8 u8 bool - - -", &["and", "or", "xor"]),
         ("- - - - i64 i32 i16 i8 u8 - - - -", &["lshift", "rshift"]),
     ];
@@ -148,7 +149,7 @@ fn element_types_of_all_functions() {
     ];
     let all =
         kinds.iter().flat_map(|(types, names)| names.iter().map(move |name| (*types, *name))).chain(others);
-    let mut seen = 1; // `size`
+    let mut seen = 2; // `size`, and `clamp`, which is tested beside its layer
     for (types, name) in all {
         seen += 1;
         let unary = crate::pnnx::Function::from_name(name).unwrap().arity().contains(&1);
@@ -188,3 +189,6 @@ const FLOATING: &[&str] = &[
     "tanh",
     "div",
 ];
+
+const ACTIVATIONS: &[&str] =
+    &["silu", "gelu", "gelu_tanh", "hardsigmoid", "hardswish", "softplus", "mish", "leaky_relu", "elu"];

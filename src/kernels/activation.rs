@@ -1,0 +1,86 @@
+//! Activation functions: one element in, one element out. What layers, expressions and epilogues compute is written here
+//! once, so that they give the same bits.
+//!
+//! Functions are marked `#[inline(always)]`, so that loops over them become vectors.
+
+use super::{Float, math};
+use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_PI};
+
+/// x where x is positive, else 0. NaN stays NaN.
+#[inline(always)]
+pub fn relu<T: Float>(x: T) -> T {
+    if x < T::zero() { T::zero() } else { x }
+}
+
+/// x limited to 0..6. NaN stays NaN.
+#[inline(always)]
+pub fn relu6<T: Float>(x: T) -> T {
+    clamp(x, T::zero(), T::of(6.0))
+}
+
+/// x within two bounds; NaN stays NaN, as in PyTorch.
+#[inline(always)]
+pub fn clamp<T: Float>(x: T, low: T, high: T) -> T {
+    if x < low {
+        low
+    } else if x > high {
+        high
+    } else {
+        x
+    }
+}
+
+/// x · sigmoid(x).
+#[inline(always)]
+pub fn silu<T: Float>(x: T) -> T {
+    x * math::sigmoid(x)
+}
+
+/// x · Φ(x), with the error function.
+#[inline(always)]
+pub fn gelu<T: Float>(x: T) -> T {
+    T::of(0.5) * x * (T::one() + math::erf(x * T::of(FRAC_1_SQRT_2)))
+}
+
+/// x · Φ(x), with a hyperbolic tangent that comes close.
+#[inline(always)]
+pub fn gelu_tanh<T: Float>(x: T) -> T {
+    let scale = T::of(FRAC_2_PI.sqrt());
+    T::of(0.5) * x * (T::one() + math::tanh(scale * (x + T::of(0.044715) * x * x * x)))
+}
+
+/// x/6 + 1/2 limited to 0..1.
+#[inline(always)]
+pub fn hardsigmoid<T: Float>(x: T) -> T {
+    relu6(x + T::of(3.0)) / T::of(6.0)
+}
+
+/// x · hardsigmoid(x).
+#[inline(always)]
+pub fn hardswish<T: Float>(x: T) -> T {
+    x * relu6(x + T::of(3.0)) / T::of(6.0)
+}
+
+/// x where x is positive, else `slope` · x.
+#[inline(always)]
+pub fn leaky_relu<T: Float>(x: T, slope: T) -> T {
+    if x > T::zero() { x } else { x * slope }
+}
+
+/// x where x is positive, else `alpha` · (eˣ − 1).
+#[inline(always)]
+pub fn elu<T: Float>(x: T, alpha: T) -> T {
+    if x > T::zero() { x } else { alpha * math::exp_m1(x) }
+}
+
+/// ln(1 + eˣ), and x itself above 20.
+#[inline(always)]
+pub fn softplus<T: Float>(x: T) -> T {
+    if x > T::of(20.0) { x } else { math::ln_1p(math::exp(x)) }
+}
+
+/// x · tanh(softplus(x)).
+#[inline(always)]
+pub fn mish<T: Float>(x: T) -> T {
+    x * math::tanh(softplus(x))
+}
