@@ -1,1 +1,64 @@
 //! Passes: from the graph of a file to a better one that computes the same.
+//!
+//! A [`Pass`] changes a [`pnnx::Graph`](crate::pnnx::Graph) and says how often it fired, and why it left alone what
+//! looked alike. [`Passes`] holds all of them and runs them, one after the other, until none fires any more.
+//!
+//! Most passes are a [`Rewrite`]: a [`Pattern`] and what takes its place, both written as PNNX writes models.
+//!
+//! ```
+//! use ixion::passes::{PassContext, Passes, Rewrite, Rule};
+//! use ixion::{Limits, pnnx::Graph};
+//!
+//! const PATTERN: &str = "7767517
+//! 4 3
+//! pnnx.Input        input   0 1 x
+//! nn.ReLU|F.relu    first   1 1 x a
+//! nn.ReLU|F.relu    second  1 1 a y
+//! pnnx.Output       output  1 0 y
+//! ";
+//! const REPLACEMENT: &str = "7767517
+//! 3 2
+//! pnnx.Input        input   0 1 x
+//! %first            first   1 1 x y %*=%*
+//! pnnx.Output       output  1 0 y
+//! ";
+//! let once = Rewrite::new("relu_twice", "Rectifying twice is rectifying once.")
+//!     .rule(Rule::new(PATTERN, REPLACEMENT));
+//! let mut passes = Passes::empty();
+//! passes.add(10, once)?;
+//!
+//! let model = "7767517\n5 4\n\
+//!     pnnx.Input in 0 1 0\nnn.ReLU a 1 1 0 1\nF.relu b 1 1 1 2 $input=1\nF.relu c 1 1 2 3 $input=2\n\
+//!     pnnx.Output out 1 0 3\n";
+//! let mut graph = Graph::parse(model, &Limits::default())?;
+//! let statistics = passes.run(&mut graph, PassContext::default())?;
+//! assert_eq!(statistics.fired("relu_twice"), 2);
+//! assert_eq!(graph.operator_count(), 3);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod bypass;
+mod context;
+mod error;
+mod facts;
+mod matched;
+mod pass;
+mod pattern;
+mod registry;
+mod replacement;
+mod rewrite;
+mod statistics;
+#[cfg(test)]
+mod testing;
+mod writes;
+
+pub use context::PassContext;
+pub use error::{PassError, PatternError};
+pub use facts::Facts;
+pub use matched::Match;
+pub use pass::{Outcome, Pass, Refusal};
+pub use pattern::Pattern;
+pub use registry::{Entry, Passes};
+pub use replacement::Replacement;
+pub use rewrite::{Check, Rewrite, Rule, Write};
+pub use statistics::{PassStatistics, Statistics};

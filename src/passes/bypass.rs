@@ -1,0 +1,57 @@
+//! Making those who read one operand read another that holds the same.
+
+use crate::pnnx::{Graph, GraphError, OperandId};
+
+/// Whether the model returns an operand, alone or in a tuple.
+pub(super) fn is_returned(graph: &Graph, operand: OperandId) -> bool {
+    let consumers = graph.get_operand(operand).map_or(&[][..], |operand| operand.consumers());
+    consumers.iter().any(|&consumer| match graph.operator(consumer).op_type() {
+        "pnnx.Output" => true,
+        "prim::TupleConstruct" | "prim::ListConstruct" | "prim::DictConstruct" => {
+            graph.operator(consumer).outputs().iter().any(|&tuple| is_returned(graph, tuple))
+        }
+        _ => false,
+    })
+}
+
+/// Whether an operand is an input of the model.
+pub(super) fn is_input(graph: &Graph, operand: OperandId) -> bool {
+    let producer = graph.get_operand(operand).and_then(|operand| operand.producer());
+    producer.is_some_and(|producer| graph.operator(producer).op_type() == "pnnx.Input")
+}
+
+/// Why `old` cannot be left out in favour of `new`, which holds the same: the model's inputs and outputs keep their
+/// names.
+pub(super) fn refuse_bypass(graph: &Graph, old: OperandId, new: OperandId) -> Option<String> {
+    let name = |id: OperandId| graph.operand(id).name().to_owned();
+    if !is_returned(graph, old) {
+        return None;
+    }
+    let what = if is_input(graph, new) {
+        "an input of the model"
+    } else if is_returned(graph, new) {
+        "an output, too"
+    } else {
+        return None;
+    };
+    Some(format!(
+        "`{}` is an output of the model and `{}` is {what}: both keep their names",
+        name(old),
+        name(new)
+    ))
+}
+
+/// Makes everybody who reads `old` read `new`. `old` loses its producer and vanishes; `new` takes its name if the model
+/// returns it. [`refuse_bypass`] says where this must not be done.
+pub(super) fn bypass(graph: &mut Graph, old: OperandId, new: OperandId) -> Result<(), GraphError> {
+    let (name, returned) = (graph.operand(old).name().to_owned(), is_returned(graph, old));
+    graph.replace_uses(old, new)?;
+    if let Some(producer) = graph.operand(old).producer() {
+        graph.disconnect_output(producer, old)?;
+    }
+    graph.remove_operand(old)?;
+    if returned {
+        graph.rename_operand(new, &name)?;
+    }
+    Ok(())
+}

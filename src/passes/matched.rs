@@ -1,0 +1,145 @@
+//! A place where a pattern was found.
+
+use super::PassContext;
+use super::pattern::{Found, Pattern};
+use crate::graph::TensorMeta;
+use crate::pnnx::{Attribute, FromParameter, Graph, Operand, OperandId, Operator, OperatorId, Parameter};
+use crate::tensor::Dim;
+
+/// A place where a pattern was found, as a check and a replacement see it. Everything is asked for by its name in the
+/// pattern.
+///
+/// What is not there is an error in words, so that `?` in a check refuses the match and says why.
+#[derive(Debug, Clone, Copy)]
+pub struct Match<'a> {
+    pub(super) graph: &'a Graph,
+    pub(super) context: &'a PassContext,
+    pub(super) pattern: &'a Pattern,
+    pub(super) found: &'a Found,
+}
+
+impl<'a> Match<'a> {
+    /// The graph.
+    pub fn graph(&self) -> &'a Graph {
+        self.graph
+    }
+
+    /// What passes know beside the graph.
+    pub fn context(&self) -> &'a PassContext {
+        self.context
+    }
+
+    /// A captured parameter.
+    ///
+    /// # Errors
+    /// When the pattern captures none of this name, or an optional one is not there.
+    pub fn param(&self, capture: &str) -> Result<&'a Parameter, String> {
+        self.found.params.get(capture).ok_or_else(|| format!("there is no `{capture}`"))
+    }
+
+    /// A captured parameter as the type asked for.
+    ///
+    /// # Errors
+    /// As [`Match::param`], and when it is of another type.
+    pub fn get<T: FromParameter>(&self, capture: &str) -> Result<T, String> {
+        T::from_parameter(self.param(capture)?).map_err(|error| format!("`{capture}`: {error}"))
+    }
+
+    /// A captured dimension of an operand or an attribute.
+    ///
+    /// # Errors
+    /// When the pattern captures none of this name.
+    pub fn dim(&self, capture: &str) -> Result<&'a Dim, String> {
+        self.found.dims.get(capture).ok_or_else(|| format!("there is no size `{capture}`"))
+    }
+
+    /// The id of an operator.
+    ///
+    /// # Errors
+    /// When the pattern has none of this name.
+    pub fn operator_id(&self, name: &str) -> Result<OperatorId, String> {
+        self.found.operator(self.pattern, name).ok_or_else(|| format!("the pattern has no operator `{name}`"))
+    }
+
+    /// An operator, with all its parameters and attributes.
+    ///
+    /// # Errors
+    /// As [`Match::operator_id`].
+    pub fn operator(&self, name: &str) -> Result<&'a Operator, String> {
+        self.operator_id(name).map(|id| self.graph.operator(id))
+    }
+
+    /// The id of an operand.
+    ///
+    /// # Errors
+    /// When the pattern has none of this name.
+    pub fn operand_id(&self, name: &str) -> Result<OperandId, String> {
+        self.found.operand(self.pattern, name).ok_or_else(|| format!("the pattern has no operand `{name}`"))
+    }
+
+    /// An operand.
+    ///
+    /// # Errors
+    /// As [`Match::operand_id`].
+    pub fn operand(&self, name: &str) -> Result<&'a Operand, String> {
+        self.operand_id(name).map(|id| self.graph.operand(id))
+    }
+
+    /// Element type and dimensions of an operand.
+    ///
+    /// # Errors
+    /// As [`Match::operand_id`], and when nothing is known of it.
+    pub fn meta(&self, operand: &str) -> Result<&'a TensorMeta, String> {
+        let name = self.operand(operand)?.name();
+        self.context.facts(self.graph).get(name).ok_or_else(|| format!("nothing is known of `{name}`"))
+    }
+
+    /// A parameter of an operator as the type asked for, or `default` where the file leaves it out.
+    ///
+    /// # Errors
+    /// As [`Match::operator_id`], and when it is of another type.
+    pub fn setting<T: FromParameter>(&self, operator: &str, key: &str, default: T) -> Result<T, String> {
+        self.operator(operator)?.get_or(key, default).map_err(|error| error.to_string())
+    }
+
+    /// An attribute of an operator.
+    ///
+    /// # Errors
+    /// As [`Match::operator_id`], and when it has none of this key.
+    pub fn attribute(&self, operator: &str, key: &str) -> Result<&'a Attribute, String> {
+        let found = self.operator(operator)?;
+        found.attr(key).ok_or_else(|| format!("`{}` has no attribute `{key}`", found.name()))
+    }
+
+    /// A weight of an operator: an attribute, or the constant behind the input of this argument name. None where it has
+    /// neither, as a convolution without a bias.
+    ///
+    /// # Errors
+    /// As [`Match::operator_id`], and when the input is computed.
+    pub fn weight(&self, operator: &str, key: &str) -> Result<Option<&'a Attribute>, String> {
+        let found = self.operator(operator)?;
+        if let Some(attribute) = found.attr(key) {
+            return Ok(Some(attribute));
+        }
+        let Some(input) = found.named_input(key) else { return Ok(None) };
+        let name = self.graph.operand(input).name();
+        constant(self.graph, input).map(Some).ok_or_else(|| format!("`{name}` is computed"))
+    }
+
+    /// The constant that an operand of the pattern is.
+    ///
+    /// # Errors
+    /// As [`Match::operand_id`], and when it is computed.
+    pub fn constant(&self, operand: &str) -> Result<&'a Attribute, String> {
+        let id = self.operand_id(operand)?;
+        constant(self.graph, id).ok_or_else(|| format!("`{}` is computed", self.graph.operand(id).name()))
+    }
+}
+
+/// The attribute behind an operand that a `pnnx.Attribute` returns.
+pub(super) fn constant(graph: &Graph, operand: OperandId) -> Option<&Attribute> {
+    let producer = graph.operator(graph.get_operand(operand)?.producer()?);
+    let mut attributes = producer.attrs().values();
+    let only = attributes.next().filter(|_| producer.op_type() == "pnnx.Attribute");
+    only.filter(|_| attributes.next().is_none())
+}

@@ -1,0 +1,141 @@
+//! Patterns: pieces of a graph, written as PNNX writes models.
+//!
+//! ```text
+//! 7767517
+//! 4 4
+//! pnnx.Input          input   0 2 x b
+//! nn.Linear           linear  1 1 x a in_features=%k out_features=* bias=False @weight
+//! pnnx.Expression     add     2 1 a b y expr=add(@0,@1) #a=(?,?,%n)f32
+//! pnnx.Output         output  1 0 y
+//! ```
+//!
+//! | in the text | meaning |
+//! |---|---|
+//! | `nn.ReLU\|F.relu` | one of these types |
+//! | `torch.mul~` | two inputs, either way round |
+//! | `$weight=w` | `w` is the input of this argument name, wherever it stands; others are matched by position |
+//! | `key=value` | a parameter of this value; `1` and `1.0` are the same |
+//! | `key=*` | a parameter of any value |
+//! | `key=%x` | captures the value; where `%x` stands twice, both must be equal |
+//! | `key=(%a,1,*)` | a list, item by item |
+//! | `expr=add(@0,mul(@1,%x))` | the expression of a `pnnx.Expression`: `@0` is the pattern's first input, sums and products match either way round, `%x` captures a number |
+//! | `?key=value` | the same, where the key is there |
+//! | `@weight` | an attribute, which can be asked for later; `@weight=(%k,?)f32` says more of it |
+//! | `?@bias` | the same, where it is there |
+//! | `%*=%*` | any further parameters and attributes |
+//! | `#a=(1,?,%n)f32` | what is known of an operand: element type, rank, dimensions; `#a=(*)f32` leaves the rank open |
+//!
+//! Without `%*=%*`, a parameter or attribute that the pattern does not name makes it not match: so no pass fires where
+//! it would forget a setting. Operands between the operators of a pattern must not be used elsewhere, nor returned by the
+//! model.
+
+mod expression;
+mod line;
+mod parse;
+mod solve;
+mod value;
+
+pub(super) use line::{Line, Word, WordKind, is_name, read_lines};
+pub(super) use solve::{Found, Solver};
+
+use super::PatternError;
+use crate::pnnx::Expr;
+use crate::tensor::DType;
+use value::ValuePattern;
+
+/// A pattern that was read. See the [module `passes`](super) for an example.
+///
+/// ```
+/// use ixion::passes::Pattern;
+/// let text = "7767517\n3 2\npnnx.Input in 0 1 x\nF.relu relu 1 1 x y\npnnx.Output out 1 0 y\n";
+/// assert_eq!(Pattern::parse(text)?.operator_names().collect::<Vec<_>>(), ["relu"]);
+/// # Ok::<(), ixion::passes::PatternError>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Pattern {
+    operators: Vec<OperatorPattern>,
+    operands: Vec<String>,
+    inputs: Vec<usize>,
+    outputs: Vec<usize>,
+    facts: Vec<FactPattern>,
+}
+
+/// One operator of a pattern. Operands are positions in the pattern's list.
+#[derive(Debug, Clone)]
+struct OperatorPattern {
+    name: String,
+    types: Vec<String>,
+    either_way: bool,
+    inputs: Vec<(Option<String>, usize)>,
+    outputs: Vec<usize>,
+    params: Vec<Keyed<ParamPattern>>,
+    attrs: Vec<Keyed<Option<TypePattern>>>,
+    open: bool,
+}
+
+/// A wish for a key.
+#[derive(Debug, Clone)]
+struct Keyed<T> {
+    key: String,
+    optional: bool,
+    wanted: T,
+}
+
+#[derive(Debug, Clone)]
+enum ParamPattern {
+    Value(ValuePattern),
+    Expression(Expr),
+}
+
+/// Element type and sizes.
+#[derive(Debug, Clone)]
+struct TypePattern {
+    dtype: Option<DType>,
+    /// None where the rank is open.
+    dims: Option<Vec<DimPattern>>,
+}
+
+#[derive(Debug, Clone)]
+enum DimPattern {
+    Any,
+    Fixed(i64),
+    Capture(String),
+}
+
+/// What must be known of an operand.
+#[derive(Debug, Clone)]
+struct FactPattern {
+    operand: usize,
+    wanted: TypePattern,
+}
+
+impl Pattern {
+    /// Reads a pattern.
+    ///
+    /// # Errors
+    /// A [`PatternError`] with the line.
+    pub fn parse(text: &str) -> Result<Self, PatternError> {
+        parse::parse(text)
+    }
+
+    /// The names of its operators, in their order.
+    pub fn operator_names(&self) -> impl Iterator<Item = &str> {
+        self.operators.iter().map(|operator| operator.name.as_str())
+    }
+
+    fn operator(&self, name: &str) -> Option<usize> {
+        self.operators.iter().position(|operator| operator.name == name)
+    }
+
+    fn operand(&self, name: &str) -> Option<usize> {
+        self.operands.iter().position(|operand| operand == name)
+    }
+
+    fn producer(&self, operand: usize) -> Option<usize> {
+        self.operators.iter().position(|operator| operator.outputs.contains(&operand))
+    }
+
+    fn is_interior(&self, operand: usize) -> bool {
+        !self.outputs.contains(&operand) && self.producer(operand).is_some()
+    }
+}

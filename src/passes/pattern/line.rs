@@ -1,0 +1,116 @@
+//! The lines of a pattern or a replacement, before anybody asks what their words mean.
+
+use crate::passes::PatternError;
+
+/// One line: an operator.
+#[derive(Debug, Clone)]
+pub(in crate::passes) struct Line {
+    /// Counted from 1.
+    pub(in crate::passes) number: usize,
+    pub(in crate::passes) op_type: String,
+    pub(in crate::passes) name: String,
+    pub(in crate::passes) inputs: Vec<String>,
+    pub(in crate::passes) outputs: Vec<String>,
+    pub(in crate::passes) words: Vec<Word>,
+}
+
+/// A word after the operands.
+#[derive(Debug, Clone)]
+pub(in crate::passes) struct Word {
+    pub(in crate::passes) kind: WordKind,
+    pub(in crate::passes) optional: bool,
+    pub(in crate::passes) key: String,
+    pub(in crate::passes) value: Option<String>,
+}
+
+/// What a word is about, by its first character.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::passes) enum WordKind {
+    Param,
+    /// `@`
+    Attribute,
+    /// `$`
+    InputName,
+    /// `#`
+    Fact,
+    /// `%*=%*` or `%*=%name`
+    Open,
+}
+
+impl Line {
+    /// An error about this line.
+    pub(in crate::passes) fn error(&self, problem: impl Into<String>) -> PatternError {
+        PatternError::new(self.number, problem)
+    }
+
+    /// The argument name that the line gives to an operand.
+    pub(in crate::passes) fn input_name(&self, operand: &str) -> Option<&str> {
+        let is_name =
+            |word: &&Word| word.kind == WordKind::InputName && word.value.as_deref() == Some(operand);
+        self.words.iter().find(is_name).map(|word| word.key.as_str())
+    }
+}
+
+/// Reads the magic number, the counts and the lines. The counts must be right, so that the text is a graph.
+pub(in crate::passes) fn read_lines(text: &str) -> Result<Vec<Line>, PatternError> {
+    let mut rows = text.lines().enumerate().map(|(at, row)| (at + 1, row));
+    match rows.next() {
+        Some((_, magic)) if magic.trim() == "7767517" => {}
+        _ => return Err(PatternError::new(1, "a pattern starts with the line `7767517`, as a model does")),
+    }
+    let counts = rows.next().map_or("", |(_, row)| row).trim();
+    let rows = rows.filter(|(_, row)| !row.trim().is_empty());
+    let lines = rows.map(|(number, row)| read_line(number, row)).collect::<Result<Vec<_>, _>>()?;
+    let mut operands: Vec<&String> =
+        lines.iter().flat_map(|line| line.inputs.iter().chain(&line.outputs)).collect();
+    operands.sort();
+    operands.dedup();
+    let found = format!("{} {}", lines.len(), operands.len());
+    if counts.split_whitespace().collect::<Vec<_>>().join(" ") != found {
+        return Err(PatternError::new(
+            2,
+            format!("there are `{found}` operators and operands, not `{counts}`"),
+        ));
+    }
+    Ok(lines)
+}
+
+fn read_line(number: usize, row: &str) -> Result<Line, PatternError> {
+    let error = |problem: &str| PatternError::new(number, problem);
+    let mut words = row.split_whitespace();
+    let mut next = |what: &str| words.next().ok_or_else(|| error(&format!("{what} is missing")));
+    let (op_type, name) = (next("the type")?.to_owned(), next("the name")?.to_owned());
+    let mut count =
+        |what: &str| next(what)?.parse::<usize>().map_err(|_| error(&format!("{what} is no number")));
+    let (inputs, outputs) = (count("the number of inputs")?, count("the number of outputs")?);
+    let mut operands = |count: usize| -> Result<Vec<String>, PatternError> {
+        (0..count).map(|_| next("an operand").map(str::to_owned)).collect()
+    };
+    let (inputs, outputs) = (operands(inputs)?, operands(outputs)?);
+    let words =
+        words.map(|word| read_word(word).ok_or_else(|| error(&format!("`{word}` is not understood"))));
+    let words = words.collect::<Result<_, _>>()?;
+    Ok(Line { number, op_type, name, inputs, outputs, words })
+}
+
+fn read_word(word: &str) -> Option<Word> {
+    let (optional, word) = word.strip_prefix('?').map_or((false, word), |rest| (true, rest));
+    let (key, value) =
+        word.split_once('=').map_or((word, None), |(key, value)| (key, Some(value.to_owned())));
+    let (kind, key) = match key.chars().next()? {
+        '@' => (WordKind::Attribute, key.get(1..)?),
+        '$' => (WordKind::InputName, key.get(1..)?),
+        '#' => (WordKind::Fact, key.get(1..)?),
+        '%' => (WordKind::Open, key.strip_prefix("%*").filter(|rest| rest.is_empty())?),
+        _ => (WordKind::Param, key),
+    };
+    if value.is_none() && kind != WordKind::Attribute {
+        return None;
+    }
+    Some(Word { kind, optional, key: key.to_owned(), value })
+}
+
+/// Whether a text can be the name of a capture.
+pub(in crate::passes) fn is_name(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '.')
+}

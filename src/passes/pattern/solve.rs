@@ -1,0 +1,376 @@
+//! Finding a pattern in a graph.
+//!
+//! The operator that computes the pattern's first output is tried everywhere. From there the pattern is followed along
+//! its operands, back to producers and forth to consumers, and where two ways are open (a sum either way round), the
+//! second is tried when the first does not lead to a match.
+
+use super::expression::{Binding, bindings};
+use super::value::Captures;
+use super::{DimPattern, FactPattern, OperatorPattern, ParamPattern, Pattern, TypePattern};
+use crate::graph::TensorMeta;
+use crate::passes::PassContext;
+use crate::pnnx::{Attribute, Expr, Graph, Operand, OperandId, Operator, OperatorId, Parameter};
+use crate::tensor::Dim;
+use std::collections::{BTreeMap, HashSet};
+
+/// Where a pattern was found: the graph's operators and operands by their position in the pattern.
+#[derive(Debug, Clone)]
+pub(in crate::passes) struct Found {
+    operators: Vec<Option<OperatorId>>,
+    operands: Vec<Option<OperandId>>,
+    pub(in crate::passes) params: Captures,
+    pub(in crate::passes) dims: BTreeMap<String, Dim>,
+}
+
+impl Found {
+    /// All operators, in the order of the pattern.
+    pub(in crate::passes) fn operators(&self) -> impl Iterator<Item = OperatorId> {
+        self.operators.iter().copied().flatten()
+    }
+
+    pub(in crate::passes) fn operator(&self, pattern: &Pattern, name: &str) -> Option<OperatorId> {
+        self.operators.get(pattern.operator(name)?).copied().flatten()
+    }
+
+    pub(in crate::passes) fn operand(&self, pattern: &Pattern, name: &str) -> Option<OperandId> {
+        self.operands.get(pattern.operand(name)?).copied().flatten()
+    }
+
+    /// The operands that a pattern returns, under their names in the pattern.
+    pub(in crate::passes) fn outputs(&self, pattern: &Pattern) -> Vec<(String, OperandId)> {
+        let named = |&at: &usize| {
+            Some((pattern.operands.get(at)?.clone(), self.operands.get(at).copied().flatten()?))
+        };
+        pattern.outputs.iter().filter_map(named).collect()
+    }
+}
+
+/// Why a piece of a graph does not match: nothing like the pattern, or nearly.
+type Miss = Option<String>;
+
+/// Looks for one pattern in one graph.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::passes) struct Solver<'a> {
+    pub(in crate::passes) pattern: &'a Pattern,
+    pub(in crate::passes) graph: &'a Graph,
+    pub(in crate::passes) context: &'a PassContext,
+    /// Operators that must stay as they are.
+    pub(in crate::passes) frozen: &'a HashSet<OperatorId>,
+}
+
+impl Solver<'_> {
+    /// Tries an operator as the one that computes the pattern's first output. `accept` has the last word; what it, or the
+    /// graph, has against a match is returned as a reason.
+    ///
+    /// # Errors
+    /// A reason where all operators match but something is against it, none where nothing is alike.
+    pub(in crate::passes) fn solve<T>(
+        &self,
+        anchor: OperatorId,
+        accept: &mut dyn FnMut(&Found) -> Result<T, String>,
+    ) -> Result<(Found, T), Miss> {
+        let first =
+            self.pattern.outputs.first().and_then(|&output| self.pattern.producer(output)).ok_or(None)?;
+        let empty = Found {
+            operators: vec![None; self.pattern.operators.len()],
+            operands: vec![None; self.pattern.operands.len()],
+            params: Captures::new(),
+            dims: BTreeMap::new(),
+        };
+        self.try_operator(first, anchor, &empty, accept)
+    }
+
+    fn extend<T>(
+        &self,
+        found: &Found,
+        accept: &mut dyn FnMut(&Found) -> Result<T, String>,
+    ) -> Result<(Found, T), Miss> {
+        let Some((next, candidates)) = self.next(found) else {
+            let found = self.complete(found.clone()).map_err(Some)?;
+            let accepted = accept(&found).map_err(Some)?;
+            return Ok((found, accepted));
+        };
+        let mut miss = None;
+        for candidate in candidates {
+            match self.try_operator(next, candidate, found, accept) {
+                Ok(done) => return Ok(done),
+                Err(reason) => miss = miss.or(reason),
+            }
+        }
+        Err(miss)
+    }
+
+    fn try_operator<T>(
+        &self,
+        at: usize,
+        candidate: OperatorId,
+        found: &Found,
+        accept: &mut dyn FnMut(&Found) -> Result<T, String>,
+    ) -> Result<(Found, T), Miss> {
+        let mut miss = None;
+        for way in self.bind(at, candidate, found)? {
+            match self.extend(&way, accept) {
+                Ok(done) => return Ok(done),
+                Err(reason) => miss = miss.or(reason),
+            }
+        }
+        Err(miss)
+    }
+
+    /// The next operator of the pattern to look for, and where: the producer of an operand that is known, else its
+    /// consumers.
+    fn next(&self, found: &Found) -> Option<(usize, Vec<OperatorId>)> {
+        let known = |&operand: &usize| found.operands.get(operand).copied().flatten();
+        let open = || {
+            let unbound = |at: &usize| found.operators.get(*at).is_some_and(Option::is_none);
+            self.pattern.operators.iter().enumerate().filter(move |(at, _)| unbound(at))
+        };
+        let producer = open().find_map(|(at, operator)| {
+            let operand = operator.outputs.iter().find_map(known)?;
+            Some((at, self.graph.operand(operand).producer().into_iter().collect()))
+        });
+        producer.or_else(|| {
+            open().find_map(|(at, operator)| {
+                let operand = operator.inputs.iter().find_map(|(_, operand)| known(operand))?;
+                let mut consumers = self.graph.operand(operand).consumers().to_vec();
+                consumers.dedup();
+                Some((at, consumers))
+            })
+        })
+    }
+
+    /// All ways in which an operator of the graph is the one of the pattern.
+    fn bind(&self, at: usize, candidate: OperatorId, found: &Found) -> Result<Vec<Found>, Miss> {
+        let wanted = self.pattern.operators.get(at).ok_or(None)?;
+        let operator = self.graph.get_operator(candidate).ok_or(None)?;
+        let alike = wanted.types.iter().any(|op_type| op_type == operator.op_type())
+            && wanted.outputs.len() == operator.outputs().len()
+            && !found.operators.contains(&Some(candidate));
+        if !alike {
+            return Err(None);
+        }
+        let others = found.operators().next().is_some();
+        let near = |reason: String| others.then_some(reason);
+        let mut found = found.clone();
+        if let Some(slot) = found.operators.get_mut(at) {
+            *slot = Some(candidate);
+        }
+        for (&output, &operand) in wanted.outputs.iter().zip(operator.outputs()) {
+            if !bind_operand(&mut found, output, operand) {
+                return Err(None);
+            }
+        }
+        let ways = self.bind_inputs(wanted, operator, found, &near)?;
+        if self.frozen.contains(&candidate) {
+            return Err(Some(format!("data is written through `{}`", operator.name())));
+        }
+        Ok(ways)
+    }
+
+    fn bind_inputs(
+        &self,
+        wanted: &OperatorPattern,
+        operator: &Operator,
+        mut found: Found,
+        near: &dyn Fn(String) -> Miss,
+    ) -> Result<Vec<Found>, Miss> {
+        match_params(wanted, operator, &mut found).map_err(near)?;
+        match_attributes(wanted, operator, &mut found).map_err(near)?;
+        let expression = wanted.params.iter().find_map(|param| match &param.wanted {
+            ParamPattern::Expression(expr) => Some(expr),
+            ParamPattern::Value(_) => None,
+        });
+        if let Some(expression) = expression {
+            return Ok(bind_expression(expression, wanted, operator, &found));
+        }
+        if wanted.inputs.len() != operator.inputs().len() {
+            return Err(None);
+        }
+        let mut ways = Vec::new();
+        ways.extend(bind_in_order(wanted, operator, found.clone(), false));
+        if wanted.either_way {
+            ways.extend(bind_in_order(wanted, operator, found, true));
+        }
+        Ok(ways)
+    }
+
+    /// What concerns the whole: nobody else may use what vanishes, and what is known must be as wanted.
+    fn complete(&self, mut found: Found) -> Result<Found, String> {
+        self.check_uses(&found)?;
+        for fact in &self.pattern.facts {
+            self.check_fact(fact, &mut found)?;
+        }
+        Ok(found)
+    }
+
+    fn check_uses(&self, found: &Found) -> Result<(), String> {
+        let matched: HashSet<OperatorId> = found.operators().collect();
+        for (at, operand) in found.operands.iter().enumerate() {
+            let Some(operand) = operand.map(|operand| self.graph.operand(operand)) else { continue };
+            let mut elsewhere = operand.consumers().iter().filter(|consumer| !matched.contains(consumer));
+            let inside = operand.producer().is_some_and(|producer| matched.contains(&producer));
+            if inside && self.pattern.inputs.contains(&at) {
+                return Err(format!("`{}` is both taken and made", operand.name()));
+            }
+            if self.pattern.is_interior(at) {
+                if let Some(&consumer) = elsewhere.next() {
+                    let consumer = self.graph.operator(consumer).name();
+                    return Err(format!("`{}` is used elsewhere, too: by `{consumer}`", operand.name()));
+                }
+            } else if inside && self.pattern.outputs.first() != Some(&at) {
+                self.check_order(operand, &matched)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The replacement stands where the last operator of the match does: nobody may need a result before.
+    fn check_order(&self, operand: &Operand, matched: &HashSet<OperatorId>) -> Result<(), String> {
+        let mut left = matched.len();
+        for id in self.graph.operator_ids() {
+            if matched.contains(id) {
+                left -= 1;
+            } else if left > 0 && operand.consumers().contains(id) {
+                let consumer = self.graph.operator(*id).name();
+                return Err(format!("`{consumer}` needs `{}` before all of it is there", operand.name()));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_fact(&self, fact: &FactPattern, found: &mut Found) -> Result<(), String> {
+        let Some(operand) = found.operands.get(fact.operand).copied().flatten() else { return Ok(()) };
+        let name = self.graph.operand(operand).name();
+        let meta = self.context.facts(self.graph).get(name);
+        let meta = meta.ok_or_else(|| format!("nothing is known of `{name}`"))?;
+        if fact.wanted.matches(meta, found) { Ok(()) } else { Err(format!("`{name}` is {meta}")) }
+    }
+}
+
+impl TypePattern {
+    fn matches(&self, meta: &TensorMeta, found: &mut Found) -> bool {
+        let dims = self.dims.as_deref().is_none_or(|dims| {
+            dims.len() == meta.rank()
+                && dims.iter().zip(meta.dims()).all(|(wanted, dim)| wanted.matches(dim, found))
+        });
+        dims && self.dtype.is_none_or(|dtype| dtype == meta.dtype())
+    }
+
+    fn describes(&self, attribute: &Attribute, found: &mut Found) -> bool {
+        self.matches(&TensorMeta::new(attribute.dtype(), attribute.shape().iter().copied()), found)
+    }
+}
+
+impl DimPattern {
+    fn matches(&self, dim: &Dim, found: &mut Found) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Fixed(size) => dim.fixed() == Some(*size),
+            Self::Capture(name) => match (found.dims.get(name), found.params.get(name)) {
+                (Some(before), _) => before == dim,
+                (None, Some(before)) => before.as_f64().ok() == dim.fixed().map(|size| size as f64),
+                (None, None) => {
+                    found.dims.insert(name.clone(), dim.clone());
+                    true
+                }
+            },
+        }
+    }
+}
+
+fn bind_operand(found: &mut Found, at: usize, operand: OperandId) -> bool {
+    match found.operands.get_mut(at) {
+        Some(Some(before)) => *before == operand,
+        Some(slot) => {
+            *slot = Some(operand);
+            true
+        }
+        None => false,
+    }
+}
+
+/// Inputs by argument name where the pattern gives one and the file does; all others by position.
+fn bind_in_order(
+    wanted: &OperatorPattern,
+    operator: &Operator,
+    mut found: Found,
+    swapped: bool,
+) -> Option<Found> {
+    let count = wanted.inputs.len();
+    for (position, (key, operand)) in wanted.inputs.iter().enumerate() {
+        let position = if swapped { count - 1 - position } else { position };
+        let has_names = operator.input_names().iter().any(Option::is_some);
+        let input = match key {
+            Some(key) if has_names => operator.named_input(key),
+            _ => operator.inputs().get(position).copied(),
+        };
+        if !bind_operand(&mut found, *operand, input?) {
+            return None;
+        }
+    }
+    Some(found)
+}
+
+fn bind_expression(
+    wanted: &Expr,
+    pattern: &OperatorPattern,
+    operator: &Operator,
+    found: &Found,
+) -> Vec<Found> {
+    let expression = operator.param("expr").and_then(|expr| Expr::parse(expr.raw()).ok());
+    let Some(expression) = expression else { return Vec::new() };
+    let inputs = operator.inputs();
+    let before = Binding { inputs: Vec::new(), captures: found.params.clone() };
+    let same = |a: usize, b: usize| inputs.get(a) == inputs.get(b);
+    let ways = bindings(wanted, &expression, before, &same);
+    let bound = |way: Binding| {
+        let mut found = Found { params: way.captures, ..found.clone() };
+        for (wanted, input) in way.inputs {
+            let ((_, operand), input) = (pattern.inputs.get(wanted)?, inputs.get(input)?);
+            bind_operand(&mut found, *operand, *input).then_some(())?;
+        }
+        Some(found)
+    };
+    ways.into_iter().filter_map(bound).collect()
+}
+
+fn match_params(wanted: &OperatorPattern, operator: &Operator, found: &mut Found) -> Result<(), String> {
+    for param in &wanted.params {
+        let value = operator.param(&param.key);
+        match (&param.wanted, value) {
+            (_, None) if param.optional => {}
+            (_, None) => return Err(format!("`{}` has no `{}`", operator.name(), param.key)),
+            (ParamPattern::Expression(_), Some(_)) => {}
+            (ParamPattern::Value(pattern), Some(value)) if pattern.matches(value, &mut found.params) => {}
+            (ParamPattern::Value(_), Some(value)) => return Err(wrong_param(operator, &param.key, value)),
+        }
+    }
+    let known = |key: &String| wanted.params.iter().any(|param| param.key == *key);
+    match operator.params().iter().find(|(key, _)| !wanted.open && !known(key)) {
+        Some((key, value)) => Err(wrong_param(operator, key, value)),
+        None => Ok(()),
+    }
+}
+
+fn wrong_param(operator: &Operator, key: &str, value: &Parameter) -> String {
+    format!("`{}` has {key}={}", operator.name(), value.raw())
+}
+
+fn match_attributes(wanted: &OperatorPattern, operator: &Operator, found: &mut Found) -> Result<(), String> {
+    for attribute in &wanted.attrs {
+        match (&attribute.wanted, operator.attr(&attribute.key)) {
+            (_, None) if attribute.optional => {}
+            (_, None) => return Err(format!("`{}` has no attribute `{}`", operator.name(), attribute.key)),
+            (Some(wanted), Some(value)) if !wanted.describes(value, found) => {
+                let (name, key, shape) = (operator.name(), &attribute.key, value.shape());
+                return Err(format!("attribute `{key}` of `{name}` is {shape:?} {}", value.dtype()));
+            }
+            _ => {}
+        }
+    }
+    let known = |key: &String| wanted.attrs.iter().any(|attribute| attribute.key == *key);
+    match operator.attrs().keys().find(|key| !wanted.open && !known(key)) {
+        Some(key) => Err(format!("`{}` has an attribute `{key}`", operator.name())),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,116 @@
+//! What a parameter must be.
+
+use crate::pnnx::{Parameter, Value};
+use std::collections::BTreeMap;
+
+/// The captured parameters of a match.
+pub(in crate::passes) type Captures = BTreeMap<String, Parameter>;
+
+/// A wish for the value of a parameter.
+#[derive(Debug, Clone)]
+pub(super) enum ValuePattern {
+    Any,
+    Capture(String),
+    Literal(Parameter),
+    Items(Vec<ValuePattern>),
+}
+
+impl ValuePattern {
+    pub(super) fn parse(raw: &str) -> Self {
+        if raw == "*" {
+            return Self::Any;
+        }
+        if let Some(name) = raw.strip_prefix('%') {
+            return Self::Capture(name.to_owned());
+        }
+        let body = raw.strip_prefix('(').and_then(|rest| rest.strip_suffix(')'));
+        match body.filter(|body| body.contains(['%', '*'])) {
+            Some(body) => Self::Items(body.split(',').map(Self::parse).collect()),
+            None => Self::Literal(Parameter::parse(raw)),
+        }
+    }
+
+    /// Whether a value is as wanted; what it captures is added.
+    pub(super) fn matches(&self, value: &Parameter, captures: &mut Captures) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Literal(wanted) => same(wanted, value),
+            Self::Capture(name) => capture(captures, name, value),
+            Self::Items(wanted) => {
+                let items = items(value.value());
+                items.len() == wanted.len()
+                    && wanted.iter().zip(&items).all(|(wanted, item)| wanted.matches(item, captures))
+            }
+        }
+    }
+}
+
+/// Captures a value, or compares it with what was captured before.
+pub(super) fn capture(captures: &mut Captures, name: &str, value: &Parameter) -> bool {
+    match captures.get(name) {
+        Some(before) => same(before, value),
+        None => {
+            captures.insert(name.to_owned(), value.clone());
+            true
+        }
+    }
+}
+
+/// Whether two values mean the same: `1` and `1.0` do, `1` and `True` do not.
+pub(super) fn same(a: &Parameter, b: &Parameter) -> bool {
+    let number = |value: &Value| match value {
+        Value::Int(number) => Some(*number as f64),
+        Value::Float(number) => Some(*number),
+        _ => None,
+    };
+    match (a.value(), b.value()) {
+        (Value::Int(a), Value::Int(b)) => a == b,
+        (a, b) if number(a).is_some() => number(a) == number(b),
+        (Value::Ints(_) | Value::Floats(_), _) => {
+            let (a, b) = (items(a.value()), items(b.value()));
+            a.len() == b.len() && a.iter().zip(&b).all(|(a, b)| same(a, b))
+        }
+        (first, second) => a.raw() == b.raw() || first == second,
+    }
+}
+
+/// The items of a list.
+fn items(value: &Value) -> Vec<Parameter> {
+    match value {
+        Value::Bools(items) => items.iter().map(|&item| item.into()).collect(),
+        Value::Ints(items) => items.iter().map(|&item| item.into()).collect(),
+        Value::Floats(items) => items.iter().map(|&item| item.into()).collect(),
+        Value::Strs(items) => items.iter().map(|item| item.as_str().into()).collect(),
+        Value::Complexes(items) => items.iter().map(|&item| item.into()).collect(),
+        _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn matches(pattern: &str, value: &str) -> Option<Captures> {
+        let mut captures = Captures::new();
+        ValuePattern::parse(pattern).matches(&Parameter::parse(value), &mut captures).then_some(captures)
+    }
+
+    #[test]
+    fn numbers_are_compared_as_numbers_and_nothing_else_is() {
+        assert!(matches("1", "1.0").is_some() && matches("(1,2)", "(1.0,2.0)").is_some());
+        assert!(matches("1", "True").is_none() && matches("1", "2").is_none());
+        assert!(matches("(1,2)", "(1,2,3)").is_none() && matches("(1,2)", "1").is_none());
+        assert!(matches("zeros", "zeros").is_some() && matches("zeros", "reflect").is_none());
+        assert!(matches("None", "None").is_some() && matches("None", "0").is_none());
+        assert!(matches("*", "anything").is_some());
+    }
+
+    #[test]
+    fn captures_take_whole_values_or_items() {
+        assert_eq!(matches("%x", "(1,2)").unwrap()["x"].raw(), "(1,2)");
+        let pair = matches("(%a,1,*)", "(3,1,7)").unwrap();
+        assert_eq!(pair["a"].raw(), "3");
+        assert!(matches("(%a,%a)", "(3,3)").is_some() && matches("(%a,%a)", "(3,4)").is_none());
+        assert!(matches("(%a,%b)", "3").is_none());
+    }
+}

@@ -1,0 +1,161 @@
+//! All passes, in their order.
+
+use super::{Pass, PassContext, PassError, PassStatistics, Statistics};
+use crate::pnnx::{Graph, OperandId};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Passes, ordered by priority, each switched on or off.
+///
+/// [`Passes::default`] holds all that come with Ixion. See the [module](super) for an example.
+#[derive(Debug, Clone)]
+pub struct Passes {
+    entries: Vec<Entry>,
+    max_rounds: usize,
+}
+
+/// A pass in its place.
+#[derive(Debug, Clone)]
+pub struct Entry {
+    /// Passes of a lower priority run first.
+    pub priority: u32,
+    /// Whether it runs.
+    pub enabled: bool,
+    /// The pass.
+    pub pass: Arc<dyn Pass>,
+}
+
+impl Default for Passes {
+    fn default() -> Self {
+        Self::empty()
+    }
+}
+
+impl Passes {
+    /// How often all passes run at most.
+    pub const MAX_ROUNDS: usize = 16;
+
+    /// No passes.
+    pub fn empty() -> Self {
+        Self { entries: Vec::new(), max_rounds: Self::MAX_ROUNDS }
+    }
+
+    /// Adds a pass, switched on. Among passes of the same priority those that were added first run first.
+    ///
+    /// # Errors
+    /// [`PassError::Duplicate`] when there is one of this name.
+    pub fn add(&mut self, priority: u32, pass: impl Pass + 'static) -> Result<(), PassError> {
+        if self.entries.iter().any(|entry| entry.pass.name() == pass.name()) {
+            return Err(PassError::Duplicate { name: pass.name().to_owned() });
+        }
+        self.entries.push(Entry { priority, enabled: true, pass: Arc::new(pass) });
+        self.entries.sort_by_key(|entry| entry.priority);
+        Ok(())
+    }
+
+    /// All passes in their order.
+    pub fn iter(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter()
+    }
+
+    /// Switches a pass on or off.
+    ///
+    /// # Errors
+    /// [`PassError::Unknown`], with the names that exist.
+    pub fn set_enabled(&mut self, name: &str, enabled: bool) -> Result<(), PassError> {
+        let known = || self.entries.iter().map(|entry| entry.pass.name().to_owned()).collect();
+        let Some(at) = self.entries.iter().position(|entry| entry.pass.name() == name) else {
+            return Err(PassError::Unknown { name: name.to_owned(), known: known() });
+        };
+        if let Some(entry) = self.entries.get_mut(at) {
+            entry.enabled = enabled;
+        }
+        Ok(())
+    }
+
+    /// Switches all passes on or off.
+    pub fn set_all_enabled(&mut self, enabled: bool) {
+        self.entries.iter_mut().for_each(|entry| entry.enabled = enabled);
+    }
+
+    /// The same with another bound on the number of rounds.
+    #[must_use]
+    pub fn with_max_rounds(self, max_rounds: usize) -> Self {
+        Self { max_rounds, ..self }
+    }
+
+    /// Runs all passes that are switched on, again and again until none fires any more.
+    ///
+    /// # Errors
+    /// A [`PassError`]; the graph may then be changed in part.
+    pub fn run(&self, graph: &mut Graph, mut context: PassContext) -> Result<Statistics, PassError> {
+        let enabled: Vec<&dyn Pass> =
+            self.entries.iter().filter(|entry| entry.enabled).map(|entry| &*entry.pass).collect();
+        let mut statistics = Statistics { nodes_before: graph.operator_count(), ..Statistics::default() };
+        while statistics.rounds < self.max_rounds {
+            statistics.rounds += 1;
+            let mut fired = false;
+            for &pass in &enabled {
+                fired |= run_one(pass, graph, &mut context, &mut statistics)?;
+            }
+            if !fired {
+                break;
+            }
+        }
+        statistics.nodes_after = graph.operator_count();
+        Ok(statistics)
+    }
+}
+
+/// Runs one pass, and makes sure that the graph can still run, with the same inputs and outputs.
+fn run_one(
+    pass: &dyn Pass,
+    graph: &mut Graph,
+    context: &mut PassContext,
+    statistics: &mut Statistics,
+) -> Result<bool, PassError> {
+    let (start, nodes, ports) = (Instant::now(), graph.operator_count(), ports(graph));
+    let outcome = pass.run(graph, context)?;
+    let fired = outcome.fired > 0;
+    if fired {
+        context.graph_changed();
+        check(pass, graph, &ports)?;
+    }
+    let at = statistics.passes.iter().position(|known| known.name == pass.name()).unwrap_or_else(|| {
+        let name = pass.name().to_owned();
+        statistics.passes.push(PassStatistics { name, nodes_before: nodes, ..PassStatistics::default() });
+        statistics.passes.len() - 1
+    });
+    let size = |nodes: usize| i64::try_from(nodes).unwrap_or(i64::MAX);
+    if let Some(known) = statistics.passes.get_mut(at) {
+        known.fired += outcome.fired;
+        known.refused = outcome.refused;
+        known.nodes_saved += size(nodes) - size(graph.operator_count());
+        known.time += start.elapsed();
+    }
+    Ok(fired)
+}
+
+/// The names of the operands that the model takes and returns.
+fn ports(graph: &Graph) -> Vec<String> {
+    let mut names = Vec::new();
+    for (_, operator) in graph.operators() {
+        let operands: &[OperandId] = match operator.op_type() {
+            "pnnx.Input" => operator.outputs(),
+            "pnnx.Output" => operator.inputs(),
+            _ => &[],
+        };
+        names.extend(operands.iter().map(|&operand| graph.operand(operand).name().to_owned()));
+    }
+    names
+}
+
+fn check(pass: &dyn Pass, graph: &Graph, before: &[String]) -> Result<(), PassError> {
+    let broken = |reason: String| PassError::Broken { pass: pass.name().to_owned(), reason };
+    graph.check().map_err(|error| broken(error.to_string()))?;
+    let after = ports(graph);
+    if after == before {
+        return Ok(());
+    }
+    Err(broken(format!("its inputs and outputs were {}, and are {}", before.join(", "), after.join(", "))))
+}

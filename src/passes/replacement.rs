@@ -1,0 +1,352 @@
+//! What takes the place of a match.
+//!
+//! A replacement is written as a pattern is. In it,
+//!
+//! | in the text | meaning |
+//! |---|---|
+//! | `nn.Conv2d` | this type; `%conv`: the type of the pattern's operator `conv` |
+//! | `%*=%*` | all parameters and attributes of the pattern's operator of the same name; `%*=%conv`: of `conv` |
+//! | `key=value` | a parameter; `%x` in it stands for what was captured, `%conv.key` for a parameter of `conv` |
+//! | `@weight=%conv.weight` | an attribute of the pattern's operator `conv` |
+//! | `$weight=w` | the argument name of an input |
+//!
+//! Where the replacement returns one of its own inputs, everybody reads that input from then on.
+
+use super::bypass::{bypass, refuse_bypass};
+use super::pattern::{Line, Word, WordKind, is_name, read_lines};
+use super::{Match, PatternError};
+use crate::pnnx::{Attribute, Graph, GraphError, OperandId, OperatorId, Parameter};
+use std::collections::{BTreeMap, HashMap};
+
+/// The operators that will take the place of a match. A hook changes them before they stand in the graph.
+#[derive(Debug, Clone, Default)]
+pub struct Replacement {
+    operators: Vec<New>,
+    /// For each output of the pattern, its operand in the graph and its name in the replacement.
+    outputs: Vec<(OperandId, String)>,
+}
+
+/// An operator to be.
+#[derive(Debug, Clone)]
+struct New {
+    name: String,
+    op_type: String,
+    inputs: Vec<(Option<String>, String)>,
+    outputs: Vec<String>,
+    params: BTreeMap<String, Parameter>,
+    attrs: BTreeMap<String, Attribute>,
+}
+
+/// What can be wrong with a replacement.
+pub(super) enum Problem {
+    /// The text: a fault of the pass.
+    Text(PatternError),
+    /// This match: a reason to refuse it.
+    Match(String),
+}
+
+impl From<PatternError> for Problem {
+    fn from(error: PatternError) -> Self {
+        Self::Text(error)
+    }
+}
+
+impl From<String> for Problem {
+    fn from(reason: String) -> Self {
+        Self::Match(reason)
+    }
+}
+
+impl Replacement {
+    /// Reads a replacement for a match.
+    pub(super) fn read(text: &str, found: &Match<'_>) -> Result<Self, Problem> {
+        let mut replacement = Self::default();
+        let mut returned = Vec::new();
+        for line in read_lines(text)? {
+            match line.op_type.as_str() {
+                "pnnx.Input" => {}
+                "pnnx.Output" => returned.extend(line.inputs),
+                _ => replacement.operators.push(New::read(&line, found)?),
+            }
+        }
+        let outputs = found.found.outputs(found.pattern);
+        if outputs.len() != returned.len() {
+            let problem =
+                format!("the pattern returns {}, the replacement {}", outputs.len(), returned.len());
+            return Err(PatternError::new(2, problem).into());
+        }
+        replacement.outputs = outputs.into_iter().map(|(_, operand)| operand).zip(returned).collect();
+        Ok(replacement)
+    }
+
+    fn operator(&mut self, name: &str) -> Result<&mut New, String> {
+        let found = self.operators.iter_mut().find(|operator| operator.name == name);
+        found.ok_or_else(|| format!("the replacement has no operator `{name}`"))
+    }
+
+    /// Sets a parameter of one of its operators.
+    ///
+    /// # Errors
+    /// When the replacement has no operator of this name.
+    pub fn set_param(
+        &mut self,
+        operator: &str,
+        key: &str,
+        value: impl Into<Parameter>,
+    ) -> Result<(), String> {
+        self.operator(operator)?.params.insert(key.to_owned(), value.into());
+        Ok(())
+    }
+
+    /// Takes a parameter away from one of its operators.
+    ///
+    /// # Errors
+    /// When the replacement has no operator of this name.
+    pub fn remove_param(&mut self, operator: &str, key: &str) -> Result<(), String> {
+        self.operator(operator)?.params.remove(key);
+        Ok(())
+    }
+
+    /// Sets an attribute of one of its operators.
+    ///
+    /// # Errors
+    /// When the replacement has no operator of this name.
+    pub fn set_attribute(&mut self, operator: &str, key: &str, value: Attribute) -> Result<(), String> {
+        self.operator(operator)?.attrs.insert(key.to_owned(), value);
+        Ok(())
+    }
+
+    /// Takes an attribute away from one of its operators.
+    ///
+    /// # Errors
+    /// When the replacement has no operator of this name.
+    pub fn remove_attribute(&mut self, operator: &str, key: &str) -> Result<(), String> {
+        self.operator(operator)?.attrs.remove(key);
+        Ok(())
+    }
+
+    /// Gives one of its operators another type.
+    ///
+    /// # Errors
+    /// When the replacement has no operator of this name.
+    pub fn set_op_type(&mut self, operator: &str, op_type: &str) -> Result<(), String> {
+        op_type.clone_into(&mut self.operator(operator)?.op_type);
+        Ok(())
+    }
+
+    /// Why it cannot take the place of this match: an output of the model keeps its name.
+    pub(super) fn refuse(&self, found: &Match<'_>) -> Result<(), String> {
+        for (at, (old, name)) in self.outputs.iter().enumerate() {
+            let same =
+                self.outputs.iter().take(at).find(|(_, other)| other == name).map(|(operand, _)| *operand);
+            let kept = same.or_else(|| self.taken(name, found)).filter(|kept| kept != old);
+            if let Some(reason) = kept.and_then(|kept| refuse_bypass(found.graph, *old, kept)) {
+                return Err(reason);
+            }
+        }
+        Ok(())
+    }
+
+    /// The operand of the match that has this name, if no new operator makes it.
+    fn taken(&self, name: &str, found: &Match<'_>) -> Option<OperandId> {
+        let made = self.operators.iter().any(|operator| operator.outputs.iter().any(|output| output == name));
+        if made { None } else { found.operand_id(name).ok() }
+    }
+
+    /// What the edit needs to know, apart from the graph that it changes.
+    pub(super) fn plan(self, found: &Match<'_>) -> Plan {
+        let names: Vec<&str> = self
+            .operators
+            .iter()
+            .flat_map(|operator| &operator.inputs)
+            .map(|(_, name)| name.as_str())
+            .collect();
+        let all = names.into_iter().chain(self.outputs.iter().map(|(_, name)| name.as_str()));
+        let operands = all.filter_map(|name| Some((name.to_owned(), self.taken(name, found)?))).collect();
+        let kept = self.operators.iter().map(|operator| {
+            let old = found.operator(&operator.name).map(|old| old.name().to_owned());
+            old.unwrap_or_else(|_| format!("{}_{}", found.last_name(), operator.name))
+        });
+        let names = kept.collect();
+        Plan { operands, names, matched: found.found.operators().collect(), replacement: self }
+    }
+}
+
+impl Match<'_> {
+    /// The name of the operator that computes the first output.
+    pub(super) fn last_name(&self) -> &str {
+        let outputs = self.found.outputs(self.pattern);
+        let producer = outputs.first().and_then(|&(_, operand)| self.graph.operand(operand).producer());
+        producer.map_or("", |producer| self.graph.operator(producer).name())
+    }
+}
+
+impl New {
+    fn read(line: &Line, found: &Match<'_>) -> Result<Self, Problem> {
+        let op_type = match line.op_type.strip_prefix('%') {
+            Some(name) => found.operator(name)?.op_type().to_owned(),
+            None => line.op_type.clone(),
+        };
+        let inputs = line.inputs.iter();
+        let inputs = inputs.map(|name| (line.input_name(name).map(str::to_owned), name.clone())).collect();
+        let mut new = Self {
+            name: line.name.clone(),
+            op_type,
+            inputs,
+            outputs: line.outputs.clone(),
+            params: BTreeMap::new(),
+            attrs: BTreeMap::new(),
+        };
+        line.words
+            .iter()
+            .filter(|word| word.kind == WordKind::Open)
+            .try_for_each(|word| new.copy(word, found))?;
+        line.words.iter().try_for_each(|word| new.set(line, word, found))?;
+        Ok(new)
+    }
+
+    /// Takes over all parameters and attributes of an operator.
+    fn copy(&mut self, word: &Word, found: &Match<'_>) -> Result<(), String> {
+        let name =
+            word.value.as_deref().and_then(|value| value.strip_prefix('%')).filter(|&name| name != "*");
+        let operator = found.operator(name.unwrap_or(&self.name))?;
+        self.params.extend(operator.params().iter().map(|(key, value)| (key.clone(), value.clone())));
+        self.attrs.extend(operator.attrs().iter().map(|(key, value)| (key.clone(), value.clone())));
+        Ok(())
+    }
+
+    fn set(&mut self, line: &Line, word: &Word, found: &Match<'_>) -> Result<(), Problem> {
+        let value = word.value.as_deref().unwrap_or_default();
+        match word.kind {
+            WordKind::Param => {
+                let value = substitute(value, found)?;
+                self.params.insert(word.key.clone(), Parameter::parse(&value));
+            }
+            WordKind::Attribute => {
+                let source = value.strip_prefix('%').and_then(|source| source.rsplit_once('.'));
+                let problem =
+                    || line.error(format!("`{value}` is no attribute of the pattern, such as `%op.key`"));
+                let (operator, key) = source.ok_or_else(problem)?;
+                self.attrs.insert(word.key.clone(), found.attribute(operator, key)?.clone());
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// Puts captured values in the place of `%x`, and parameters of an operator in that of `%op.key`.
+fn substitute(text: &str, found: &Match<'_>) -> Result<String, String> {
+    let mut pieces = text.split('%');
+    let mut result = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        let end = piece.find(|c: char| !is_name(c.encode_utf8(&mut [0; 4]))).unwrap_or(piece.len());
+        let (name, rest) = piece.split_at(end);
+        let value = match name.rsplit_once('.') {
+            Some((operator, key)) => {
+                let operator = found.operator(operator)?;
+                operator.param(key).ok_or_else(|| format!("`{}` has no `{key}`", operator.name()))?
+            }
+            None => found.param(name)?,
+        };
+        result.extend([value.raw(), rest]);
+    }
+    Ok(result)
+}
+
+/// An edit that is certain to be made.
+#[derive(Debug)]
+pub(super) struct Plan {
+    replacement: Replacement,
+    /// Operands of the graph by their name in the replacement.
+    operands: HashMap<String, OperandId>,
+    /// The names that the new operators should have.
+    names: Vec<String>,
+    matched: Vec<OperatorId>,
+}
+
+impl Plan {
+    /// Puts the new operators in the place of the old ones.
+    pub(super) fn apply(self, graph: &mut Graph) -> Result<(), GraphError> {
+        let Self { replacement, mut operands, names, matched } = self;
+        let Replacement { operators, outputs } = replacement;
+        let mut order: Vec<OperatorId> = graph.operator_ids().to_vec();
+        order.retain(|id| matched.contains(id));
+        let Some(&last) = order.last() else { return Ok(()) };
+        for (operand, name) in &outputs {
+            if !operands.contains_key(name) && operators.iter().any(|new| new.outputs.contains(name)) {
+                if let Some(producer) = graph.operand(*operand).producer() {
+                    graph.disconnect_output(producer, *operand)?;
+                }
+                operands.insert(name.clone(), *operand);
+            }
+        }
+        let mut made = Vec::with_capacity(operators.len());
+        for new in operators {
+            let at = made.last().copied().unwrap_or(last);
+            made.push(new.insert(graph, at, &mut operands)?);
+        }
+        for (operand, name) in &outputs {
+            match operands.get(name) {
+                Some(&input) if input != *operand => bypass(graph, *operand, input)?,
+                _ => {}
+            }
+        }
+        for &operator in order.iter().rev() {
+            graph.remove_operator(operator)?;
+        }
+        for (operator, name) in made.into_iter().zip(names) {
+            let name = fresh(&name, |name| graph.operator_named(name).is_some_and(|other| other != operator));
+            graph.rename_operator(operator, &name)?;
+        }
+        Ok(())
+    }
+}
+
+impl New {
+    fn insert(
+        self,
+        graph: &mut Graph,
+        after: OperatorId,
+        operands: &mut HashMap<String, OperandId>,
+    ) -> Result<OperatorId, GraphError> {
+        let name = fresh(&self.name, |name| graph.operator_named(name).is_some());
+        let id = graph.new_operator_after(&self.op_type, &name, after)?;
+        for (key, name) in self.inputs {
+            let operand = operand(graph, operands, &name)?;
+            graph.connect_input(id, operand, key.as_deref())?;
+        }
+        for name in self.outputs {
+            let operand = operand(graph, operands, &name)?;
+            graph.connect_output(id, operand)?;
+        }
+        for (key, value) in self.params {
+            graph.set_param(id, &key, value)?;
+        }
+        for (key, value) in self.attrs {
+            graph.set_attribute(id, &key, value)?;
+        }
+        Ok(id)
+    }
+}
+
+/// The operand of this name in the replacement; a new one where there is none yet.
+fn operand(
+    graph: &mut Graph,
+    operands: &mut HashMap<String, OperandId>,
+    name: &str,
+) -> Result<OperandId, GraphError> {
+    if let Some(&operand) = operands.get(name) {
+        return Ok(operand);
+    }
+    let fresh = fresh(name, |name| graph.operand_named(name).is_some());
+    let operand = graph.new_operand(&fresh)?;
+    operands.insert(name.to_owned(), operand);
+    Ok(operand)
+}
+
+/// The name, or the name with the first number behind it that nobody has.
+pub(super) fn fresh(name: &str, is_taken: impl Fn(&str) -> bool) -> String {
+    let numbered = (1u64..).map(|number| format!("{name}_{number}"));
+    std::iter::once(name.to_owned()).chain(numbered).find(|name| !is_taken(name)).unwrap_or_default()
+}

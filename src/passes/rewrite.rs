@@ -1,0 +1,200 @@
+//! Passes that are patterns.
+
+use super::matched::Match;
+use super::pattern::{Pattern, Solver};
+use super::replacement::{Plan, Problem, Replacement};
+use super::writes::written_through;
+use super::{Outcome, Pass, PassContext, PassError, PatternError};
+use crate::pnnx::{Graph, OperatorId};
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+/// Refuses a match, with the reason, or lets it be.
+pub type Check = fn(&Match<'_>) -> Result<(), String>;
+
+/// Computes what text cannot say, such as the weights of two layers in one. Its error refuses the match.
+pub type Write = fn(&Match<'_>, &mut Replacement) -> Result<(), String>;
+
+/// A pattern and what takes its place.
+#[derive(Debug, Clone)]
+pub struct Rule {
+    pattern: Cow<'static, str>,
+    target: Target,
+    checks: Vec<Check>,
+    writes: Vec<Write>,
+}
+
+#[derive(Debug, Clone)]
+enum Target {
+    Text(Cow<'static, str>),
+    Computed(fn(&Match<'_>) -> Result<String, String>),
+}
+
+impl Rule {
+    /// Puts `replacement` in the place of `pattern`. See [`Pattern`] and [`Replacement`] for what can stand in them.
+    pub fn new(pattern: impl Into<Cow<'static, str>>, replacement: impl Into<Cow<'static, str>>) -> Self {
+        Self::to(pattern, Target::Text(replacement.into()))
+    }
+
+    /// Puts a replacement in the place of `pattern` that depends on the match. The error of `replacement` refuses the
+    /// match.
+    pub fn computed(
+        pattern: impl Into<Cow<'static, str>>,
+        replacement: fn(&Match<'_>) -> Result<String, String>,
+    ) -> Self {
+        Self::to(pattern, Target::Computed(replacement))
+    }
+
+    fn to(pattern: impl Into<Cow<'static, str>>, target: Target) -> Self {
+        Self { pattern: pattern.into(), target, checks: Vec::new(), writes: Vec::new() }
+    }
+
+    /// Fires only where `check` has nothing against it.
+    #[must_use]
+    pub fn when(mut self, check: Check) -> Self {
+        self.checks.push(check);
+        self
+    }
+
+    /// Lets `write` complete the replacement.
+    #[must_use]
+    pub fn write(mut self, write: Write) -> Self {
+        self.writes.push(write);
+        self
+    }
+}
+
+/// A pass made of rules. Those that come first are tried first.
+#[derive(Debug, Clone)]
+pub struct Rewrite {
+    name: &'static str,
+    doc: &'static str,
+    rules: Vec<Rule>,
+}
+
+impl Rewrite {
+    /// A pass without rules.
+    pub fn new(name: &'static str, doc: &'static str) -> Self {
+        Self { name, doc, rules: Vec::new() }
+    }
+
+    /// Adds a rule.
+    #[must_use]
+    pub fn rule(mut self, rule: Rule) -> Self {
+        self.rules.push(rule);
+        self
+    }
+
+    /// Reads all patterns.
+    ///
+    /// # Errors
+    /// The first that cannot be read.
+    pub fn check_patterns(&self) -> Result<(), PatternError> {
+        self.rules.iter().try_for_each(|rule| Pattern::parse(&rule.pattern).map(|_| ()))
+    }
+
+    fn pattern_error(&self, source: PatternError) -> PassError {
+        PassError::Pattern { pass: self.name.to_owned(), source }
+    }
+
+    /// Tries the rules at one operator. Returns what to do, or why nothing is to be done.
+    fn plan(&self, sweep: &Sweep<'_>, anchor: OperatorId) -> Result<Result<Plan, Vec<String>>, PassError> {
+        let mut reasons = Vec::new();
+        for (rule, pattern) in self.rules.iter().zip(sweep.patterns) {
+            let solver = Solver { pattern, graph: sweep.graph, context: sweep.context, frozen: sweep.frozen };
+            let mut fault = None;
+            let mut accept = |found: &_| {
+                let found = Match { graph: sweep.graph, context: sweep.context, pattern, found };
+                rule.plan(&found).map_err(|problem| match problem {
+                    Problem::Match(reason) => reason,
+                    Problem::Text(error) => fault.insert(error).to_string(),
+                })
+            };
+            let solved = solver.solve(anchor, &mut accept);
+            if let Some(fault) = fault {
+                return Err(self.pattern_error(fault));
+            }
+            match solved {
+                Ok((_, plan)) => return Ok(Ok(plan)),
+                Err(reason) => reasons.extend(reason),
+            }
+        }
+        Ok(Err(reasons))
+    }
+}
+
+/// What stays the same while one operator is looked at.
+struct Sweep<'a> {
+    patterns: &'a [Pattern],
+    graph: &'a Graph,
+    context: &'a PassContext,
+    frozen: &'a HashSet<OperatorId>,
+}
+
+impl Rule {
+    fn plan(&self, found: &Match<'_>) -> Result<Plan, Problem> {
+        self.checks.iter().try_for_each(|check| check(found))?;
+        let computed;
+        let text = match &self.target {
+            Target::Text(text) => text.as_ref(),
+            Target::Computed(compute) => {
+                computed = compute(found)?;
+                &computed
+            }
+        };
+        let mut replacement = Replacement::read(text, found)?;
+        self.writes.iter().try_for_each(|write| write(found, &mut replacement))?;
+        replacement.refuse(found)?;
+        Ok(replacement.plan(found))
+    }
+}
+
+impl Pass for Rewrite {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn doc(&self) -> &str {
+        self.doc
+    }
+
+    fn run(&self, graph: &mut Graph, context: &mut PassContext) -> Result<Outcome, PassError> {
+        let patterns = self.rules.iter().map(|rule| Pattern::parse(&rule.pattern));
+        let patterns =
+            patterns.collect::<Result<Vec<_>, _>>().map_err(|source| self.pattern_error(source))?;
+        let most = graph.operator_count().saturating_mul(4).saturating_add(16);
+        let mut fired = 0;
+        loop {
+            let mut outcome = Outcome { fired, refused: Vec::new() };
+            let frozen = written_through(graph);
+            for anchor in graph.operator_ids().iter().rev().copied().collect::<Vec<_>>() {
+                context.limits().check_deadline().map_err(PassError::limit(self.name))?;
+                if graph.get_operator(anchor).is_none() {
+                    continue;
+                }
+                let sweep = Sweep { patterns: &patterns, graph, context, frozen: &frozen };
+                match self.plan(&sweep, anchor)? {
+                    Ok(plan) => {
+                        plan.apply(graph).map_err(PassError::edit(self.name))?;
+                        outcome.fired += 1;
+                    }
+                    Err(reasons) => {
+                        let name = graph.operator(anchor).name();
+                        reasons.into_iter().for_each(|reason| outcome.refuse(name, reason));
+                    }
+                }
+            }
+            if outcome.fired == fired {
+                return Ok(outcome);
+            }
+            fired = outcome.fired;
+            context.graph_changed();
+            if fired > most {
+                return Err(PassError::Endless { pass: self.name.to_owned(), fired });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,254 @@
+use super::*;
+use crate::passes::testing::{graph, lines, run};
+
+const TWICE: &str = "7767517
+4 3
+pnnx.Input      input   0 1 x
+nn.ReLU|F.relu  first   1 1 x a
+nn.ReLU|F.relu  second  1 1 a y
+pnnx.Output     output  1 0 y
+";
+const ONCE: &str = "7767517
+3 2
+pnnx.Input      input   0 1 x
+%first          first   1 1 x y %*=%*
+pnnx.Output     output  1 0 y
+";
+
+fn once() -> Rewrite {
+    Rewrite::new("once", "Rectifies once.").rule(Rule::new(TWICE, ONCE))
+}
+
+#[test]
+fn a_match_is_replaced_and_outputs_keep_their_names() {
+    let mut graph = graph(
+        "pnnx.Input in 0 1 0
+         nn.ReLU a 1 1 0 1
+         F.relu b 1 1 1 2 $input=1
+         pnnx.Output out 1 0 2",
+    );
+    assert_eq!(run(&once(), &mut graph), Outcome { fired: 1, refused: vec![] });
+    assert_eq!(lines(&graph), ["nn.ReLU(0)->2"]);
+    assert_eq!(graph.operators().nth(1).unwrap().1.name(), "a");
+}
+
+#[test]
+fn what_is_used_elsewhere_or_returned_stays_and_the_reason_is_told() {
+    let mut graph = graph(
+        "pnnx.Input in 0 1 0
+         nn.ReLU a 1 1 0 1
+         nn.ReLU b 1 1 1 2
+         nn.ReLU c 1 1 2 3
+         nn.Tanh d 1 1 2 4
+         pnnx.Output out 3 0 1 3 4",
+    );
+    let outcome = run(&once(), &mut graph);
+    assert_eq!(outcome.fired, 0);
+    let reasons: Vec<String> = outcome.refused.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        reasons,
+        ["`c`: `2` is used elsewhere, too: by `d`", "`b`: `1` is used elsewhere, too: by `out`"]
+    );
+}
+
+const SCALE: &str = "7767517
+4 4
+pnnx.Input       input  0 2 x b
+nn.Linear        fc     1 1 x a in_features=* out_features=%n bias=False @weight=(%n,?)f32
+torch.add~       add    2 1 a b y ?alpha=1
+pnnx.Output      output 1 0 y
+";
+const SCALED: &str = "7767517
+3 3
+pnnx.Input       input  0 2 x b
+my.Linear        fused  2 1 x b y size=(%n,%fc.out_features) $bias=b @w=%fc.weight
+pnnx.Output      output 1 0 y
+";
+
+fn linear(add: &str) -> Graph {
+    graph(&format!(
+        "pnnx.Input in 0 2 0 1
+         nn.Linear l 1 1 0 2 bias=False in_features=2 out_features=3 @weight=(3,2)f32
+         {add}
+         pnnx.Output out 1 0 3"
+    ))
+}
+
+#[test]
+fn sums_match_either_way_round_and_captures_are_written() {
+    let pass = Rewrite::new("p", "").rule(Rule::new(SCALE, SCALED));
+    for add in ["torch.add s 2 1 1 2 3", "torch.add s 2 1 2 1 3 alpha=1"] {
+        let mut graph = linear(add);
+        assert_eq!(run(&pass, &mut graph).fired, 1, "{add}");
+        assert_eq!(lines(&graph), ["my.Linear(0,1)->3 size=(3,3)"]);
+        let fused = graph.operator(graph.operator_named("s_fused").unwrap());
+        assert_eq!(fused.input_names(), [None, Some("bias".to_owned())]);
+        assert_eq!(fused.attr("w").unwrap().shape(), [3, 2]);
+    }
+}
+
+#[test]
+fn settings_that_the_pattern_does_not_name_are_not_forgotten() {
+    let pass = Rewrite::new("p", "").rule(Rule::new(SCALE, SCALED));
+    let mut graph = linear("torch.add s 2 1 1 2 3 alpha=2");
+    assert_eq!(run(&pass, &mut graph).fired, 0);
+    let text = "nn.Linear l 1 1 0 2 bias=False in_features=2 out_features=3 device=cpu @weight=(3,2)f32";
+    let mut graph = crate::passes::testing::graph(&format!(
+        "pnnx.Input in 0 2 0 1\n{text}\ntorch.add s 2 1 1 2 3\npnnx.Output out 1 0 3"
+    ));
+    let outcome = run(&pass, &mut graph);
+    assert_eq!(outcome.refused[0].to_string(), "`s`: `l` has device=cpu");
+}
+
+#[test]
+fn a_check_refuses_and_a_write_completes() {
+    let odd = |found: &Match<'_>| match found.get::<i64>("n")? {
+        n if n % 2 == 1 => Ok(()),
+        n => Err(format!("{n} is even")),
+    };
+    let write = |_: &Match<'_>, new: &mut Replacement| {
+        new.set_param("fused", "twice", 6)?;
+        new.remove_param("fused", "size")
+    };
+    let pass = Rewrite::new("p", "").rule(Rule::new(SCALE, SCALED).when(odd).write(write));
+    let mut graph = linear("torch.add s 2 1 1 2 3");
+    assert_eq!(run(&pass, &mut graph).fired, 1);
+    assert_eq!(lines(&graph), ["my.Linear(0,1)->3 twice=6"]);
+    let even = |_: &Match<'_>| Err("never".to_owned());
+    let pass = Rewrite::new("p", "").rule(Rule::new(SCALE, SCALED).when(even));
+    let outcome = run(&pass, &mut linear("torch.add s 2 1 1 2 3"));
+    assert_eq!((outcome.fired, outcome.refused[0].reason.as_str()), (0, "never"));
+}
+
+const SWISH: &str = "7767517
+4 3
+pnnx.Input       input    0 1 x
+F.sigmoid        sigmoid  1 1 x s
+pnnx.Expression  mul      2 1 x s y expr=mul(@0,mul(@1,%k))
+pnnx.Output      output   1 0 y
+";
+const GATED: &str = "7767517
+3 2
+pnnx.Input       input    0 1 x
+pnnx.Expression  mul      1 1 x y expr=gate(@0,%k)
+pnnx.Output      output   1 0 y
+";
+
+#[test]
+fn expressions_bind_inputs_by_their_place_in_the_tree() {
+    let pass = Rewrite::new("p", "").rule(Rule::new(SWISH, GATED));
+    let mut graph = graph(
+        "pnnx.Input in 0 1 0
+         F.sigmoid s 1 1 0 1 $input=0
+         pnnx.Expression e 2 1 1 0 2 expr=mul(mul(2.5,@0),@1)
+         pnnx.Output out 1 0 2",
+    );
+    assert_eq!(run(&pass, &mut graph).fired, 1);
+    assert_eq!(lines(&graph), ["pnnx.Expression(0)->2 expr=gate(@0,2.5)"]);
+}
+
+const NOTHING: &str = "7767517
+3 2
+pnnx.Input      input   0 1 x
+nn.Identity     nothing 1 1 x y
+pnnx.Output     output  1 0 y
+";
+const GONE: &str = "7767517
+2 1
+pnnx.Input      input   0 1 x
+pnnx.Output     output  1 0 x
+";
+
+#[test]
+fn what_does_nothing_vanishes_but_inputs_and_outputs_keep_their_names() {
+    let pass = Rewrite::new("p", "").rule(Rule::new(NOTHING, GONE));
+    let mut inner = graph(
+        "pnnx.Input in 0 1 0
+         nn.Identity a 1 1 0 1
+         nn.Tanh t 1 1 1 2
+         nn.Identity b 1 1 2 3
+         pnnx.Output out 1 0 3",
+    );
+    assert_eq!(run(&pass, &mut inner).fired, 2);
+    assert_eq!(lines(&inner), ["nn.Tanh(0)->3"]);
+    let mut alone = graph("pnnx.Input in 0 1 0\nnn.Identity a 1 1 0 1\npnnx.Output out 1 0 1");
+    let outcome = run(&pass, &mut alone);
+    assert_eq!(outcome.fired, 0);
+    assert!(outcome.refused[0].reason.contains("both keep their names"), "{:?}", outcome.refused);
+}
+
+const FORK: &str = "7767517
+5 4
+pnnx.Input      input   0 1 x
+nn.ReLU         left    1 1 x a
+nn.Tanh         right   1 1 x b
+pnnx.Output     output  1 0 a
+pnnx.Output     output  1 0 b
+";
+const JOINED: &str = "7767517
+4 3
+pnnx.Input      input   0 1 x
+my.Both         both    1 2 x a b
+pnnx.Output     output  1 0 a
+pnnx.Output     output  1 0 b
+";
+
+#[test]
+fn a_pattern_may_return_several_operands() {
+    assert_eq!(
+        Pattern::parse(FORK).unwrap_err().to_string(),
+        "line 2 of the pattern: there are `5 3` operators and operands, not `5 4`"
+    );
+    let fork = FORK.replacen("5 4", "5 3", 1);
+    let pass = Rewrite::new("p", "").rule(Rule::new(fork, JOINED));
+    let mut fits = graph(
+        "pnnx.Input in 0 1 0
+         nn.ReLU l 1 1 0 1
+         nn.Tanh r 1 1 0 2
+         torch.add s 2 1 1 2 3
+         pnnx.Output out 1 0 3",
+    );
+    assert_eq!(run(&pass, &mut fits).fired, 1);
+    assert_eq!(lines(&fits), ["my.Both(0)->1,2", "torch.add(1,2)->3"]);
+    let mut too_early = graph(
+        "pnnx.Input in 0 1 0
+         nn.Tanh r 1 1 0 2
+         nn.Tanh early 1 1 2 3
+         nn.ReLU l 1 1 0 1
+         torch.add s 2 1 1 3 4
+         pnnx.Output out 1 0 4",
+    );
+    let outcome = run(&pass, &mut too_early);
+    assert_eq!(outcome.refused[0].to_string(), "`l`: `early` needs `2` before all of it is there");
+}
+
+#[test]
+fn views_that_are_written_through_stay() {
+    let mut graph = graph(
+        "pnnx.Input in 0 2 0 1
+         Tensor.view a 1 1 0 2 shape=(4)
+         Tensor.view b 1 1 2 3 shape=(2,2)
+         Tensor.copy w 2 1 3 1 4
+         pnnx.Output out 1 0 4",
+    );
+    let pattern = "7767517\n4 3\npnnx.Input i 0 1 x\nTensor.view a 1 1 x a shape=*\nTensor.view b 1 1 a y shape=%s\npnnx.Output o 1 0 y\n";
+    let replacement =
+        "7767517\n3 2\npnnx.Input i 0 1 x\nTensor.view b 1 1 x y shape=%s\npnnx.Output o 1 0 y\n";
+    let outcome = run(&Rewrite::new("p", "").rule(Rule::new(pattern, replacement)), &mut graph);
+    assert_eq!(outcome.refused[0].to_string(), "`b`: data is written through `b`");
+}
+
+#[test]
+fn faults_of_a_pass_are_errors_and_no_loops() {
+    let forever = Rewrite::new("forever", "")
+        .rule(Rule::new(ONCE.replace("%first", "nn.ReLU").replace(" %*=%*", ""), ONCE));
+    let error = forever.run(&mut two_relus(), &mut PassContext::default()).unwrap_err();
+    assert!(matches!(error, PassError::Endless { .. }), "{error}");
+    let unread = Rewrite::new("unread", "").rule(Rule::new(TWICE, "7767517\n1 1\nF.relu r 1 1 x y $input\n"));
+    let error = unread.run(&mut two_relus(), &mut PassContext::default()).unwrap_err();
+    assert_eq!(error.to_string(), "pass `unread`: line 3 of the pattern: `$input` is not understood");
+}
+
+fn two_relus() -> Graph {
+    graph("pnnx.Input in 0 1 0\nnn.ReLU a 1 1 0 1\nnn.ReLU b 1 1 1 2\npnnx.Output out 1 0 2")
+}
