@@ -5,7 +5,7 @@
 //! ```
 
 use ixion::Limits;
-use ixion::graph::RuntimeGraph;
+use ixion::engine::Model;
 use ixion::tensor::Picture;
 use ixion::vision::ModelCard;
 use std::error::Error;
@@ -17,13 +17,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let limits = Limits::default();
     let card = ModelCard::beside(param)?.ok_or("there is no model.toml beside the model")?;
-    let mut graph = RuntimeGraph::new(param);
-    graph.build()?;
+    let mut model = Model::load(param)?;
 
     for path in pictures {
         let picture = Picture::load(path, &limits)?;
         let (input, _) = card.prepare(&picture, &limits)?;
-        let outputs = graph.run_with(vec![input])?;
+        let outputs = model.run(&[input])?;
         // One list for each picture of the batch, which has one.
         for class in card.classify(&outputs, 3)?.iter().flatten() {
             println!("{path}: {} {:.1} %", class.label, class.score * 100.0);

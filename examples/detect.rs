@@ -5,7 +5,7 @@
 //! ```
 
 use ixion::Limits;
-use ixion::graph::RuntimeGraph;
+use ixion::engine::Model;
 use ixion::tensor::Picture;
 use ixion::vision::{ModelCard, draw_detections, label_of};
 use std::error::Error;
@@ -17,13 +17,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let limits = Limits::default();
     let card = ModelCard::beside(param)?.ok_or("there is no model.toml beside the model")?;
-    let mut graph = RuntimeGraph::new(param);
-    graph.build()?;
+    let mut model = Model::load(param)?;
 
     let picture = Picture::load(picture, &limits)?;
     // The frame is the way back from the model's input to the picture.
     let (input, frame) = card.prepare(&picture, &limits)?;
-    let outputs = graph.run_with(vec![input])?;
+    let outputs = model.run(&[input])?;
     let found = card.detect(&outputs, &[frame])?.remove(0);
 
     let (labels, colors) = (&card.output.labels, &card.output.colors);

@@ -5,7 +5,7 @@
 //! ```
 
 use ixion::Limits;
-use ixion::graph::RuntimeGraph;
+use ixion::engine::Model;
 use ixion::tensor::Picture;
 use ixion::vision::{ModelCard, draw_mask, label_of};
 use std::error::Error;
@@ -17,12 +17,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let limits = Limits::default();
     let card = ModelCard::beside(param)?.ok_or("there is no model.toml beside the model")?;
-    let mut graph = RuntimeGraph::new(param);
-    graph.build()?;
+    let mut model = Model::load(param)?;
 
     let picture = Picture::load(picture, &limits)?;
     let (input, frame) = card.prepare(&picture, &limits)?;
-    let outputs = graph.run_with(vec![input])?;
+    let outputs = model.run(&[input])?;
     // As large as the picture, whatever the size of the model's input.
     let mask = card.segment(&outputs, &[frame])?.remove(0);
 

@@ -4,16 +4,14 @@
 //! the two and runs the model, without libtorch and without a detour through ONNX.
 //!
 //! ```
-//! use ixion::graph::RuntimeGraph;
+//! use ixion::engine::Model;
 //! use ixion::tensor::Tensor;
 //! use ixion::Limits;
 //!
 //! # let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/model_file/digits");
-//! let mut graph = RuntimeGraph::new(format!("{folder}/digits.pnnx.param"));
-//! graph.build()?;
 //! let pictures = Tensor::load_npy(format!("{folder}/in_0.npy"), &Limits::default())?;
-//! let logits = graph.run_with(vec![pictures])?.remove(0);
-//! assert_eq!(logits.shape().dims(), &[10, 10]);
+//! let outputs = Model::load(format!("{folder}/digits.pnnx.param"))?.run(&[pictures])?;
+//! assert_eq!(outputs[0].shape().dims(), &[10, 10]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -47,3 +45,8 @@ pub mod tensor;
 pub mod vision;
 
 pub use limits::{CancelToken, LimitError, Limits};
+
+/// The programs of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -2,7 +2,7 @@
 
 use super::Measured;
 use ixion::Limits;
-use ixion::graph::RuntimeGraph;
+use ixion::engine::Model;
 use ixion::tensor::{DType, Tensor};
 use std::path::Path;
 
@@ -11,7 +11,7 @@ const BATCH: usize = 64;
 const WHITE: f32 = 16.0;
 
 /// Reads `images`, u8 N×H×W holding 0..16, and `labels`, u8 N, and runs the model on batches of them.
-pub(super) fn measure(graph: &mut RuntimeGraph, test: &Path) -> Measured {
+pub(super) fn measure(model: &mut Model, test: &Path) -> Measured {
     let images = Tensor::load_npz_entry(test, "images", &Limits::default())?;
     let labels = Tensor::load_npz_entry(test, "labels", &Limits::default())?.to_vec::<u8>()?;
     let &[count, height, width] = images.shape().dims() else {
@@ -22,7 +22,7 @@ pub(super) fn measure(graph: &mut RuntimeGraph, test: &Path) -> Measured {
 
     let mut guesses = Vec::new();
     for batch in pixels.split(BATCH, 0)? {
-        let outputs = graph.run_with(vec![batch])?;
+        let outputs = model.run(&[batch])?;
         for scores in outputs.first().ok_or("the model has no output")?.array::<f32>()?.outer_iter() {
             let best = scores.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1));
             guesses.push(best.map_or(0, |(class, _)| class));

@@ -2,11 +2,11 @@
 
 use super::{Measured, SCENES, scenes_of};
 use ixion::Limits;
-use ixion::graph::RuntimeGraph;
+use ixion::engine::Model;
 use ixion::vision::{AveragePrecision, ModelCard, Rect, Truth};
 
 /// The mean over the classes of the average precision, where boxes agree from an overlap of one half on.
-pub(super) fn measure(graph: &mut RuntimeGraph, card: &ModelCard, seed: u64) -> Measured {
+pub(super) fn measure(model: &mut Model, card: &ModelCard, seed: u64) -> Measured {
     let mut detector = card.detector()?;
     // Nearly all boxes take part: the measure weighs them by their scores.
     detector.confidence = 0.001;
@@ -14,7 +14,7 @@ pub(super) fn measure(graph: &mut RuntimeGraph, card: &ModelCard, seed: u64) -> 
     for scene in scenes_of(seed) {
         let (picture, scene) = scene?;
         let (input, frame) = card.prepare(&picture, &Limits::default())?;
-        found.extend(detector.detect(&graph.run_with(vec![input])?, &[frame])?);
+        found.extend(detector.detect(&model.run(&[input])?, &[frame])?);
         known.push(scene.boxes.iter().map(truth).collect());
     }
     let precision = AveragePrecision::at(0.5, &found, &known)?;

@@ -14,7 +14,7 @@ mod masks;
 #[path = "../../model_file/scenes.rs"]
 mod scenes;
 
-use ixion::graph::RuntimeGraph;
+use ixion::engine::Model;
 use ixion::tensor::{Color, Picture, TensorError};
 use ixion::vision::{ModelCard, Task};
 use std::error::Error;
@@ -36,14 +36,13 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("model_file").join(&name);
     let card = ModelCard::load(folder.join("model.toml"))?;
-    let mut graph = RuntimeGraph::new(folder.join(format!("{name}.pnnx.param")));
-    graph.build()?;
+    let mut model = Model::load(folder.join(format!("{name}.pnnx.param")))?;
 
     let start = Instant::now();
     let measured = match card.task {
-        Task::Classify => accuracy::measure(&mut graph, &folder.join("test.npz"))?,
-        Task::Detect => boxes::measure(&mut graph, &card, seed)?,
-        Task::Segment => masks::measure(&mut graph, &card, seed)?,
+        Task::Classify => accuracy::measure(&mut model, &folder.join("test.npz"))?,
+        Task::Detect => boxes::measure(&mut model, &card, seed)?,
+        Task::Segment => masks::measure(&mut model, &card, seed)?,
         _ => return Err(format!("{name} has no task that can be measured").into()),
     };
     println!("{measured}");

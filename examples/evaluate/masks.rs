@@ -2,17 +2,17 @@
 
 use super::{Measured, SCENES, scenes_of};
 use ixion::Limits;
-use ixion::graph::RuntimeGraph;
+use ixion::engine::Model;
 use ixion::vision::{Confusion, ModelCard};
 
 /// The mean over the background and the classes of the pixels that truth and answer share by those of either.
-pub(super) fn measure(graph: &mut RuntimeGraph, card: &ModelCard, seed: u64) -> Measured {
+pub(super) fn measure(model: &mut Model, card: &ModelCard, seed: u64) -> Measured {
     let labels = &card.output.labels;
     let mut confusion = Confusion::new(labels.len());
     for scene in scenes_of(seed) {
         let (picture, scene) = scene?;
         let (input, frame) = card.prepare(&picture, &Limits::default())?;
-        for map in card.segment(&graph.run_with(vec![input])?, &[frame])? {
+        for map in card.segment(&model.run(&[input])?, &[frame])? {
             confusion.add(&scene.mask, map.classes())?;
         }
     }

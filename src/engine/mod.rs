@@ -1,1 +1,45 @@
 //! The engine: `Builder → Plan → Context`.
+//!
+//! A [`Builder`] reads a model and lets the [passes](crate::passes) improve its graph. What it builds is a [`Plan`]: layers
+//! and weights, which nobody changes any more. Any number of [`Context`]s run one plan, on as many threads, without locks:
+//! each has layers' state, an arena and outputs of its own. Shapes are inferred and memory is planned when a context first
+//! sees the shapes of its inputs; after that, a run of the same shapes only computes.
+//!
+//! ```
+//! use ixion::engine::{Builder, Context};
+//! use ixion::tensor::Tensor;
+//! # let model = concat!(env!("CARGO_MANIFEST_DIR"), "/model_file/linear/linear.pnnx.param");
+//! let plan = Builder::new(model).build()?;
+//! let x = Tensor::from_vec(vec![0.5f32; 32], &[1, 32])?;
+//! std::thread::scope(|scope| {
+//!     for _ in 0..2 {
+//!         scope.spawn(|| -> Result<(), ixion::engine::EngineError> {
+//!             let mut context = plan.context()?;
+//!             let outputs = context.run(&[x.clone()])?;
+//!             assert_eq!(outputs[0].shape().dims(), &[1, 128]);
+//!             Ok(())
+//!         });
+//!     }
+//! });
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Whoever needs no more than one context takes a [`Model`].
+
+mod builder;
+mod context;
+mod error;
+mod model;
+mod plan;
+mod prepared;
+mod request;
+mod run;
+mod trace;
+
+pub use builder::Builder;
+pub use context::Context;
+pub use error::EngineError;
+pub use model::Model;
+pub use plan::{Plan, Port};
+pub use request::{Outputs, Request};
+pub use trace::{StepTrace, Trace};

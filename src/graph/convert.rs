@@ -415,6 +415,30 @@ fn is_number(op_type: &str) -> bool {
     )
 }
 
+/// Makes up the values of all weights.
+///
+/// # Errors
+/// [`GraphError::Operator`] when a weight is too large for the memory.
+pub(super) fn randomize(file: &mut pnnx::Graph, seed: u64) -> Result<(), GraphError> {
+    for id in file.operator_ids().to_vec() {
+        let operator = file.operator(id).clone();
+        let fault = |source: LayerError| GraphError::Operator {
+            place: place_of(&operator, None),
+            stage: Stage::Create,
+            source: Box::new(source),
+            inputs: Vec::new(),
+        };
+        for (key, attribute) in operator.attrs() {
+            let random = random_attribute(attribute, operator.name(), key, seed).map_err(fault)?;
+            let bytes = random.decode().and_then(|tensor| Ok(tensor.to_le_bytes()?)).map_err(fault)?;
+            let made = pnnx::Attribute::new(attribute.dtype(), attribute.shape().to_vec(), bytes);
+            file.set_attribute(id, key, made.map_err(|error| fault(error.into()))?)
+                .map_err(pnnx::PnnxError::from)?;
+        }
+    }
+    Ok(())
+}
+
 /// Random values for a weight that has none. What normalisation multiplies and divides by becomes one.
 fn random_attribute(
     attribute: &pnnx::Attribute,

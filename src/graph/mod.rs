@@ -31,6 +31,7 @@ pub use operator::{OperandIndex, OperatorIndex, RuntimeOperand, RuntimeOperator,
 pub use reader::{Field, FieldValue, FromParameter, OperatorReader};
 pub(crate) use reader::{INPUT_KIND, NO_KEY};
 pub use registry::{Creator, Device, DeviceLayer, FromOperator, Registry, RegistryError};
+pub(crate) use run::compute_alone;
 pub use runtime::{BuildState, InputPort, OutputPort, RuntimeGraph, archive_beside};
 pub use sort::topological_order;
 pub use trace::{LayerTrace, Trace};

@@ -117,11 +117,11 @@ impl RuntimeOperator {
     }
 
     /// An error of this operator.
-    pub(super) fn error(&self, path: Option<&Path>, stage: Stage, source: LayerError) -> GraphError {
+    pub(crate) fn error(&self, path: Option<&Path>, stage: Stage, source: LayerError) -> GraphError {
         GraphError::Operator { place: self.place(path), stage, source: Box::new(source), inputs: Vec::new() }
     }
 
-    pub(super) fn place(&self, file: Option<&Path>) -> Box<OperatorPlace> {
+    pub(crate) fn place(&self, file: Option<&Path>) -> Box<OperatorPlace> {
         Box::new(OperatorPlace {
             op_type: self.op_type.clone(),
             name: self.name.clone(),
@@ -175,6 +175,11 @@ impl RuntimeOperand {
     /// The operators that read it, one entry for each use.
     pub fn consumers(&self) -> &[OperatorIndex] {
         &self.consumers
+    }
+
+    /// Whether the model returns it.
+    pub fn is_output(&self) -> bool {
+        self.is_output
     }
 
     /// The tensor, while it is held: from its making until its last consumer has run; outputs of the model stay.

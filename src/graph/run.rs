@@ -3,7 +3,7 @@
 use super::error::Stage;
 use super::live::LiveMemory;
 use super::operator::{OperandIndex, RuntimeOperator};
-use super::runtime::{BuildState, RuntimeGraph};
+use super::runtime::{BuildState, InputPort, RuntimeGraph};
 use super::trace::{LayerTrace, Trace};
 use super::{ForwardContext, GraphError, LayerError, TensorMeta};
 use crate::pnnx::Dim;
@@ -30,8 +30,8 @@ impl RuntimeGraph {
             let known = self.input_names();
             return Err(GraphError::UnknownName { what: "input", name: name.to_owned(), known });
         };
-        let (name, index) = (port.name.clone(), port.operand);
-        self.check_input(&name, index, &tensor)?;
+        let index = port.operand;
+        self.check_input(port, tensor.dtype(), tensor.shape())?;
         self.operators.iter_mut().for_each(|operator| operator.has_run = false);
         self.operands[index.0].data = Some(tensor);
         Ok(())
@@ -76,17 +76,21 @@ impl RuntimeGraph {
         self.inputs.iter().map(|port| port.name.clone()).collect()
     }
 
-    fn check_input(&self, name: &str, index: OperandIndex, tensor: &Tensor) -> Result<(), GraphError> {
-        let operand = self.operand(index);
-        if let Some(wanted) = operand.dtype.filter(|&wanted| wanted != tensor.dtype()) {
-            return Err(GraphError::InputDType { name: name.to_owned(), wanted, found: tensor.dtype() });
+    /// Checks element type and number of axes of an input against those of the file.
+    pub(crate) fn check_input(
+        &self,
+        port: &InputPort,
+        dtype: DType,
+        shape: &Shape,
+    ) -> Result<(), GraphError> {
+        let (name, operand) = (port.name.clone(), self.operand(port.operand));
+        if let Some(wanted) = operand.dtype.filter(|&wanted| wanted != dtype) {
+            return Err(GraphError::InputDType { name, wanted, found: dtype });
         }
         match &operand.shape {
-            Some(wanted) if wanted.len() != tensor.rank() => Err(GraphError::InputShape {
-                name: name.to_owned(),
-                wanted: display_dims(wanted),
-                found: *tensor.shape(),
-            }),
+            Some(wanted) if wanted.len() != shape.rank() => {
+                Err(GraphError::InputShape { name, wanted: display_dims(wanted), found: *shape })
+            }
             _ => Ok(()),
         }
     }
@@ -219,6 +223,20 @@ impl RuntimeOperator {
         let result = computation.run(&mut self.configured);
         result.map_err(|(stage, source)| self.error(path, stage, source))
     }
+}
+
+/// Runs one layer on tensors, outside of a graph: as the interpreter runs each.
+///
+/// # Errors
+/// What the layer was doing, and its error.
+pub(crate) fn compute_alone(
+    layer: &mut dyn super::CpuLayer,
+    inputs: &[Tensor],
+    workspace: &mut Workspace,
+    limits: &Limits,
+) -> Result<Vec<Tensor>, (Stage, LayerError)> {
+    let live = LiveMemory::default();
+    Computation { layer, inputs, workspace, limits, live: &live }.run(&mut None)
 }
 
 /// One run of one layer.

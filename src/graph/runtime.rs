@@ -1,6 +1,6 @@
 //! The runtime graph: from a path to named inputs and outputs.
 
-use super::convert::{Converted, convert};
+use super::convert::{Converted, convert, randomize};
 use super::operator::{OperandIndex, OperatorIndex, RuntimeOperand, RuntimeOperator};
 use super::{GraphError, LayerError, Registry, Stage};
 use crate::Limits;
@@ -193,6 +193,35 @@ impl RuntimeGraph {
         Ok(())
     }
 
+    /// Reads the file and hands over its graph, for passes to work on and [`RuntimeGraph::from_pnnx`] to take back.
+    /// Random weights are made where they were asked for.
+    ///
+    /// # Errors
+    /// As [`RuntimeGraph::init`]; missing weights; [`GraphError::NotBuilt`] for a graph that is built, which has let go
+    /// of its file.
+    pub fn into_pnnx(mut self) -> Result<pnnx::Graph, GraphError> {
+        if self.state == BuildState::NeedsInit {
+            self.init()?;
+        }
+        let Some(mut file) = self.file.take() else { return Err(GraphError::NotBuilt) };
+        match self.random_weights {
+            Some(seed) => randomize(&mut file, seed)?,
+            None => self.check_weights(&file)?,
+        }
+        Ok(file)
+    }
+
+    /// The path of the `.param` file, where there is one.
+    pub fn path(&self) -> Option<&Path> {
+        self.param.as_deref()
+    }
+
+    /// The same, with the path that errors name. For a graph that is in memory already.
+    pub(crate) fn with_path(self, path: Option<&Path>) -> Self {
+        // An archive that is named is not looked for.
+        Self { param: path.map(Path::to_path_buf), bin: path.map(archive_beside), ..self }
+    }
+
     fn check_weights(&self, file: &pnnx::Graph) -> Result<(), GraphError> {
         if self.random_weights.is_some() {
             return Ok(());
@@ -236,6 +265,11 @@ impl RuntimeGraph {
     /// The operator of this index.
     pub fn operator(&self, index: OperatorIndex) -> &RuntimeOperator {
         &self.operators[index.0]
+    }
+
+    /// The index of the operator at a position of [`RuntimeGraph::operators`].
+    pub(crate) fn operator_index(&self, position: usize) -> OperatorIndex {
+        OperatorIndex(position)
     }
 
     /// All operands.

@@ -17,6 +17,24 @@ pub enum InputBinding<'a> {
     Donated(TensorViewMut<'a>),
 }
 
+impl InputBinding<'_> {
+    /// Its elements.
+    pub fn view(&self) -> TensorView<'_> {
+        match self {
+            InputBinding::Shared(view) => *view,
+            InputBinding::Donated(view) => view.as_view(),
+        }
+    }
+
+    /// The same, while this one rests.
+    pub fn reborrow(&mut self) -> InputBinding<'_> {
+        match self {
+            InputBinding::Shared(view) => InputBinding::Shared(*view),
+            InputBinding::Donated(view) => InputBinding::Donated(view.reborrow()),
+        }
+    }
+}
+
 /// All memory that a plan speaks of.
 #[derive(Debug)]
 pub struct Memory<'m, 't> {

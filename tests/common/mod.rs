@@ -5,6 +5,8 @@
 
 use std::path::{Path, PathBuf};
 
+pub(crate) mod layers;
+
 /// The folders of all conformance cases: in the folder that `PNNX_CASES` names, else in `../shared/conformance`. Where
 /// there is neither, says so and returns none.
 pub(crate) fn conformance_cases() -> Vec<PathBuf> {

@@ -1,0 +1,215 @@
+//! From a file to a plan.
+
+use super::plan::Names;
+use super::{EngineError, Plan, Port};
+use crate::Limits;
+use crate::graph::{GraphError, Registry, RuntimeGraph};
+use crate::passes::{PassContext, Passes};
+use crate::pnnx;
+use crate::shape::Shapes;
+use crate::tensor::Tensor;
+use std::path::PathBuf;
+
+/// Reads a model, improves its graph and builds a [`Plan`].
+///
+/// ```
+/// use ixion::engine::Builder;
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/model_file/digits/digits.pnnx.param");
+/// let plan = Builder::new(path).with_threads(2).build()?;
+/// println!("{} operators", plan.graph().operators().len());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Builder {
+    source: RuntimeGraph,
+    registry: Registry,
+    passes: Passes,
+    donations: Vec<(String, String)>,
+    limits: Limits,
+    threads: usize,
+}
+
+impl Builder {
+    /// A builder for this `.param` file and the archive beside it. Nothing is read yet.
+    pub fn new(param: impl Into<PathBuf>) -> Self {
+        Self::of(RuntimeGraph::new(param))
+    }
+
+    /// A builder for a graph that is in memory already.
+    pub fn from_pnnx(file: pnnx::Graph) -> Self {
+        Self::of(RuntimeGraph::from_pnnx(file))
+    }
+
+    fn of(source: RuntimeGraph) -> Self {
+        Self {
+            source,
+            registry: Registry::default(),
+            passes: Passes::default(),
+            donations: Vec::new(),
+            limits: Limits::default(),
+            threads: 1,
+        }
+    }
+
+    /// Reads the weights from this archive instead of the one beside the `.param` file.
+    #[must_use]
+    pub fn with_bin(self, bin: impl Into<PathBuf>) -> Self {
+        Self { source: self.source.with_bin(bin), ..self }
+    }
+
+    /// Makes up random weights from a seed instead of reading an archive.
+    #[must_use]
+    pub fn with_random_weights(self, seed: u64) -> Self {
+        Self { source: self.source.with_random_weights(seed), ..self }
+    }
+
+    /// Loads, builds and runs within these limits. A deadline among them is one for building; see
+    /// [`Context::set_timeout`](super::Context::set_timeout) for runs.
+    #[must_use]
+    pub fn with_limits(self, limits: Limits) -> Self {
+        Self { source: self.source.with_limits(limits.clone()), limits, ..self }
+    }
+
+    /// Creates layers from this registry instead of the built-in one.
+    #[must_use]
+    pub fn with_registry(self, registry: Registry) -> Self {
+        Self { registry, ..self }
+    }
+
+    /// Improves the graph with these passes instead of all; [`Passes::empty`] leaves it as it is.
+    #[must_use]
+    pub fn with_passes(self, passes: Passes) -> Self {
+        Self { passes, ..self }
+    }
+
+    /// Runs on so many threads; 0 stands for all that the machine has. Results do not depend on it. Default: 1.
+    #[must_use]
+    pub fn with_threads(self, threads: usize) -> Self {
+        Self { threads, ..self }
+    }
+
+    /// Lets an output take the memory of an input that the caller gives away, as a cache that grows in place does; see
+    /// [`Request::donate`](super::Request::donate).
+    #[must_use]
+    pub fn with_donation(mut self, input: impl Into<String>, output: impl Into<String>) -> Self {
+        self.donations.push((input.into(), output.into()));
+        self
+    }
+
+    /// Reads the model, runs the passes, creates the layers and computes what depends on no input.
+    ///
+    /// # Errors
+    /// As [`RuntimeGraph::build`]; those of passes; profiles and donations that do not fit the model.
+    pub fn build(self) -> Result<Plan, EngineError> {
+        let path = self.source.path().map(PathBuf::from);
+        let mut file = self.source.into_pnnx()?;
+        let statistics =
+            self.passes.run(&mut file, PassContext::default().with_limits(self.limits.clone()))?;
+        let mut graph = RuntimeGraph::from_pnnx(file)
+            .with_registry(self.registry)
+            .with_limits(self.limits.clone())
+            .with_path(path.as_deref());
+        graph.build()?;
+        let plan = Plan {
+            statistics,
+            shapes: symbolic(&graph)?,
+            constants: constants(&graph, &self.limits)?,
+            inputs: inputs(&graph),
+            outputs: outputs(&graph),
+            names: names(&graph),
+            donations: Vec::new(),
+            limits: Limits { deadline: None, ..self.limits },
+            pool: pool(self.threads)?,
+            graph,
+        };
+        plan.with_donations(&self.donations)
+    }
+}
+
+fn symbolic(graph: &RuntimeGraph) -> Result<Shapes, EngineError> {
+    Ok(Shapes::symbolic(graph)?)
+}
+
+/// The values of operators that depend on no input.
+fn constants(graph: &RuntimeGraph, limits: &Limits) -> Result<Vec<Option<Tensor>>, EngineError> {
+    let value = |operator: &crate::graph::RuntimeOperator| match operator.layer() {
+        Some(layer) if operator.inputs().is_empty() => layer.constant(limits).map_err(|source| {
+            EngineError::of_operator(operator, graph.path(), crate::graph::Stage::Forward, source)
+        }),
+        _ => Ok(None),
+    };
+    graph.operators().iter().map(value).collect()
+}
+
+fn inputs(graph: &RuntimeGraph) -> Vec<Port> {
+    let port = |port: &crate::graph::InputPort| Port {
+        name: port.name.clone(),
+        operand: port.operand.position(),
+        dtype: graph.operand(port.operand).dtype(),
+    };
+    graph.inputs().iter().map(port).collect()
+}
+
+fn outputs(graph: &RuntimeGraph) -> Vec<Port> {
+    let port = |port: &crate::graph::OutputPort| Port {
+        name: port.name.clone(),
+        operand: port.operand.position(),
+        dtype: graph.operand(port.operand).dtype(),
+    };
+    graph.outputs().iter().map(port).collect()
+}
+
+/// Names of ports come before names of operands, and of equal names the first one counts.
+fn names(graph: &RuntimeGraph) -> Names {
+    let mut names = Names::default();
+    let operand = |index| graph.operand(index).name().to_owned();
+    let inputs = graph.inputs().iter().map(|port| port.name.clone()).enumerate();
+    let operands = graph.inputs().iter().map(|port| operand(port.operand)).enumerate();
+    for (position, name) in inputs.chain(operands) {
+        names.inputs.entry(name).or_insert(position);
+    }
+    let outputs = graph.outputs().iter().map(|port| port.name.clone()).enumerate();
+    let operands = graph.outputs().iter().map(|port| operand(port.operand)).enumerate();
+    for (position, name) in outputs.chain(operands) {
+        names.outputs.entry(name).or_insert(position);
+    }
+    names
+}
+
+/// No pool for one thread: the caller's does.
+fn pool(threads: usize) -> Result<Option<rayon::ThreadPool>, EngineError> {
+    if threads == 1 {
+        return Ok(None);
+    }
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+    pool.map(Some).map_err(|error| EngineError::Threads { count: threads, reason: error.to_string() })
+}
+
+impl Plan {
+    fn with_donations(mut self, donations: &[(String, String)]) -> Result<Self, EngineError> {
+        for (input, output) in donations {
+            let pair = (self.known_input(input)?, self.known_output(output)?);
+            let taken = self.donations.iter().any(|&(i, o)| i == pair.0 || o == pair.1);
+            if taken {
+                let reason = "one of them is donated already".to_owned();
+                return Err(EngineError::Donation { input: input.clone(), output: output.clone(), reason });
+            }
+            self.donations.push(pair);
+        }
+        Ok(self)
+    }
+
+    /// The position of an input that must be there.
+    pub(super) fn known_input(&self, name: &str) -> Result<usize, GraphError> {
+        let known = || self.inputs.iter().map(|port| port.name.clone()).collect();
+        let unknown = || GraphError::UnknownName { what: "input", name: name.to_owned(), known: known() };
+        self.input(name).ok_or_else(unknown)
+    }
+
+    /// The position of an output that must be there.
+    pub(super) fn known_output(&self, name: &str) -> Result<usize, GraphError> {
+        let known = || self.outputs.iter().map(|port| port.name.clone()).collect();
+        let unknown = || GraphError::UnknownName { what: "output", name: name.to_owned(), known: known() };
+        self.output(name).ok_or_else(unknown)
+    }
+}

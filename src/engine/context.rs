@@ -1,0 +1,445 @@
+//! What runs a plan.
+
+use super::prepared::{Key, Prepared};
+use super::run::Execution;
+use super::{EngineError, Plan, Request, Trace};
+use crate::graph::{CloneCpuLayer, CpuLayer, GraphError, OperandIndex, Stage, TensorMeta};
+use crate::memory::{Arena, InputBinding, MemoryPlan, Problem};
+use crate::shape::Shapes;
+use crate::tensor::{Tensor, TensorView, TensorViewMut, Workspace};
+use crate::{CancelToken, Limits};
+use smallvec::SmallVec;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The number of input shapes whose memory plans a context keeps.
+const KEPT_SHAPES: usize = 16;
+
+/// Runs a [`Plan`]: the state of its layers, an arena and buffers for outputs.
+///
+/// Shapes are inferred and memory is planned when inputs of new shapes come; plans of the last 16 different shapes are
+/// kept. A run that fails, or is cancelled, leaves a context that can run again.
+#[derive(Debug)]
+pub struct Context<'p> {
+    plan: Shared<'p>,
+    state: State,
+    prepared: Vec<Prepared>,
+    current: Option<usize>,
+    /// The shapes of the last inputs; none before the first run and after a failure.
+    shapes: Option<Shapes>,
+    buffers: Vec<Option<Tensor>>,
+    timeout: Option<Duration>,
+    cancel: CancelToken,
+}
+
+/// What changes while a plan runs.
+#[derive(Debug)]
+pub(super) struct State {
+    /// By the operator's position.
+    pub(super) layers: Vec<Option<Box<dyn CpuLayer>>>,
+    /// What the layers are configured for.
+    pub(super) configured: Vec<Option<Configured>>,
+    pub(super) arena: Arena,
+    /// Tensors of operators whose sizes depend on values, by the operand's position.
+    pub(super) dynamic: Vec<Option<Tensor>>,
+    /// Scratch memory of such operators.
+    pub(super) workspace: Workspace,
+}
+
+/// Element types and shapes that a layer was told.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Configured {
+    pub(super) inputs: Vec<TensorMeta>,
+    pub(super) outputs: Vec<TensorMeta>,
+}
+
+/// A plan, borrowed or shared.
+#[derive(Debug)]
+enum Shared<'p> {
+    Borrowed(&'p Plan),
+    Owned(Arc<Plan>),
+}
+
+impl Deref for Shared<'_> {
+    type Target = Plan;
+
+    fn deref(&self) -> &Plan {
+        match self {
+            Shared::Borrowed(plan) => plan,
+            Shared::Owned(plan) => plan,
+        }
+    }
+}
+
+impl<'p> Context<'p> {
+    pub(super) fn borrowed(plan: &'p Plan) -> Result<Self, EngineError> {
+        Self::new(Shared::Borrowed(plan))
+    }
+
+    /// A context that owns its share of a plan, for threads that outlive their parent.
+    ///
+    /// # Errors
+    /// As [`Plan::context`].
+    pub fn shared(plan: Arc<Plan>) -> Result<Context<'static>, EngineError> {
+        Context::new(Shared::Owned(plan))
+    }
+
+    fn new(plan: Shared<'p>) -> Result<Self, EngineError> {
+        let operators = plan.graph.operators();
+        let layers: Vec<_> =
+            operators.iter().map(|operator| operator.layer().map(CloneCpuLayer::clone_layer)).collect();
+        let state = State {
+            configured: vec![None; layers.len()],
+            layers,
+            arena: Arena::new(0)?,
+            dynamic: vec![None; plan.graph.operands().len()],
+            workspace: Workspace::new()?,
+        };
+        let buffers = vec![None; plan.outputs.len()];
+        let (prepared, cancel) = (Vec::new(), CancelToken::default());
+        let mut context =
+            Self { plan, state, prepared, current: None, shapes: None, buffers, timeout: None, cancel };
+        context.prepare_largest()?;
+        Ok(context)
+    }
+
+    /// The plan that the context runs.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Ends runs that take longer. Default: none.
+    pub fn set_timeout(&mut self, timeout: Option<Duration>) {
+        self.timeout = timeout;
+    }
+
+    /// Cancels runs of this context from another thread. One call ends the run that is under way, or the next one.
+    pub fn cancel_token(&self) -> CancelToken {
+        self.cancel.clone()
+    }
+
+    /// Bytes of the arena: all activations that are neither inputs nor outputs, and scratch memory.
+    pub fn arena_bytes(&self) -> usize {
+        self.state.arena.len()
+    }
+
+    /// Forgets the plans of all shapes that were seen.
+    pub fn clear(&mut self) {
+        self.prepared.clear();
+        self.current = None;
+        self.shapes = None;
+    }
+
+    /// Runs the model on its inputs, in the order of [`Plan::inputs`], and returns all outputs in the order of
+    /// [`Plan::outputs`].
+    ///
+    /// # Errors
+    /// [`EngineError::Graph`] for inputs that are missing or do not fit, and for an operator that fails;
+    /// [`EngineError::Shape`] for shapes outside of a profile; [`EngineError::Panic`], [`EngineError::Cancelled`],
+    /// [`EngineError::TimedOut`].
+    pub fn run(&mut self, inputs: &[Tensor]) -> Result<Vec<Tensor>, EngineError> {
+        let mut request = self.request();
+        for (position, input) in inputs.iter().enumerate() {
+            request.set_input(position, input.view())?;
+        }
+        Ok(request.run()?.into_tensors())
+    }
+
+    /// As [`Context::run`], into buffers that the context keeps: the next run overwrites them. Once the shapes were
+    /// seen, on one thread, such a run allocates nothing (of models whose sizes do not depend on values).
+    ///
+    /// # Errors
+    /// As [`Context::run`].
+    pub fn run_reusing(&mut self, inputs: &[TensorView<'_>]) -> Result<&[Option<Tensor>], EngineError> {
+        let mut bound: Bound<'_> = inputs.iter().copied().map(InputBinding::Shared).collect();
+        let mut none: Targets<'_> = self.plan.outputs.iter().map(|_| None).collect();
+        self.run_bound(&mut bound, &mut none, None)?;
+        Ok(&self.buffers)
+    }
+
+    /// As [`Context::run`], into buffers of the caller: of the outputs' types and shapes, in the order of
+    /// [`Plan::outputs`].
+    ///
+    /// # Errors
+    /// As [`Context::run`]; [`EngineError::OutputBuffer`] and [`EngineError::OutputCount`].
+    pub fn run_into(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+    ) -> Result<(), EngineError> {
+        if outputs.len() != self.plan.outputs.len() {
+            return Err(EngineError::OutputCount { wanted: self.plan.outputs.len(), found: outputs.len() });
+        }
+        let mut bound: Bound<'_> = inputs.iter().copied().map(InputBinding::Shared).collect();
+        let mut targets: Targets<'_> = outputs.iter_mut().map(|output| Some(output.reborrow())).collect();
+        self.run_bound(&mut bound, &mut targets, None)
+    }
+
+    /// As [`Context::run_reusing`], and reports when each operator ran and how long it took.
+    ///
+    /// # Errors
+    /// As [`Context::run`].
+    pub fn run_traced(&mut self, inputs: &[TensorView<'_>]) -> Result<Trace, EngineError> {
+        let mut trace = Trace { start: Instant::now(), total: Duration::ZERO, steps: Vec::new() };
+        let mut bound: Bound<'_> = inputs.iter().copied().map(InputBinding::Shared).collect();
+        let mut none: Targets<'_> = self.plan.outputs.iter().map(|_| None).collect();
+        self.run_bound(&mut bound, &mut none, Some(&mut trace))?;
+        Ok(trace)
+    }
+
+    /// A run whose inputs, buffers and donations are given by name.
+    pub fn request(&mut self) -> Request<'_, 'p> {
+        Request::new(self)
+    }
+
+    /// The memory plan for inputs of these types and shapes, which is kept for their runs.
+    ///
+    /// # Errors
+    /// As [`Context::run`], as far as shapes go.
+    pub fn memory_plan(&mut self, inputs: &[TensorMeta]) -> Result<&MemoryPlan, EngineError> {
+        let position = self.prepare_metas(inputs)?;
+        Ok(&self.prepared[position].memory)
+    }
+
+    /// The inferred types and shapes of all operands for the inputs of the last run or
+    /// [`Context::memory_plan`], by the operand's position; none where they depend on values.
+    pub fn metas(&self) -> &[Option<TensorMeta>] {
+        let current = self.current.and_then(|current| self.prepared.get(current));
+        current.map_or(&[], |prepared| &prepared.metas)
+    }
+
+    /// Runs on inputs and buffers; outputs without one go to buffers of the context.
+    pub(super) fn run_bound(
+        &mut self,
+        inputs: &mut [InputBinding<'_>],
+        outputs: &mut [Option<TensorViewMut<'_>>],
+        trace: Option<&mut Trace>,
+    ) -> Result<(), EngineError> {
+        let limits = self.run_limits();
+        let mut copies: SmallVec<[Option<Tensor>; 4]> = SmallVec::new();
+        for (position, input) in inputs.iter().enumerate() {
+            let may_be_overwritten = self.plan.donations.iter().any(|pair| pair.0 == position);
+            let is_kept = may_be_overwritten && matches!(input, InputBinding::Shared(_));
+            let view = input.view();
+            copies.push(if view.layout().is_contiguous() && !is_kept {
+                None
+            } else {
+                Some(view.to_tensor()?)
+            });
+        }
+        let views: SmallVec<[TensorView<'_>; 4]> = inputs.iter().map(InputBinding::view).collect();
+        let position = self.prepare(&views)?;
+        drop(views);
+        let result = self.execute(position, inputs, &mut copies, outputs, &limits, trace);
+        if matches!(result, Err(EngineError::Cancelled { .. })) {
+            self.cancel.reset();
+        }
+        if result.is_err() {
+            self.repair(position);
+        }
+        result
+    }
+
+    fn execute(
+        &mut self,
+        position: usize,
+        inputs: &mut [InputBinding<'_>],
+        copies: &mut [Option<Tensor>],
+        outputs: &mut [Option<TensorViewMut<'_>>],
+        limits: &Limits,
+        trace: Option<&mut Trace>,
+    ) -> Result<(), EngineError> {
+        let (plan, prepared) = (&*self.plan, &self.prepared[position]);
+        let mut contiguous: Bound<'_> = SmallVec::new();
+        for (input, copy) in inputs.iter_mut().zip(copies.iter_mut()) {
+            contiguous.push(match copy {
+                Some(copy) => InputBinding::Donated(copy.view_mut()?),
+                None => input.reborrow(),
+            });
+        }
+        super::run::make_buffers(plan, prepared, outputs, &mut self.buffers)?;
+        let mut targets = super::run::targets(outputs, &mut self.buffers)?;
+        let mut execution = Execution {
+            plan,
+            prepared,
+            state: &mut self.state,
+            inputs: &mut contiguous,
+            outputs: &mut targets,
+            limits,
+        };
+        match &plan.pool {
+            Some(pool) => pool.install(|| execution.run(trace))?,
+            None => execution.run(trace)?,
+        }
+        drop(targets);
+        drop(contiguous);
+        super::run::deliver(plan, prepared, &mut self.state, outputs, &mut self.buffers)?;
+        super::run::settle_donations(plan, prepared, inputs, copies, outputs, &mut self.buffers)
+    }
+
+    fn run_limits(&self) -> Limits {
+        let limits = Limits { cancel: Some(self.cancel.clone()), ..self.plan.limits.clone() };
+        match self.timeout {
+            Some(timeout) => limits.with_timeout(timeout),
+            None => limits,
+        }
+    }
+
+    /// Replaces layers that may have been left in the middle of something.
+    fn repair(&mut self, position: usize) {
+        let Some(prepared) = self.prepared.get(position) else { return };
+        for job in &prepared.jobs {
+            let operator = &self.plan.graph.operators()[job.operator];
+            self.state.layers[job.operator] = operator.layer().map(CloneCpuLayer::clone_layer);
+            self.state.configured[job.operator] = None;
+        }
+        self.state.dynamic.fill(None);
+        self.current = None;
+    }
+
+    /// Takes an output of the last run out of the context.
+    pub(super) fn take_output(&mut self, position: usize) -> Option<Tensor> {
+        self.buffers.get_mut(position)?.take()
+    }
+}
+
+/// Inputs of one run.
+pub(super) type Bound<'a> = SmallVec<[InputBinding<'a>; 4]>;
+
+/// Buffers for the outputs of one run.
+pub(super) type Targets<'a> = SmallVec<[Option<TensorViewMut<'a>>; 4]>;
+
+/// From shapes to a memory plan.
+impl Context<'_> {
+    /// Makes the context ready for inputs of these types and shapes; free where they are those of the last run.
+    fn prepare(&mut self, inputs: &[TensorView<'_>]) -> Result<usize, EngineError> {
+        match self.current {
+            Some(current) if self.prepared[current].key.is_of(inputs.iter()) => Ok(current),
+            _ => {
+                let metas = inputs.iter().map(|x| TensorMeta::new(x.dtype(), x.shape().iter().copied()));
+                self.prepare_metas(&metas.collect::<Vec<_>>())
+            }
+        }
+    }
+
+    fn prepare_metas(&mut self, inputs: &[TensorMeta]) -> Result<usize, EngineError> {
+        self.check_inputs(inputs)?;
+        let mut key = Vec::with_capacity(inputs.len());
+        for input in inputs {
+            key.push((input.dtype(), input.shape()?));
+        }
+        let key = Key::new(key.into_iter());
+        let known = self.prepared.iter().position(|prepared| prepared.key == key);
+        self.current = None;
+        let position = match known {
+            Some(position) => position,
+            None => self.plan_shapes(key, inputs)?,
+        };
+        let prepared = &self.prepared[position];
+        configure(&self.plan, &mut self.state, &prepared.metas)?;
+        self.state.arena.reserve(prepared.memory.arena_bytes)?;
+        self.current = Some(position);
+        Ok(position)
+    }
+
+    fn plan_shapes(&mut self, key: Key, inputs: &[TensorMeta]) -> Result<usize, EngineError> {
+        let graph = &self.plan.graph;
+        let shapes = match self.shapes.take() {
+            Some(mut shapes) => shapes.update(graph, inputs).map(|_| shapes),
+            None => Shapes::infer(graph, inputs),
+        }?;
+        let metas = shapes.metas().to_vec();
+        self.shapes = Some(shapes);
+        configure(&self.plan, &mut self.state, &metas)?;
+        let memory = self.plan_memory(&metas)?;
+        if self.prepared.len() >= KEPT_SHAPES {
+            self.prepared.remove(0);
+        }
+        self.prepared.push(Prepared::new(graph, key, metas, memory));
+        Ok(self.prepared.len() - 1)
+    }
+
+    fn plan_memory(&self, metas: &[Option<TensorMeta>]) -> Result<MemoryPlan, EngineError> {
+        let limits = &self.plan.limits;
+        for meta in metas.iter().flatten() {
+            if let Ok(shape) = meta.shape() {
+                let bytes = (shape.num_elements() as u64).saturating_mul(meta.dtype().size() as u64);
+                limits.check_tensor("an activation", bytes)?;
+            }
+        }
+        let workspace = |(layer, configured): (&Option<Box<dyn CpuLayer>>, &Option<Configured>)| {
+            layer
+                .as_ref()
+                .zip(configured.as_ref())
+                .map_or(0, |(layer, known)| layer.workspace(&known.inputs, &known.outputs))
+        };
+        let workspaces: Vec<usize> =
+            self.state.layers.iter().zip(&self.state.configured).map(workspace).collect();
+        for &bytes in &workspaces {
+            limits.check_tensor("workspace", bytes as u64)?;
+        }
+        let constants: Vec<bool> = self.plan.constants.iter().map(Option::is_some).collect();
+        let plan = MemoryPlan::new(&Problem {
+            graph: &self.plan.graph,
+            metas,
+            workspaces: &workspaces,
+            constants: &constants,
+            donations: &self.plan.donations,
+        })?;
+        limits.check_total("the activations", plan.arena_bytes as u64)?;
+        Ok(plan)
+    }
+
+    /// Has the memory for the largest shapes, where profiles name them.
+    fn prepare_largest(&mut self) -> Result<(), EngineError> {
+        Ok(())
+    }
+
+    fn check_inputs(&self, inputs: &[TensorMeta]) -> Result<(), EngineError> {
+        let ports = &self.plan.inputs;
+        let names = |range: &[super::Port]| range.iter().map(|port| port.name.clone()).collect();
+        if inputs.len() > ports.len() {
+            let (wanted, found, names) = (ports.len(), inputs.len(), names(ports));
+            return Err(GraphError::TooManyInputs { wanted, found, names }.into());
+        }
+        if let Some(missing) = ports.get(inputs.len()..).filter(|missing| !missing.is_empty()) {
+            return Err(GraphError::MissingInputs { missing: names(missing) }.into());
+        }
+        for (port, input) in self.plan.graph.inputs().iter().zip(inputs) {
+            self.plan.graph.check_input(port, input.dtype(), &input.shape()?)?;
+        }
+        Ok(())
+    }
+}
+
+/// Tells layers the shapes that are new to them.
+fn configure(plan: &Plan, state: &mut State, metas: &[Option<TensorMeta>]) -> Result<(), EngineError> {
+    let meta = |operand: &OperandIndex| metas.get(operand.position())?.as_ref();
+    for (position, operator) in plan.graph.operators().iter().enumerate() {
+        let Some(layer) = &mut state.layers[position] else { continue };
+        let known = state.configured[position].as_ref();
+        let same = |operands: &[OperandIndex], known: &[TensorMeta]| {
+            operands.len() == known.len()
+                && operands.iter().zip(known).all(|(o, known)| meta(o) == Some(known))
+        };
+        if known.is_some_and(|k| same(operator.inputs(), &k.inputs) && same(operator.outputs(), &k.outputs)) {
+            continue;
+        }
+        let collect =
+            |operands: &[OperandIndex]| operands.iter().map(|o| meta(o).cloned()).collect::<Option<Vec<_>>>();
+        let is_fixed = |metas: &[TensorMeta]| metas.iter().all(|meta| meta.shape().is_ok());
+        state.configured[position] = None;
+        let (Some(inputs), Some(outputs)) = (collect(operator.inputs()), collect(operator.outputs())) else {
+            continue;
+        };
+        if layer.is_data_dependent() || !is_fixed(&inputs) || !is_fixed(&outputs) {
+            continue;
+        }
+        layer.configure(&inputs, &outputs).map_err(|source| {
+            EngineError::of_operator(operator, plan.graph.path(), Stage::Configure, source)
+        })?;
+        state.configured[position] = Some(Configured { inputs, outputs });
+    }
+    Ok(())
+}

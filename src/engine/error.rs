@@ -1,0 +1,112 @@
+//! What can go wrong between a builder and a result.
+
+use crate::graph::{GraphError, OperatorPlace};
+use crate::memory::MemoryError;
+use crate::passes::PassError;
+use crate::shape::ShapeError;
+use crate::tensor::TensorError;
+use crate::{LimitError, graph};
+
+/// An error of building or running a plan. The context that returned it can run again.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EngineError {
+    /// The model could not be read or built, or one of its operators failed.
+    #[error(transparent)]
+    Graph(#[from] GraphError),
+    /// A pass failed.
+    #[error(transparent)]
+    Pass(#[from] PassError),
+    /// The shapes of inputs do not fit the model, a profile or each other.
+    #[error(transparent)]
+    Shape(#[from] ShapeError),
+    /// The memory of a run could not be planned or had.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+    /// A buffer that the caller gave for an output is of another type or shape.
+    #[error("the buffer for output `{name}` is {found}, but the output is {wanted}")]
+    OutputBuffer {
+        /// The output.
+        name: String,
+        /// What it is.
+        wanted: String,
+        /// What the buffer is.
+        found: String,
+    },
+    /// More or fewer buffers than outputs.
+    #[error("{found} buffers were given for {wanted} outputs")]
+    OutputCount {
+        /// The number of outputs of the model.
+        wanted: usize,
+        /// The number of buffers.
+        found: usize,
+    },
+    /// An input and an output that cannot share memory.
+    #[error("input `{input}` cannot be donated to output `{output}`: {reason}")]
+    Donation {
+        /// The input.
+        input: String,
+        /// The output.
+        output: String,
+        /// Why not.
+        reason: String,
+    },
+    /// The code of a layer panicked. The context has a new copy of that layer and can run again.
+    #[error("{place} panicked: {message}; this is a fault of the layer")]
+    Panic {
+        /// Which operator.
+        place: Box<OperatorPlace>,
+        /// What the panic said.
+        message: String,
+    },
+    /// The run was cancelled from another thread.
+    #[error("the run was cancelled at {place}")]
+    Cancelled {
+        /// The operator that was running or next.
+        place: Box<OperatorPlace>,
+    },
+    /// The run took longer than it was allowed to.
+    #[error("the run was not done in time; it ended at {place}; allow more time, or use a smaller input")]
+    TimedOut {
+        /// The operator that was running or next.
+        place: Box<OperatorPlace>,
+    },
+    /// Threads could not be started.
+    #[error("{count} threads cannot be started: {reason}")]
+    Threads {
+        /// How many.
+        count: usize,
+        /// What the system said.
+        reason: String,
+    },
+    /// A tensor of the caller that cannot be used.
+    #[error(transparent)]
+    Tensor(#[from] TensorError),
+    /// A limit that was met.
+    #[error(transparent)]
+    Limit(#[from] LimitError),
+}
+
+impl EngineError {
+    /// The error of an operator; that of a run which was to end gets a name of its own.
+    pub(super) fn of_operator(
+        operator: &graph::RuntimeOperator,
+        path: Option<&std::path::Path>,
+        stage: graph::Stage,
+        source: graph::LayerError,
+    ) -> Self {
+        match ending(&source) {
+            Some(LimitError::Cancelled) => Self::Cancelled { place: operator.place(path) },
+            Some(LimitError::DeadlineExceeded) => Self::TimedOut { place: operator.place(path) },
+            _ => operator.error(path, stage, source).into(),
+        }
+    }
+}
+
+/// The limit behind an error, where there is one.
+fn ending(error: &graph::LayerError) -> Option<&LimitError> {
+    match error {
+        graph::LayerError::Limit(limit) | graph::LayerError::Tensor(TensorError::Limit(limit)) => Some(limit),
+        _ => None,
+    }
+}

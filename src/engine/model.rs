@@ -1,0 +1,58 @@
+//! A model in one line.
+
+use super::{Builder, Context, EngineError, Plan};
+use crate::tensor::Tensor;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// A plan with one context, for those who need no more.
+///
+/// ```
+/// use ixion::engine::Model;
+/// use ixion::tensor::Tensor;
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/model_file/linear/linear.pnnx.param");
+/// let input = Tensor::from_vec(vec![0.5f32; 32], &[1, 32])?;
+/// let outputs = Model::load(path)?.run(&[input])?;
+/// assert_eq!(outputs[0].shape().dims(), &[1, 128]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Model {
+    context: Context<'static>,
+}
+
+impl Model {
+    /// Reads a `.param` file and the archive beside it.
+    ///
+    /// # Errors
+    /// As [`Builder::build`].
+    pub fn load(path: impl Into<PathBuf>) -> Result<Self, EngineError> {
+        Self::of(Builder::new(path).build()?)
+    }
+
+    /// A model of a plan that was built with other settings.
+    ///
+    /// # Errors
+    /// As [`Plan::context`].
+    pub fn of(plan: Plan) -> Result<Self, EngineError> {
+        Ok(Self { context: Context::shared(Arc::new(plan))? })
+    }
+
+    /// Runs the model on its inputs, in the order of [`Plan::inputs`], and returns all outputs.
+    ///
+    /// # Errors
+    /// As [`Context::run`].
+    pub fn run(&mut self, inputs: &[Tensor]) -> Result<Vec<Tensor>, EngineError> {
+        self.context.run(inputs)
+    }
+
+    /// The plan: names of inputs and outputs, operators, options.
+    pub fn plan(&self) -> &Plan {
+        self.context.plan()
+    }
+
+    /// The context, which can do more than [`Model::run`].
+    pub fn context(&mut self) -> &mut Context<'static> {
+        &mut self.context
+    }
+}

@@ -1,0 +1,115 @@
+//! What a builder builds: layers and weights that nobody changes any more.
+
+use super::{Context, EngineError};
+use crate::Limits;
+use crate::graph::RuntimeGraph;
+use crate::passes::Statistics;
+use crate::shape::Shapes;
+use crate::tensor::{DType, Tensor};
+use std::collections::HashMap;
+
+/// An input or output of a plan.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Port {
+    /// Its name in the file.
+    pub name: String,
+    /// The position of its operand in [`RuntimeGraph::operands`].
+    pub operand: usize,
+    /// The element type, where it is known.
+    pub dtype: Option<DType>,
+}
+
+/// A model, ready to run on any number of threads at once.
+///
+/// It is immutable: weights are shared by all [`Context`]s, which borrow the plan and so cannot outlive it:
+///
+/// ```compile_fail,E0505
+/// # let model = concat!(env!("CARGO_MANIFEST_DIR"), "/model_file/linear/linear.pnnx.param");
+/// let plan = ixion::engine::Builder::new(model).build().unwrap();
+/// let mut context = plan.context().unwrap();
+/// drop(plan);
+/// context.run(&[]).unwrap();
+/// ```
+#[derive(Debug)]
+pub struct Plan {
+    pub(super) graph: RuntimeGraph,
+    pub(super) statistics: Statistics,
+    pub(super) shapes: Shapes,
+    /// The values of operators that depend on no input, by the operator's position.
+    pub(super) constants: Vec<Option<Tensor>>,
+    pub(super) inputs: Vec<Port>,
+    pub(super) outputs: Vec<Port>,
+    pub(super) names: Names,
+    /// Inputs and the outputs that may take their memory, by position.
+    pub(super) donations: Vec<(usize, usize)>,
+    pub(super) limits: Limits,
+    pub(super) pool: Option<rayon::ThreadPool>,
+}
+
+/// From names to positions of inputs and outputs.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    pub(super) inputs: HashMap<String, usize>,
+    pub(super) outputs: HashMap<String, usize>,
+}
+
+impl Plan {
+    /// A context, which can run the plan.
+    ///
+    /// # Errors
+    /// When the largest shapes of a profile do not fit the model or the memory.
+    pub fn context(&self) -> Result<Context<'_>, EngineError> {
+        Context::borrowed(self)
+    }
+
+    /// The graph that is run: that of the file, after the passes.
+    pub fn graph(&self) -> &RuntimeGraph {
+        &self.graph
+    }
+
+    /// What the passes did.
+    pub fn statistics(&self) -> &Statistics {
+        &self.statistics
+    }
+
+    /// The symbolic shapes of all operands.
+    pub fn shapes(&self) -> &Shapes {
+        &self.shapes
+    }
+
+    /// The inputs, in the order in which [`Context::run`] takes them.
+    pub fn inputs(&self) -> &[Port] {
+        &self.inputs
+    }
+
+    /// The outputs, in the order in which [`Context::run`] returns them.
+    pub fn outputs(&self) -> &[Port] {
+        &self.outputs
+    }
+
+    /// The position of an input, by the name of its `pnnx.Input` operator or of its operand.
+    pub fn input(&self, name: &str) -> Option<usize> {
+        self.names.inputs.get(name).copied()
+    }
+
+    /// The position of an output, by its name or that of its operand.
+    pub fn output(&self, name: &str) -> Option<usize> {
+        self.names.outputs.get(name).copied()
+    }
+
+    /// The input whose memory an output takes.
+    pub(super) fn donor(&self, output: usize) -> Option<usize> {
+        self.donations.iter().find(|pair| pair.1 == output).map(|pair| pair.0)
+    }
+
+    /// The number of threads that one run uses.
+    pub fn threads(&self) -> usize {
+        self.pool.as_ref().map_or(1, rayon::ThreadPool::current_num_threads)
+    }
+
+    /// Bytes of all weights.
+    pub fn weight_bytes(&self) -> u64 {
+        let weights = self.graph.operators().iter().map(crate::graph::RuntimeOperator::weight_bytes);
+        weights.fold(0, u64::saturating_add)
+    }
+}

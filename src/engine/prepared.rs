@@ -1,0 +1,94 @@
+//! Everything that is known once the shapes of the inputs are.
+
+use crate::graph::{OperandIndex, OutputPort, RuntimeGraph, TensorMeta};
+use crate::memory::{Action, MemoryPlan, Place};
+use crate::tensor::{DType, Shape, TensorView};
+use smallvec::SmallVec;
+use std::ops::Range;
+
+/// What runs, and where, for one set of input shapes.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    /// The element types and shapes of the inputs.
+    pub(super) key: Key,
+    /// The inferred shapes, by operand.
+    pub(super) metas: Vec<Option<TensorMeta>>,
+    pub(super) memory: MemoryPlan,
+    /// The operators that have something to do.
+    pub(super) jobs: Vec<Job>,
+    /// Element types and shapes of the outputs that are known before the run.
+    pub(super) outputs: Vec<Option<(DType, Shape)>>,
+}
+
+/// Element types and shapes of all inputs.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Key(Vec<(DType, Shape)>);
+
+impl Key {
+    pub(super) fn new(inputs: impl Iterator<Item = (DType, Shape)>) -> Self {
+        Self(inputs.collect())
+    }
+
+    /// Whether it is that of these inputs. Allocates nothing.
+    pub(super) fn is_of<'a, 'b: 'a>(
+        &self,
+        inputs: impl ExactSizeIterator<Item = &'a TensorView<'b>>,
+    ) -> bool {
+        let same = |((dtype, shape), input): (&(DType, Shape), &TensorView<'_>)| {
+            *dtype == input.dtype() && shape == input.shape()
+        };
+        self.0.len() == inputs.len() && self.0.iter().zip(inputs).all(same)
+    }
+}
+
+/// One operator's work.
+#[derive(Debug)]
+pub(super) struct Job {
+    /// The operator's position.
+    pub(super) operator: usize,
+    pub(super) action: Action,
+    /// What it reads; in place, all inputs but the one that is overwritten.
+    pub(super) reads: SmallVec<[Place; 3]>,
+    pub(super) writes: SmallVec<[Place; 1]>,
+    pub(super) workspace: Range<usize>,
+}
+
+impl Prepared {
+    pub(super) fn new(
+        graph: &RuntimeGraph,
+        key: Key,
+        metas: Vec<Option<TensorMeta>>,
+        memory: MemoryPlan,
+    ) -> Self {
+        let output = |port: &OutputPort| {
+            let position = port.operand.position();
+            memory.places.get(position).copied().flatten()?;
+            let meta = metas.get(position)?.as_ref()?;
+            Some((meta.dtype(), meta.shape().ok()?))
+        };
+        let outputs = graph.outputs().iter().map(output).collect();
+        let jobs =
+            (0..graph.operators().len()).filter_map(|position| job(graph, &memory, position)).collect();
+        Self { key, metas, memory, jobs, outputs }
+    }
+}
+
+fn job(graph: &RuntimeGraph, memory: &MemoryPlan, position: usize) -> Option<Job> {
+    let (operator, step) = (graph.operators().get(position)?, memory.steps.get(position)?);
+    let place = |operand: &OperandIndex| memory.places.get(operand.position()).copied().flatten();
+    let overwritten = match step.action {
+        Action::Nothing => return None,
+        Action::InPlace { input } => Some(input),
+        Action::Forward | Action::Dynamic => None,
+    };
+    let inputs = operator.inputs().iter().enumerate().filter(|(input, _)| Some(*input) != overwritten);
+    let (reads, writes) = if step.action == Action::Dynamic {
+        (SmallVec::new(), SmallVec::new())
+    } else {
+        (
+            inputs.filter_map(|(_, input)| place(input)).collect(),
+            operator.outputs().iter().filter_map(place).collect(),
+        )
+    };
+    Some(Job { operator: position, action: step.action, reads, writes, workspace: step.workspace.clone() })
+}

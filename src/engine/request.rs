@@ -1,0 +1,157 @@
+//! A run by name: inputs, buffers for outputs, donations.
+
+use super::context::{Bound, Targets};
+use super::{Context, EngineError};
+use crate::graph::GraphError;
+use crate::memory::InputBinding;
+use crate::tensor::{Tensor, TensorView, TensorViewMut};
+use smallvec::SmallVec;
+
+/// One run of a [`Context`], put together by name.
+///
+/// ```
+/// use ixion::engine::Builder;
+/// use ixion::tensor::{DType, Tensor};
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/model_file/linear/linear.pnnx.param");
+/// let plan = Builder::new(path).build()?;
+/// let mut context = plan.context()?;
+/// let x = Tensor::zeros(DType::F32, &[1, 32])?;
+/// let mut y = Tensor::zeros(DType::F32, &[1, 128])?;
+/// let (input, output) = (&plan.inputs()[0].name, &plan.outputs()[0].name);
+/// context.request().input(input, x.view())?.output(output, y.view_mut()?)?.run()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Request<'a, 'p> {
+    context: &'a mut Context<'p>,
+    inputs: SmallVec<[Option<InputBinding<'a>>; 4]>,
+    outputs: Targets<'a>,
+}
+
+/// The outputs of a run that went to no buffer of the caller.
+#[derive(Debug, Clone)]
+pub struct Outputs {
+    names: Vec<(String, Option<Tensor>)>,
+}
+
+impl Outputs {
+    /// The output of this name; none for those that went to a buffer of the caller.
+    pub fn get(&self, name: &str) -> Option<&Tensor> {
+        self.names.iter().find(|(known, _)| known == name)?.1.as_ref()
+    }
+
+    /// The outputs in the order of [`Plan::outputs`](super::Plan::outputs), without those that went to a buffer of the caller.
+    pub fn into_tensors(self) -> Vec<Tensor> {
+        self.names.into_iter().filter_map(|(_, tensor)| tensor).collect()
+    }
+}
+
+impl<'a, 'p> Request<'a, 'p> {
+    pub(super) fn new(context: &'a mut Context<'p>) -> Self {
+        let inputs = context.plan().inputs().iter().map(|_| None).collect();
+        let outputs = context.plan().outputs().iter().map(|_| None).collect();
+        Self { context, inputs, outputs }
+    }
+
+    /// Sets an input.
+    ///
+    /// # Errors
+    /// [`GraphError::UnknownName`].
+    pub fn input(mut self, name: &str, tensor: TensorView<'a>) -> Result<Self, EngineError> {
+        let position = self.context.plan().known_input(name)?;
+        self.inputs[position] = Some(InputBinding::Shared(tensor));
+        Ok(self)
+    }
+
+    /// Sets an input by its position.
+    pub(super) fn set_input(&mut self, position: usize, tensor: TensorView<'a>) -> Result<(), EngineError> {
+        let (wanted, names) = (self.inputs.len(), self.names());
+        match self.inputs.get_mut(position) {
+            Some(input) => *input = Some(InputBinding::Shared(tensor)),
+            None => return Err(GraphError::TooManyInputs { wanted, found: position + 1, names }.into()),
+        }
+        Ok(())
+    }
+
+    /// Lets an output be written into a buffer of the caller, of the output's type and shape.
+    ///
+    /// # Errors
+    /// [`GraphError::UnknownName`]; that the buffer fits is checked when the request runs.
+    pub fn output(mut self, name: &str, buffer: TensorViewMut<'a>) -> Result<Self, EngineError> {
+        let position = self.context.plan().known_output(name)?;
+        self.outputs[position] = Some(buffer);
+        Ok(self)
+    }
+
+    /// Gives an input away: after the run its memory holds the output. The pair was announced with
+    /// [`Builder::with_donation`](super::Builder::with_donation); where the operators allow it, the output is written
+    /// there right away, else it is copied.
+    ///
+    /// # Errors
+    /// [`GraphError::UnknownName`]; [`EngineError::Donation`] for a pair that was not announced.
+    pub fn donate(
+        mut self,
+        input: &str,
+        output: &str,
+        tensor: TensorViewMut<'a>,
+    ) -> Result<Self, EngineError> {
+        let plan = self.context.plan();
+        let pair = (plan.known_input(input)?, plan.known_output(output)?);
+        let refuse = |reason: &str| EngineError::Donation {
+            input: input.to_owned(),
+            output: output.to_owned(),
+            reason: reason.to_owned(),
+        };
+        if !plan.donations.contains(&pair) {
+            return Err(refuse("name the pair with `Builder::with_donation` first"));
+        }
+        if !tensor.layout().is_contiguous() {
+            return Err(refuse("its elements must be contiguous"));
+        }
+        self.inputs[pair.0] = Some(InputBinding::Donated(tensor));
+        Ok(self)
+    }
+
+    /// Runs.
+    ///
+    /// # Errors
+    /// As [`Context::run`]; [`EngineError::OutputBuffer`].
+    pub fn run(mut self) -> Result<Outputs, EngineError> {
+        self.check()?;
+        let mut inputs: Bound<'_> = self.inputs.iter_mut().flatten().map(InputBinding::reborrow).collect();
+        self.context.run_bound(&mut inputs, &mut self.outputs, None)?;
+        drop(inputs);
+        Ok(self.collect())
+    }
+
+    /// The outputs that have no buffer of the caller.
+    fn collect(self) -> Outputs {
+        let Self { context, inputs, outputs } = self;
+        let is_donated = |position: usize| {
+            let pair = context.plan().donations.iter().find(|pair| pair.1 == position);
+            pair.is_some_and(|pair| matches!(inputs[pair.0], Some(InputBinding::Donated(_))))
+        };
+        let kept: Vec<bool> = outputs
+            .iter()
+            .enumerate()
+            .map(|(position, given)| given.is_none() && !is_donated(position))
+            .collect();
+        let mut names = Vec::with_capacity(outputs.len());
+        for (position, kept) in kept.into_iter().enumerate() {
+            let name = context.plan().outputs()[position].name.clone();
+            names.push((name, if kept { context.take_output(position) } else { None }));
+        }
+        Outputs { names }
+    }
+
+    fn check(&self) -> Result<(), EngineError> {
+        let ports = self.context.plan().inputs();
+        let unset = ports.iter().zip(&self.inputs).filter(|(_, input)| input.is_none());
+        let missing: Vec<String> = unset.map(|(port, _)| port.name.clone()).collect();
+        if missing.is_empty() { Ok(()) } else { Err(GraphError::MissingInputs { missing }.into()) }
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.context.plan().inputs().iter().map(|port| port.name.clone()).collect()
+    }
+}

@@ -1,0 +1,281 @@
+//! Running the operators of a plan, one after the other.
+
+use super::context::State;
+use super::prepared::{Job, Prepared};
+use super::{EngineError, Plan, StepTrace, Trace};
+use crate::Limits;
+use crate::graph::{ForwardContext, GraphError, LayerError, OperandIndex, Stage, compute_alone};
+use crate::memory::{Action, InputBinding, Memory, Root};
+use crate::tensor::{Layout, Shape, Tensor, TensorViewMut};
+use smallvec::SmallVec;
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// One run: what stays as it is, and what changes.
+pub(super) struct Execution<'a, 'b> {
+    pub(super) plan: &'a Plan,
+    pub(super) prepared: &'a Prepared,
+    pub(super) state: &'a mut State,
+    /// Contiguous.
+    pub(super) inputs: &'a mut [InputBinding<'b>],
+    /// Contiguous, of the outputs' types and shapes; empty where those are not known before the run.
+    pub(super) outputs: &'a mut [TensorViewMut<'b>],
+    pub(super) limits: &'a Limits,
+}
+
+impl Execution<'_, '_> {
+    pub(super) fn run(&mut self, mut trace: Option<&mut Trace>) -> Result<(), EngineError> {
+        for job in &self.prepared.jobs {
+            let start = trace.as_ref().map(|trace| trace.start.elapsed());
+            self.step(job)?;
+            if let (Some(trace), Some(start)) = (&mut trace, start) {
+                let operator = self.plan.graph.operator_index(job.operator);
+                let time = trace.start.elapsed().saturating_sub(start);
+                trace.steps.push(StepTrace { operator, action: job.action, start, time });
+            }
+        }
+        if let Some(trace) = trace {
+            trace.total = trace.start.elapsed();
+        }
+        self.copy_outputs()
+    }
+
+    fn step(&mut self, job: &Job) -> Result<(), EngineError> {
+        let operator = &self.plan.graph.operators()[job.operator];
+        let result = match self.limits.check_deadline() {
+            Ok(()) if job.action == Action::Dynamic => self.step_dynamic(job),
+            Ok(()) => self.step_planned(job),
+            Err(limit) => Err(Fault::Layer(Stage::Forward, limit.into())),
+        };
+        result.map_err(|fault| match fault {
+            Fault::Layer(stage, source) => {
+                EngineError::of_operator(operator, self.plan.graph.path(), stage, source)
+            }
+            Fault::Panic(message) => {
+                EngineError::Panic { place: operator.place(self.plan.graph.path()), message }
+            }
+            Fault::Engine(error) => *error,
+        })
+    }
+
+    fn step_planned(&mut self, job: &Job) -> Result<(), Fault> {
+        let Some(layer) = &mut self.state.layers[job.operator] else { return Ok(()) };
+        let mut memory = Memory {
+            arena: &mut self.state.arena,
+            inputs: self.inputs,
+            outputs: self.outputs,
+            constants: &self.plan.constants,
+        };
+        let mut borrowed = memory.borrow(&job.reads, &job.writes, job.workspace.clone())?;
+        let mut context = ForwardContext::new(borrowed.scratch, self.limits);
+        caught(|| match job.action {
+            Action::InPlace { .. } => match borrowed.outputs.first_mut() {
+                Some(data) => layer.forward_in_place(data, &borrowed.inputs, &mut context),
+                None => Ok(()),
+            },
+            _ => layer.forward(&borrowed.inputs, &mut borrowed.outputs, &mut context),
+        })
+    }
+
+    /// Runs an operator on tensors of its own, as the plain interpreter does.
+    fn step_dynamic(&mut self, job: &Job) -> Result<(), Fault> {
+        let operator = &self.plan.graph.operators()[job.operator];
+        let inputs: Result<Vec<Tensor>, Fault> =
+            operator.inputs().iter().map(|&input| self.tensor(input)).collect();
+        let (inputs, workspace) = (inputs?, &mut self.state.workspace);
+        let Some(layer) = &mut self.state.layers[job.operator] else { return Ok(()) };
+        let outputs = caught_staged(|| compute_alone(&mut **layer, &inputs, workspace, self.limits))?;
+        for (output, tensor) in operator.outputs().iter().zip(outputs) {
+            self.state.dynamic[output.position()] = Some(tensor);
+        }
+        for &input in operator.inputs() {
+            let operand = self.plan.graph.operand(input);
+            let is_needed = operand.is_output()
+                || operand.consumers().iter().any(|consumer| consumer.position() > job.operator);
+            if !is_needed {
+                self.state.dynamic[input.position()] = None;
+            }
+        }
+        Ok(())
+    }
+
+    /// The value of an operand, wherever it is.
+    fn tensor(&mut self, operand: OperandIndex) -> Result<Tensor, Fault> {
+        if let Some(tensor) = &self.state.dynamic[operand.position()] {
+            return Ok(tensor.clone());
+        }
+        let Some(place) = self.prepared.memory.places[operand.position()] else {
+            let name = self.plan.graph.operand(operand).name().to_owned();
+            return Err(GraphError::NotRun(name).into());
+        };
+        let mut memory = Memory {
+            arena: &mut self.state.arena,
+            inputs: self.inputs,
+            outputs: self.outputs,
+            constants: &self.plan.constants,
+        };
+        let borrowed = memory.borrow(&[place], &[], 0..0)?;
+        match borrowed.inputs.first() {
+            Some(view) => Ok(view.to_tensor()?),
+            None => Err(Fault::Layer(Stage::Forward, LayerError::missing_input(0, 0))),
+        }
+    }
+
+    /// Outputs that lie elsewhere: views, inputs, constants, and those that are returned twice.
+    fn copy_outputs(&mut self) -> Result<(), EngineError> {
+        for &(operand, output) in &self.prepared.memory.copies {
+            let Some(from) = self.prepared.memory.places[operand] else { continue };
+            let to = self.plan.donor(output).map_or(Root::Output(output), Root::Input);
+            let mut memory = Memory {
+                arena: &mut self.state.arena,
+                inputs: self.inputs,
+                outputs: self.outputs,
+                constants: &self.plan.constants,
+            };
+            memory.copy(&from, to)?;
+        }
+        Ok(())
+    }
+}
+
+/// Why an operator did not do its work.
+enum Fault {
+    Layer(Stage, LayerError),
+    Panic(String),
+    Engine(Box<EngineError>),
+}
+
+impl<E: Into<EngineError>> From<E> for Fault {
+    fn from(error: E) -> Self {
+        Fault::Engine(Box::new(error.into()))
+    }
+}
+
+/// Calls a layer; what it panics with becomes an error.
+fn caught(call: impl FnOnce() -> Result<(), LayerError>) -> Result<(), Fault> {
+    caught_staged(|| call().map_err(|error| (Stage::Forward, error)))
+}
+
+fn caught_staged<T>(call: impl FnOnce() -> Result<T, (Stage, LayerError)>) -> Result<T, Fault> {
+    // A layer that panicked is never used again: the context takes a new copy of it.
+    match catch_unwind(AssertUnwindSafe(call)) {
+        Ok(result) => result.map_err(|(stage, error)| Fault::Layer(stage, error)),
+        Err(panic) => Err(Fault::Panic(message(&*panic))),
+    }
+}
+
+fn message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "without a message".to_owned())
+}
+
+/// Makes the context's buffers for outputs that the caller gives none for, and for outputs whose buffers are not
+/// contiguous.
+pub(super) fn make_buffers(
+    plan: &Plan,
+    prepared: &Prepared,
+    outputs: &[Option<TensorViewMut<'_>>],
+    buffers: &mut [Option<Tensor>],
+) -> Result<(), EngineError> {
+    for (position, (known, buffer)) in prepared.outputs.iter().zip(buffers).enumerate() {
+        let given = outputs.get(position).and_then(Option::as_ref);
+        let Some((dtype, shape)) = known else { continue };
+        let is_in_input = plan.donor(position).is_some();
+        if let Some(given) = given {
+            if given.dtype() != *dtype || given.shape() != shape {
+                let found = format!("{} {}", given.shape(), given.dtype());
+                return Err(wrong_buffer(plan, position, format!("{shape} {dtype}"), found));
+            }
+            if given.layout().is_contiguous() {
+                continue;
+            }
+        }
+        if is_in_input {
+            continue;
+        }
+        let fits = |tensor: &Tensor| tensor.dtype() == *dtype && tensor.shape() == shape;
+        if !buffer.as_ref().is_some_and(fits) {
+            *buffer = Some(Tensor::zeros(*dtype, shape)?);
+        }
+    }
+    Ok(())
+}
+
+fn wrong_buffer(plan: &Plan, position: usize, wanted: String, found: String) -> EngineError {
+    let name = plan.outputs.get(position).map_or_else(String::new, |port| port.name.clone());
+    EngineError::OutputBuffer { name, wanted, found }
+}
+
+/// Where each output is written: the caller's buffer, or that of the context.
+pub(super) fn targets<'a>(
+    outputs: &'a mut [Option<TensorViewMut<'_>>],
+    buffers: &'a mut [Option<Tensor>],
+) -> Result<SmallVec<[TensorViewMut<'a>; 4]>, EngineError> {
+    let mut targets = SmallVec::new();
+    for (output, buffer) in outputs.iter_mut().zip(buffers) {
+        targets.push(match (output, buffer) {
+            (Some(given), _) if given.layout().is_contiguous() => given.reborrow(),
+            (_, Some(buffer)) => buffer.view_mut()?,
+            // Not known before the run, or in the memory of an input: nothing is written here.
+            (_, None) => TensorViewMut::from_slice::<u8>(&mut [], Layout::contiguous(Shape::new(&[0])?))?,
+        });
+    }
+    Ok(targets)
+}
+
+/// Brings outputs that share memory with an input to where the caller wants them.
+pub(super) fn settle_donations(
+    plan: &Plan,
+    prepared: &Prepared,
+    inputs: &mut [InputBinding<'_>],
+    copies: &mut [Option<Tensor>],
+    outputs: &mut [Option<TensorViewMut<'_>>],
+    buffers: &mut [Option<Tensor>],
+) -> Result<(), EngineError> {
+    for &(input, output) in &plan.donations {
+        let is_dynamic = prepared.outputs[output].is_none();
+        match (&mut inputs[input], &mut outputs[output]) {
+            (InputBinding::Donated(memory), _) if is_dynamic => {
+                if let Some(buffer) = &buffers[output] {
+                    memory.copy_from(&buffer.view())?;
+                }
+            }
+            (InputBinding::Shared(_), _) if is_dynamic => {}
+            (InputBinding::Donated(memory), Some(given)) => given.copy_from(&memory.as_view())?,
+            (InputBinding::Donated(_), None) => {}
+            (InputBinding::Shared(_), given) => match (given, copies[input].take()) {
+                (Some(given), Some(copy)) => given.copy_from(&copy.view())?,
+                (None, Some(copy)) => buffers[output] = Some(copy),
+                (_, None) => {}
+            },
+        }
+    }
+    Ok(())
+}
+
+/// Brings outputs to where they belong that could not be written there.
+pub(super) fn deliver(
+    plan: &Plan,
+    prepared: &Prepared,
+    state: &mut State,
+    outputs: &mut [Option<TensorViewMut<'_>>],
+    buffers: &mut [Option<Tensor>],
+) -> Result<(), EngineError> {
+    for (position, port) in plan.outputs.iter().enumerate() {
+        let is_dynamic = prepared.outputs.get(position).is_some_and(Option::is_none);
+        if is_dynamic {
+            buffers[position] = state.dynamic[port.operand].clone();
+        }
+        let (Some(given), Some(buffer)) = (&mut outputs[position], &buffers[position]) else { continue };
+        if is_dynamic && (given.dtype() != buffer.dtype() || given.shape() != buffer.shape()) {
+            let wanted = format!("{} {}", buffer.shape(), buffer.dtype());
+            return Err(wrong_buffer(plan, position, wanted, format!("{} {}", given.shape(), given.dtype())));
+        }
+        let is_elsewhere = !given.layout().is_contiguous() && plan.donor(position).is_none();
+        if is_dynamic || is_elsewhere {
+            given.copy_from(&buffer.view())?;
+        }
+    }
+    state.dynamic.iter_mut().for_each(|tensor| *tensor = None);
+    Ok(())
+}
