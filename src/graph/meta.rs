@@ -145,7 +145,7 @@ impl TensorMeta {
 /// Writes dimensions and element type as `1×3×224×224 f32`.
 impl fmt::Display for TensorMeta {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let dims: Vec<String> = self.dims.iter().map(Dim::to_string).collect();
+        let dims: Vec<String> = self.dims.iter().map(Dim::to_factor).collect();
         let dims = if dims.is_empty() { "scalar".to_owned() } else { dims.join("×") };
         f.pad(&format!("{dims} {}", self.dtype))
     }

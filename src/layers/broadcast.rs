@@ -262,7 +262,8 @@ pub(super) fn broadcast(a: &[Dim], b: &[Dim]) -> Result<Vec<Dim>, LayerError> {
     Ok(dims)
 }
 
-fn join(a: &Dim, b: &Dim) -> Option<Dim> {
+/// The length that two axes have together; none where they do not fit.
+pub(super) fn join(a: &Dim, b: &Dim) -> Option<Dim> {
     match (a.fixed(), b.fixed()) {
         _ if a == b => Some(a.clone()),
         (_, Some(1)) => Some(a.clone()),

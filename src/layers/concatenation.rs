@@ -29,6 +29,11 @@ fn is_left_out(dims: &[Dim]) -> bool {
     matches!(dims, [len] if *len == 0usize)
 }
 
+/// True for a vector that may be one without elements.
+fn may_be_left_out(input: &TensorMeta) -> bool {
+    matches!(input.dims(), [Dim::Symbolic(_)])
+}
+
 /// The element type that all inputs are converted to, as [`result_type`] says.
 fn joined_type(inputs: &[TensorMeta]) -> DType {
     result_type(inputs.iter().map(kind))
@@ -80,6 +85,9 @@ impl Layer for Cat {
             resolve_axis(self.dim, 1)?;
             return Ok(vec![TensorMeta::new(dtype, [0])]);
         };
+        if inputs.iter().any(|input| may_be_left_out(input) && input.rank() != inputs[0].rank()) {
+            return Err(LayerError::Unsupported("which inputs are empty must be known".to_owned()));
+        }
         let axis = axis_of(self.dim, first)?;
         let (mut dims, mut len) = (first.dims().to_vec(), first.dims()[axis].clone());
         for (position, input) in joined {
@@ -263,6 +271,6 @@ mod tests {
         let joined = operator("torch.cat", &[("dim", "1")]).infer(&inputs).unwrap();
         assert_eq!(joined[0].to_string(), "n×5×7 f32");
         let batches = operator("torch.cat", &[]).infer(&[inputs[0].clone(), inputs[0].clone()]).unwrap();
-        assert_eq!(batches[0].to_string(), "n + n×2×h f32");
+        assert_eq!(batches[0].to_string(), "(n * 2)×2×h f32");
     }
 }

@@ -1,5 +1,6 @@
 //! Sums of products in Einstein's notation, through matrix products.
 
+use super::broadcast::join;
 use super::number::{self, Number, with_number};
 use crate::Limits;
 use crate::graph::{
@@ -137,16 +138,10 @@ impl Equation {
                     return Err(LayerError::shape(format!("input {position}"), wanted, input));
                 }
                 let known = plan.lengths.entry(*label).or_insert(Dim::Fixed(1));
-                match (known.fixed(), dim.fixed()) {
-                    (Some(1), _) => *known = dim.clone(),
-                    (_, Some(1)) => {}
-                    (Some(a), Some(b)) if a != b => {
-                        let what = format!("an axis of input {position}");
-                        return Err(LayerError::shape(what, format!("length {known} or 1"), dim));
-                    }
-                    (None, Some(_)) => *known = dim.clone(),
-                    _ => {}
-                }
+                *known = join(known, dim).ok_or_else(|| {
+                    let what = format!("an axis of input {position}");
+                    LayerError::shape(what, format!("length {known} or 1"), dim)
+                })?;
             }
             plan.inputs.push(labels);
         }

@@ -274,7 +274,7 @@ mod tests {
         let dims = [Dim::symbol("n"), Dim::Fixed(3), Dim::symbol("h"), Dim::Fixed(7)];
         let image = TensorMeta::new(DType::F32, dims);
         let unfold = operator("F.unfold", &[("kernel_size", "(1,3)"), ("stride", "2")]);
-        assert_eq!(unfold.infer(&[image]).unwrap()[0].to_string(), "n×9×((h - 1) / 2 + 1) * 3 f32");
+        assert_eq!(unfold.infer(&[image]).unwrap()[0].to_string(), "n×9×(((h + 1) / 2) * 3) f32");
         let columns = TensorMeta::new(DType::F32, [Dim::symbol("n"), Dim::Fixed(8), Dim::symbol("l")]);
         let fold = operator("F.fold", &[("kernel_size", "2"), ("output_size", "(3,4)")]);
         assert_eq!(fold.infer(&[columns]).unwrap()[0].to_string(), "n×2×3×4 f32");

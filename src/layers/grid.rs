@@ -77,7 +77,9 @@ impl Layer for AffineGrid {
         }
         let matrix = [Dim::from(axes), Dim::from(axes + 1)];
         match theta.dims() {
-            [batch, map @ ..] if map == matrix && !batch.differs(&size[0]) => {
+            [batch, map @ ..]
+                if theta.with_dims(map.to_vec()).may_have_dims(&matrix) && !batch.differs(&size[0]) =>
+            {
                 let lens = size[2..].iter().cloned();
                 let dims = [size[0].clone()].into_iter().chain(lens).chain([Dim::from(axes)]);
                 Ok(vec![theta.with_dims(dims)])

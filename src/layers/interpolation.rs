@@ -437,8 +437,8 @@ mod tests {
         let infer = |factor| {
             operator("F.interpolate", &[("scale_factor", factor)]).infer(std::slice::from_ref(&input))
         };
-        assert_eq!(infer("2.0").unwrap()[0].to_string(), "n×3×h * 2×10 f32");
-        assert_eq!(infer("(1.5,0.7)").unwrap()[0].to_string(), "n×3×h * 3 / 2×3 f32");
+        assert_eq!(infer("2.0").unwrap()[0].to_string(), "n×3×(h * 2)×10 f32");
+        assert_eq!(infer("(1.5,0.7)").unwrap()[0].to_string(), "n×3×(h * 3 / 2)×3 f32");
         assert!(matches!(infer("0.7"), Err(LayerError::Unsupported(_))));
     }
 

@@ -94,7 +94,7 @@ impl Layer for Linear {
             return Err(LayerError::shape("the last axis of the input", features, input));
         }
         let wanted = outputs.cloned().unwrap_or(Dim::Fixed(1));
-        if let Some(bias) = bias.filter(|bias| bias.num_elements() != wanted) {
+        if let Some(bias) = bias.filter(|bias| bias.num_elements().differs(&wanted)) {
             return Err(LayerError::shape("the bias", format!("{wanted} elements"), bias));
         }
         Ok(vec![input.with_dims(rest.iter().chain(outputs).cloned())])

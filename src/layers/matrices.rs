@@ -69,9 +69,15 @@ impl CpuLayer for Diag {
 
 impl Cross {
     fn axis(&self, input: &TensorMeta, dims: &[Dim]) -> Result<usize, LayerError> {
-        let axis = match self.dim {
-            Some(dim) => resolve_axis(dim, dims.len())?,
-            None => input.dims().iter().position(|dim| *dim == 3usize).unwrap_or(usize::MAX),
+        let mut lens = input.dims().iter();
+        let axis = match (self.dim, lens.position(|dim| *dim == 3usize)) {
+            (Some(dim), _) => resolve_axis(dim, dims.len())?,
+            (None, Some(axis)) => axis,
+            (None, None) if input.is_fixed() => usize::MAX,
+            (None, None) => {
+                let reason = format!("which axis of {input} has length 3 must be known");
+                return Err(LayerError::Unsupported(reason));
+            }
         };
         if dims.get(axis).is_some_and(|dim| dim.fixed().is_none_or(|dim| dim == 3)) {
             return Ok(axis);

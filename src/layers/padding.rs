@@ -409,7 +409,7 @@ mod tests {
     fn symbols_and_odd_inputs() {
         let symbolic = TensorMeta::new(DType::F32, [Dim::symbol("n"), Dim::symbol("w")]);
         let output = operator("F.pad", &[("pad", "(1,2)"), ("mode", "reflect")]).infer(&[symbolic]).unwrap();
-        assert_eq!(output[0].to_string(), "n×w + 3 f32");
+        assert_eq!(output[0].to_string(), "n×(w + 3) f32");
         for mode in ["constant", "reflect", "replicate", "circular"] {
             for pads in ["(1,2,0,1)", "(-1,-1)", "(-3,4,1,-2)", "(1000000000000,0)"] {
                 operator("F.pad", &[("pad", pads), ("mode", mode)]).survives(1);

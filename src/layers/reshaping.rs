@@ -380,10 +380,10 @@ mod tests {
                 .infer(std::slice::from_ref(&input))
                 .map(|outputs| outputs[0].to_string())
         };
-        assert_eq!(infer("torch.flatten", &[("start_dim", "1")]).unwrap(), "n×3 * h * 4 f32");
-        assert_eq!(infer("Tensor.reshape", &[("shape", "(0,-1)")]).unwrap(), "n×h * 12 f32");
-        assert_eq!(infer("Tensor.reshape", &[("shape", "(-1,6)")]).unwrap(), "n * h * 2×6 f32");
-        assert_eq!(infer("Tensor.reshape", &[("shape", "(0,-1,5)")]).unwrap(), "n×h * 12 / 5×5 f32");
+        assert_eq!(infer("torch.flatten", &[("start_dim", "1")]).unwrap(), "n×(h * 12) f32");
+        assert_eq!(infer("Tensor.reshape", &[("shape", "(0,-1)")]).unwrap(), "n×(h * 12) f32");
+        assert_eq!(infer("Tensor.reshape", &[("shape", "(-1,6)")]).unwrap(), "(h * n * 2)×6 f32");
+        assert_eq!(infer("Tensor.reshape", &[("shape", "(0,-1,5)")]).unwrap(), "n×(h * 12 / 5)×5 f32");
         assert_eq!(infer("torch.unsqueeze", &[("dim", "1")]).unwrap(), "n×1×3×h×4 f32");
         assert!(matches!(infer("torch.squeeze", &[]), Err(LayerError::Unsupported(_))));
         assert_eq!(infer("torch.squeeze", &[("dim", "1")]).unwrap(), "n×3×h×4 f32");

@@ -213,7 +213,7 @@ mod tests {
         let dims = [Dim::symbol("n"), Dim::Fixed(12), Dim::symbol("h"), Dim::Fixed(5)];
         assert_eq!(
             layer.infer(&[TensorMeta::new(DType::F32, dims)]).unwrap()[0].to_string(),
-            "n×3×h * 2×10 f32"
+            "n×3×(h * 2)×10 f32"
         );
         let error = layer.run(&[&counting(DType::F32, &[3, 1, 1])]).unwrap_err().to_string();
         assert_eq!(error, "the input: a multiple of 4 along axis 0 needed, but it is 3×1×1 f32");

@@ -20,9 +20,9 @@ use crate::tensor::TensorError;
 /// let output = graph.outputs()[0].operand;
 ///
 /// let symbolic = Shapes::symbolic(&graph)?;
-/// assert_eq!(symbolic.get(output).unwrap().to_string(), "in0.0×10 f32");
+/// assert_eq!(symbolic.get(output).unwrap().to_string(), "pnnx_input_0.0×10 f32");
 ///
-/// let pictures = TensorMeta::new(DType::F32, [5, 1, 28, 28]);
+/// let pictures = TensorMeta::new(DType::F32, [5, 1, 8, 8]);
 /// let shapes = Shapes::infer(&graph, &[pictures])?;
 /// assert_eq!(shapes.get(output).unwrap().to_string(), "5×10 f32");
 /// # Ok::<(), Box<dyn std::error::Error>>(())

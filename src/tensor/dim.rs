@@ -2,6 +2,16 @@
 //!
 //! A layer states its shape rule once, in [`Dim`] arithmetic. With numbers it gives numbers, with symbols it gives
 //! an expression over them, so building and running follow the same rule.
+//!
+//! Expressions are kept in a normal form, so that what is equal is seen to be equal: `n * 4 / 4` is `n`, and two
+//! convolutions of stride 2 halve as one of stride 4 does. A symbol stands for a length, so it is never negative; and
+//! what cancels in a quotient is taken not to be zero, as in `x.reshape(h * w, -1)`.
+
+mod bounds;
+mod display;
+mod sum;
+
+pub use sum::DimSum;
 
 use std::fmt;
 use std::ops::{Add, Mul, Sub};
@@ -10,16 +20,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// An axis length: a number, or an expression over symbols.
 ///
-/// Arithmetic saturates instead of overflowing; a saturated length is refused when a tensor of it is to be made.
+/// Arithmetic saturates instead of overflowing; a saturated length is refused when a tensor of it is to be made. An
+/// expression that becomes too long to keep is an unknown of its own.
 ///
 /// ```
 /// use ixion::tensor::Dim;
 /// let height = Dim::symbol("h");
-/// let pooled = (height - 3).floor_div(2) + 1;
-/// assert_eq!(pooled.to_string(), "(h - 3) / 2 + 1");
-/// assert_eq!(pooled.evaluate(&|_| Some(9)), Some(4));
+/// let pooled = (height + 2 - 3).floor_div(2) + 1;
+/// assert_eq!(pooled.to_string(), "(h + 1) / 2");
+/// assert_eq!(pooled.evaluate(&|_| Some(9)), Some(5));
 /// ```
-#[derive(Clone, PartialEq, Eq, Hash)]
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Dim {
     /// A known length (or, on the way to one, any integer).
     Fixed(i64),
@@ -27,27 +38,26 @@ pub enum Dim {
     Symbolic(Arc<DimExpr>),
 }
 
-/// An expression over symbols; the inner nodes of a [`Dim`].
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+/// An expression over symbols in its normal form; made by the arithmetic of [`Dim`].
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum DimExpr {
     /// A named unknown.
     Symbol(String),
-    /// Sum of two.
-    Add(Dim, Dim),
-    /// Difference of two.
-    Sub(Dim, Dim),
-    /// Product of two.
-    Mul(Dim, Dim),
+    /// A sum of products.
+    Sum(DimSum),
     /// Quotient rounded towards minus infinity.
     FloorDiv(Dim, Dim),
-    /// Quotient rounded towards plus infinity.
+    /// Quotient rounded towards plus infinity, of a divisor that is not a number.
     CeilDiv(Dim, Dim),
     /// The larger of two.
     Max(Dim, Dim),
     /// The smaller of two.
     Min(Dim, Dim),
 }
+
+/// The most symbols, numbers and operations of one expression.
+const MAX_WEIGHT: usize = 256;
 
 impl Dim {
     /// An unknown length of this name.
@@ -69,17 +79,32 @@ impl Dim {
         }
     }
 
-    /// Whether both lengths are known and not the same. Of unknown ones it is open.
+    fn expr(&self) -> Option<&DimExpr> {
+        match self {
+            Dim::Fixed(_) => None,
+            Dim::Symbolic(expr) => Some(expr),
+        }
+    }
+
+    /// Whether both lengths are known to be different. Of unknown ones it may be open.
     pub fn differs(&self, other: &Dim) -> bool {
-        self.fixed().zip(other.fixed()).is_some_and(|(a, b)| a != b)
+        match (self, other) {
+            (Dim::Fixed(a), Dim::Fixed(b)) => a != b,
+            _ => (self.clone() - other.clone()).fixed().is_some_and(|difference| difference != 0),
+        }
+    }
+
+    /// Whether it can be seen that this is never negative.
+    pub fn is_natural(&self) -> bool {
+        self.at_least() >= 0
     }
 
     /// The quotient rounded down, as in the output size of a convolution. Dividing by zero gives zero.
     #[must_use]
     pub fn floor_div(self, divisor: impl Into<Dim>) -> Self {
         match (self, divisor.into()) {
-            (dim, Dim::Fixed(1)) => dim,
-            (left, right) => combine(DimExpr::FloorDiv, left, right),
+            (Dim::Fixed(left), Dim::Fixed(right)) => Dim::Fixed(floor_div(left, right)),
+            (left, right) => sum::floor_div(left, right),
         }
     }
 
@@ -87,34 +112,40 @@ impl Dim {
     #[must_use]
     pub fn ceil_div(self, divisor: impl Into<Dim>) -> Self {
         match (self, divisor.into()) {
-            (dim, Dim::Fixed(1)) => dim,
-            (left, right) => combine(DimExpr::CeilDiv, left, right),
+            (Dim::Fixed(left), Dim::Fixed(right)) => Dim::Fixed(ceil_div(left, right)),
+            (left, right) => sum::ceil_div(left, right),
         }
     }
 
     /// The larger of two lengths.
     #[must_use]
     pub fn max(self, other: impl Into<Dim>) -> Self {
-        let other = other.into();
-        if self == other { self } else { combine(DimExpr::Max, self, other) }
+        match (self, other.into()) {
+            (Dim::Fixed(left), Dim::Fixed(right)) => Dim::Fixed(left.max(right)),
+            (left, right) if bounds::is_at_least(&left, &right) => left,
+            (left, right) if bounds::is_at_least(&right, &left) => right,
+            (left, right) => symmetric(DimExpr::Max, left, right),
+        }
     }
 
     /// The smaller of two lengths.
     #[must_use]
     pub fn min(self, other: impl Into<Dim>) -> Self {
-        let other = other.into();
-        if self == other { self } else { combine(DimExpr::Min, self, other) }
+        match (self, other.into()) {
+            (Dim::Fixed(left), Dim::Fixed(right)) => Dim::Fixed(left.min(right)),
+            (left, right) if bounds::is_at_least(&left, &right) => right,
+            (left, right) if bounds::is_at_least(&right, &left) => left,
+            (left, right) => symmetric(DimExpr::Min, left, right),
+        }
     }
 
     /// The same with other lengths in the place of some symbols.
     #[must_use]
     pub fn replace(&self, value_of: &dyn Fn(&str) -> Option<Dim>) -> Dim {
-        let Dim::Symbolic(expr) = self else { return self.clone() };
-        match &**expr {
+        let Some(expr) = self.expr() else { return self.clone() };
+        match expr {
             DimExpr::Symbol(name) => value_of(name).unwrap_or_else(|| self.clone()),
-            DimExpr::Add(l, r) => l.replace(value_of) + r.replace(value_of),
-            DimExpr::Sub(l, r) => l.replace(value_of) - r.replace(value_of),
-            DimExpr::Mul(l, r) => l.replace(value_of) * r.replace(value_of),
+            DimExpr::Sum(sum) => sum.replace(value_of),
             DimExpr::FloorDiv(l, r) => l.replace(value_of).floor_div(r.replace(value_of)),
             DimExpr::CeilDiv(l, r) => l.replace(value_of).ceil_div(r.replace(value_of)),
             DimExpr::Max(l, r) => l.replace(value_of).max(r.replace(value_of)),
@@ -124,40 +155,51 @@ impl Dim {
 
     /// The number that results when every symbol gets a value, or `None` if one has none.
     pub fn evaluate(&self, value_of: &dyn Fn(&str) -> Option<i64>) -> Option<i64> {
-        match self {
-            Dim::Fixed(value) => Some(*value),
-            Dim::Symbolic(expr) => expr.evaluate(value_of),
+        let expr = match self {
+            Dim::Fixed(value) => return Some(*value),
+            Dim::Symbolic(expr) => &**expr,
+        };
+        let both = |left: &Dim, right: &Dim| Some((left.evaluate(value_of)?, right.evaluate(value_of)?));
+        match expr {
+            DimExpr::Symbol(name) => value_of(name),
+            DimExpr::Sum(sum) => sum.evaluate(value_of),
+            DimExpr::FloorDiv(l, r) => both(l, r).map(|(l, r)| floor_div(l, r)),
+            DimExpr::CeilDiv(l, r) => both(l, r).map(|(l, r)| ceil_div(l, r)),
+            DimExpr::Max(l, r) => both(l, r).map(|(l, r)| l.max(r)),
+            DimExpr::Min(l, r) => both(l, r).map(|(l, r)| l.min(r)),
+        }
+    }
+
+    /// How many symbols, numbers and operations it is made of.
+    fn weight(&self) -> usize {
+        match self.expr() {
+            None | Some(DimExpr::Symbol(_)) => 1,
+            Some(DimExpr::Sum(sum)) => sum.weight(),
+            Some(
+                DimExpr::FloorDiv(l, r) | DimExpr::CeilDiv(l, r) | DimExpr::Max(l, r) | DimExpr::Min(l, r),
+            ) => 1 + l.weight() + r.weight(),
         }
     }
 }
 
-impl DimExpr {
-    fn evaluate(&self, value_of: &dyn Fn(&str) -> Option<i64>) -> Option<i64> {
-        let (left, right) = match self {
-            DimExpr::Symbol(name) => return value_of(name),
-            DimExpr::Add(l, r)
-            | DimExpr::Sub(l, r)
-            | DimExpr::Mul(l, r)
-            | DimExpr::FloorDiv(l, r)
-            | DimExpr::CeilDiv(l, r)
-            | DimExpr::Max(l, r)
-            | DimExpr::Min(l, r) => (l.evaluate(value_of)?, r.evaluate(value_of)?),
-        };
-        Some(self.apply(left, right))
-    }
+/// An expression as a length; one that is too long is forgotten, so that no graph makes them grow without end.
+fn symbolic(expr: DimExpr) -> Dim {
+    let dim = Dim::Symbolic(Arc::new(expr));
+    if dim.weight() <= MAX_WEIGHT { dim } else { Dim::fresh("long") }
+}
 
-    /// The operation of this node on two numbers.
-    fn apply(&self, left: i64, right: i64) -> i64 {
-        match self {
-            DimExpr::Symbol(_) => left,
-            DimExpr::Add(..) => left.saturating_add(right),
-            DimExpr::Sub(..) => left.saturating_sub(right),
-            DimExpr::Mul(..) => left.saturating_mul(right),
-            DimExpr::FloorDiv(..) => floor_div(left, right),
-            DimExpr::CeilDiv(..) => floor_div(left.saturating_neg(), right).saturating_neg(),
-            DimExpr::Max(..) => left.max(right),
-            DimExpr::Min(..) => left.min(right),
+/// A node whose sides may be exchanged, the lesser first, which is the number if there is one. Of two numbers in nested
+/// nodes one is left.
+fn symmetric(make: fn(Dim, Dim) -> DimExpr, left: Dim, right: Dim) -> Dim {
+    let (left, right) = if left <= right { (left, right) } else { (right, left) };
+    match (make(left.clone(), right.clone()), right.expr()) {
+        (DimExpr::Max(Dim::Fixed(a), _), Some(DimExpr::Max(Dim::Fixed(b), inner))) => {
+            inner.clone().max(Dim::Fixed(a.max(*b)))
         }
+        (DimExpr::Min(Dim::Fixed(a), _), Some(DimExpr::Min(Dim::Fixed(b), inner))) => {
+            inner.clone().min(Dim::Fixed(a.min(*b)))
+        }
+        (node, _) => symbolic(node),
     }
 }
 
@@ -170,14 +212,8 @@ fn floor_div(left: i64, right: i64) -> i64 {
     }
 }
 
-/// Builds a node, or its value when both sides are known.
-fn combine(make: fn(Dim, Dim) -> DimExpr, left: Dim, right: Dim) -> Dim {
-    let both = left.fixed().zip(right.fixed());
-    let node = make(left, right);
-    match both {
-        Some((left, right)) => Dim::Fixed(node.apply(left, right)),
-        None => Dim::Symbolic(Arc::new(node)),
-    }
+fn ceil_div(left: i64, right: i64) -> i64 {
+    floor_div(left.saturating_neg(), right).saturating_neg()
 }
 
 impl<T: Into<Dim>> Add<T> for Dim {
@@ -185,8 +221,9 @@ impl<T: Into<Dim>> Add<T> for Dim {
 
     fn add(self, other: T) -> Dim {
         match (self, other.into()) {
+            (Dim::Fixed(left), Dim::Fixed(right)) => Dim::Fixed(left.saturating_add(right)),
             (dim, Dim::Fixed(0)) | (Dim::Fixed(0), dim) => dim,
-            (left, right) => combine(DimExpr::Add, left, right),
+            (left, right) => DimSum::from(left).plus(DimSum::from(right)).into(),
         }
     }
 }
@@ -196,9 +233,10 @@ impl<T: Into<Dim>> Sub<T> for Dim {
 
     fn sub(self, other: T) -> Dim {
         match (self, other.into()) {
+            (Dim::Fixed(left), Dim::Fixed(right)) => Dim::Fixed(left.saturating_sub(right)),
             (dim, Dim::Fixed(0)) => dim,
             (left, right) if left == right => Dim::Fixed(0),
-            (left, right) => combine(DimExpr::Sub, left, right),
+            (left, right) => DimSum::from(left).plus(DimSum::from(right).scaled(-1)).into(),
         }
     }
 }
@@ -208,9 +246,9 @@ impl<T: Into<Dim>> Mul<T> for Dim {
 
     fn mul(self, other: T) -> Dim {
         match (self, other.into()) {
+            (Dim::Fixed(left), Dim::Fixed(right)) => Dim::Fixed(left.saturating_mul(right)),
             (dim, Dim::Fixed(1)) | (Dim::Fixed(1), dim) => dim,
-            (Dim::Fixed(0), _) | (_, Dim::Fixed(0)) => Dim::Fixed(0),
-            (left, right) => combine(DimExpr::Mul, left, right),
+            (left, right) => DimSum::from(left).times(DimSum::from(right)).into(),
         }
     }
 }
@@ -239,82 +277,5 @@ impl fmt::Debug for Dim {
     }
 }
 
-impl fmt::Display for Dim {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Dim::Fixed(value) => f.pad(&value.to_string()),
-            Dim::Symbolic(expr) => f.pad(&expr.to_string()),
-        }
-    }
-}
-
-impl fmt::Display for DimExpr {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let factor = |dim: &Dim| match dim {
-            Dim::Symbolic(expr) if matches!(**expr, DimExpr::Add(..) | DimExpr::Sub(..)) => {
-                format!("({expr})")
-            }
-            _ => dim.to_string(),
-        };
-        let term = |dim: &Dim| match dim {
-            Dim::Symbolic(expr) if !matches!(**expr, DimExpr::Symbol(_)) => format!("({expr})"),
-            _ => dim.to_string(),
-        };
-        match self {
-            DimExpr::Symbol(name) => f.write_str(name),
-            DimExpr::Add(l, r) => write!(f, "{l} + {r}"),
-            DimExpr::Sub(l, r) => write!(f, "{l} - {}", factor(r)),
-            DimExpr::Mul(l, r) => write!(f, "{} * {}", factor(l), term(r)),
-            DimExpr::FloorDiv(l, r) => write!(f, "{} / {}", factor(l), term(r)),
-            DimExpr::CeilDiv(l, r) => write!(f, "ceil({} / {})", factor(l), term(r)),
-            DimExpr::Max(l, r) => write!(f, "max({l}, {r})"),
-            DimExpr::Min(l, r) => write!(f, "min({l}, {r})"),
-        }
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    #[test]
-    fn numbers_fold_and_identities_vanish() {
-        let n = Dim::symbol("n");
-        assert_eq!(Dim::from(7usize).floor_div(2) + 1, 4i64);
-        assert_eq!(Dim::from(7usize).ceil_div(2), 4i64);
-        assert_eq!(n.clone() + 0 - 0, n.clone() * 1);
-        assert_eq!(n.clone() - n.clone(), 0i64);
-        assert_eq!(n.clone() * Dim::Fixed(0), 0i64);
-        assert_eq!(n.clone().max(n.clone()), n);
-        assert_ne!(Dim::fresh("n"), Dim::fresh("n"));
-    }
-
-    #[test]
-    fn extremes_saturate() {
-        assert_eq!(Dim::Fixed(i64::MAX) + 1, i64::MAX);
-        assert_eq!(Dim::Fixed(i64::MIN).floor_div(-1), i64::MAX);
-        assert_eq!(Dim::Fixed(5).floor_div(0), 0i64);
-        assert_eq!(Dim::from(usize::MAX), i64::MAX);
-    }
-
-    #[test]
-    fn expressions_print_as_one_would_write_them() {
-        let (a, b) = (Dim::symbol("a"), Dim::symbol("b"));
-        assert_eq!(((a.clone() + b.clone()) * 2).to_string(), "(a + b) * 2");
-        assert_eq!((a.clone() - (b.clone() - 1)).to_string(), "a - (b - 1)");
-        assert_eq!(a.clone().floor_div(b.clone() * 2).to_string(), "a / (b * 2)");
-        assert_eq!((a.min(b) + 1).ceil_div(2).to_string(), "ceil((min(a, b) + 1) / 2)");
-    }
-
-    proptest! {
-        #[test]
-        fn symbols_and_numbers_follow_the_same_rule(x in 0i64..100, k in 1i64..8, s in 1i64..5, p in 0i64..4) {
-            let rule = |x: Dim| (x + 2 * p - k).floor_div(s) + 1;
-            let ceil = |x: Dim| (x + 2 * p - k).ceil_div(s).max(0);
-            prop_assert_eq!(rule(Dim::symbol("x")).evaluate(&|_| Some(x)), rule(x.into()).fixed());
-            prop_assert_eq!(ceil(Dim::symbol("x")).evaluate(&|_| Some(x)), ceil(x.into()).fixed());
-            prop_assert_eq!(rule(x.into()).fixed(), Some((x + 2 * p - k).div_euclid(s) + 1));
-        }
-    }
-}
+mod tests;

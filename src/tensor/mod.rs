@@ -36,7 +36,7 @@ mod workspace;
 pub use base::Tensor;
 pub use bits::{Bits, with_bits};
 pub use compare::{Comparison, Difference};
-pub use dim::{Dim, DimExpr};
+pub use dim::{Dim, DimExpr, DimSum};
 pub use dtype::{DType, Element, with_element};
 pub use error::{Result, TensorError};
 pub use half::{bf16, f16};

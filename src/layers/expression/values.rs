@@ -5,7 +5,7 @@ use super::typing::Type;
 use crate::Limits;
 use crate::graph::TensorMeta;
 use crate::pnnx::Function;
-use crate::tensor::{DType, Dim, DimExpr, Scalar, Shape, Tensor, resolve_axis};
+use crate::tensor::{DType, Dim, Scalar, Shape, Tensor, resolve_axis};
 
 impl Formula {
     /// The integers that the last node will hold, where they follow from sizes and known values.
@@ -34,7 +34,7 @@ impl Formula {
                 Node::Size { of, axis } => size(types.get(*of)?, *axis).map(|dim| vec![dim]),
                 Node::Call { function, args } => self.call(*function, *args, &known),
             };
-            known.push(values.filter(|values| values.iter().all(is_short)));
+            known.push(values);
         }
         known.pop()?
     }
@@ -102,7 +102,7 @@ fn apply(function: Function, a: Dim, b: Dim) -> Option<Dim> {
         F::Min | F::Minimum => a.min(b),
         F::FloorDivide if b != 0i64 => a.floor_div(b),
         F::Remainder if b != 0i64 => a.clone() - a.floor_div(b.clone()) * b,
-        F::Abs if is_natural(&a) => a,
+        F::Abs if a.is_natural() => a,
         // Of integers.
         F::Int | F::Ceil | F::Floor | F::Round | F::Trunc | F::Cast(DType::I64 | DType::F64) => a,
         _ => return None,
@@ -115,44 +115,7 @@ fn rounded_quotient(function: Function, a: Dim, b: Dim) -> Option<Dim> {
         _ if b.fixed().is_none_or(|b| b == 0) => None,
         Function::Floor => Some(a.floor_div(b)),
         Function::Ceil => Some(a.ceil_div(b)),
-        Function::Int | Function::Trunc if is_natural(&a) && is_natural(&b) => Some(a.floor_div(b)),
+        Function::Int | Function::Trunc if a.is_natural() && b.is_natural() => Some(a.floor_div(b)),
         _ => None,
-    }
-}
-
-/// Whether a value has few enough terms to be worth knowing. Functions that use an argument twice could double them.
-fn is_short(dim: &Dim) -> bool {
-    fn spend(dim: &Dim, budget: &mut usize) -> bool {
-        let Some(rest) = budget.checked_sub(1) else { return false };
-        *budget = rest;
-        let Dim::Symbolic(expr) = dim else { return true };
-        match &**expr {
-            DimExpr::Add(a, b)
-            | DimExpr::Sub(a, b)
-            | DimExpr::Mul(a, b)
-            | DimExpr::FloorDiv(a, b)
-            | DimExpr::CeilDiv(a, b)
-            | DimExpr::Max(a, b)
-            | DimExpr::Min(a, b) => spend(a, budget) && spend(b, budget),
-            _ => true,
-        }
-    }
-    spend(dim, &mut 100)
-}
-
-/// Whether a size can be seen not to be negative.
-fn is_natural(dim: &Dim) -> bool {
-    match dim {
-        Dim::Fixed(value) => *value >= 0,
-        Dim::Symbolic(expr) => match &**expr {
-            DimExpr::Symbol(_) => true,
-            DimExpr::Add(a, b)
-            | DimExpr::Mul(a, b)
-            | DimExpr::FloorDiv(a, b)
-            | DimExpr::CeilDiv(a, b)
-            | DimExpr::Min(a, b) => is_natural(a) && is_natural(b),
-            DimExpr::Max(a, b) => is_natural(a) || is_natural(b),
-            _ => false,
-        },
     }
 }

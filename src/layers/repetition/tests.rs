@@ -41,7 +41,7 @@ fn tensors_are_repeated() {
     assert_eq!(run("torch.tile", &[("dims", "(2)")], &x).unwrap(), (vec![2, 2], vec![0, 0, 1, 1]));
     let n = TensorMeta::new(DType::F32, [Dim::symbol("n"), Dim::Fixed(4)]);
     let output = operator("Tensor.repeat", &[("sizes", "(3,2)")]).infer(&[n]).unwrap();
-    assert_eq!(output[0].to_string(), "n * 3×8 f32");
+    assert_eq!(output[0].to_string(), "(n * 3)×8 f32");
 }
 
 #[test]

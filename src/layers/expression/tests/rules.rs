@@ -22,7 +22,7 @@ fn shapes_are_symbolic() {
     let sum = infer("add(mul(@0,@1),@2)", &[a.clone(), b, bias]);
     assert_eq!(sum.to_string(), "1×3×h×224 f32");
     let other = image(symbol("h"), symbol("v"));
-    assert_eq!(infer("sub(@0,@1)", &[a, other]).to_string(), "1×3×h×max(w, v) f32");
+    assert_eq!(infer("sub(@0,@1)", &[a, other]).to_string(), "1×3×h×max(v, w) f32");
 }
 
 #[test]
@@ -33,18 +33,18 @@ fn sizes_stay_symbolic() {
     let shown = |text: &str| values(text).iter().map(Dim::to_string).collect::<Vec<_>>().join(", ");
     assert_eq!(shown("size(@0)"), "n, 12, h");
     assert_eq!(shown("[size(@0,0),floor_divide(size(@0,1),4),-1]"), "n, 3, -1");
-    assert_eq!(shown("floor_divide(add(size(@0,-1),mul(2,3)),2)"), "(h + 6) / 2");
+    assert_eq!(shown("floor_divide(add(size(@0,-1),mul(2,3)),2)"), "h / 2 + 3");
     assert_eq!(shown("int(div(size(@0,2),2))"), "h / 2");
-    assert_eq!(shown("[ceil(div(size(@0,2),2)),int(floor(mul(size(@0,2),2.0)))]"), "ceil(h / 2), h * 2");
+    assert_eq!(shown("[ceil(div(size(@0,2),2)),int(floor(mul(size(@0,2),2.0)))]"), "(h + 1) / 2, h * 2");
     assert_eq!(shown("max(size(@0,0),min(size(@0,2),3))"), "max(n, min(h, 3))");
-    assert_eq!(shown("remainder(size(@0,2),4)"), "h - h / 4 * 4");
+    assert_eq!(shown("remainder(size(@0,2),4)"), "h - (h / 4) * 4");
     assert_eq!(shown("int(mul(size(@0,1),0.3))"), "3", "a number that no rule gives is computed");
     assert_eq!(shown("int(mul(size(@0,2),0.3))"), "", "unknown");
     assert_eq!(shown("int(div(sub(size(@0,2),9),2))"), "", "it may be negative");
     assert_eq!(shown("floor_divide(size(@0,2),0)"), "", "an error when it runs");
     assert_eq!(shown("[size(@0,2),int(mul(size(@0,2),0.3))]"), "");
     let squares = (0..60).fold("size(@0,2)".to_owned(), |inner, _| format!("square({inner})"));
-    assert_eq!(shown(&squares), "", "too long to be of use");
+    assert!(shown(&squares).len() < 5_000, "too long to be of use");
 }
 
 #[test]
