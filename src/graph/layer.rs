@@ -335,6 +335,14 @@ impl<'a> ForwardContext<'a> {
         Ok(self.scratch.slice(len)?)
     }
 
+    /// Scratch memory as from [`ForwardContext::scratch`], and the limits beside it.
+    ///
+    /// # Errors
+    /// As [`ForwardContext::scratch`].
+    pub fn scratch_and_limits<T: Element>(&mut self, len: usize) -> Result<(&mut [T], &Limits), LayerError> {
+        Ok((self.scratch.slice(len)?, self.limits))
+    }
+
     /// The limits of this run; a layer that computes for long checks the deadline from time to time.
     pub fn limits(&self) -> &Limits {
         self.limits

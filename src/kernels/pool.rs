@@ -96,6 +96,11 @@ impl PoolShape {
         })
     }
 
+    /// The number of elements of scratch memory that pooling needs.
+    pub fn scratch_len(&self) -> usize {
+        self.lens[2]
+    }
+
     /// Folds everything that each output position looks at; the deadline is checked for each row of outputs.
     #[inline(always)]
     fn fold<T: Float>(
@@ -103,12 +108,12 @@ impl PoolShape {
         input: &[T],
         output: &mut [T],
         start: T,
-        limits: &Limits,
+        (folded, limits): (&mut [T], &Limits),
         fold: impl Fn(T, T) -> T,
     ) -> Result<(), LimitError> {
         let width = self.lens[2];
         let regular = regular(&self.spans[2]);
-        let mut folded = vec![start; width];
+        let folded = &mut folded[..width];
         for (plane, output) in self.planes(input, output) {
             for (rows, output) in self.rows().zip(output.chunks_exact_mut(self.spans[2].len())) {
                 limits.check_deadline()?;
@@ -117,7 +122,7 @@ impl PoolShape {
                     let row = &plane[row * width..][..width];
                     folded.iter_mut().zip(row).for_each(|(sum, &x)| *sum = fold(*sum, x));
                 }
-                fold_row(&self.spans[2], &regular, &folded, output, start, &fold);
+                fold_row(&self.spans[2], &regular, folded, output, start, &fold);
             }
         }
         Ok(())
@@ -134,13 +139,13 @@ impl PoolShape {
 
     /// Divides every output element by the number of places that `count` sees along each axis, multiplied.
     fn divide<T: Float>(&self, output: &mut [T], count: impl Fn(&Span) -> usize) {
-        let [deep, high, wide] =
-            self.spans.each_ref().map(|spans| spans.iter().map(|span| count(span) as f64));
-        let outer = deep.flat_map(|deep| high.clone().map(move |high| deep * high));
-        let counts: Vec<T> =
-            outer.flat_map(|outer| wide.clone().map(move |wide| T::of(outer * wide))).collect();
-        for plane in output.chunks_exact_mut(counts.len().max(1)) {
-            plane.iter_mut().zip(&counts).for_each(|(sum, &count)| *sum /= count);
+        let [deep, high, wide] = &self.spans;
+        for plane in output.chunks_exact_mut(self.outputs().max(1)) {
+            let outer =
+                deep.iter().flat_map(|deep| high.iter().map(|high| count(deep) as f64 * count(high) as f64));
+            for (outer, row) in outer.zip(plane.chunks_exact_mut(wide.len())) {
+                row.iter_mut().zip(wide).for_each(|(sum, wide)| *sum /= T::of(outer * count(wide) as f64));
+            }
         }
     }
 }
@@ -215,14 +220,18 @@ fn fold_span<T: Float>(span: Span, row: &[T], start: T, fold: &impl Fn(T, T) -> 
 ///
 /// # Errors
 /// [`LimitError::DeadlineExceeded`].
+///
+/// # Panics
+/// When scratch is shorter than [`PoolShape::scratch_len`] says.
 pub fn max_pool<T: Float>(
     shape: &PoolShape,
     input: &[T],
     output: &mut [T],
+    scratch: &mut [T],
     limits: &Limits,
 ) -> Result<(), LimitError> {
     let larger = |best: T, x: T| if x > best || x.is_nan() { x } else { best };
-    widest(|| shape.fold(input, output, T::neg_infinity(), limits, larger))
+    widest(|| shape.fold(input, output, T::neg_infinity(), (scratch, limits), larger))
 }
 
 /// As [`max_pool`], and the position of each largest element in its flattened plane: of equal elements the first, of
@@ -285,14 +294,18 @@ fn larger<T: Float>(a: (T, usize), b: (T, usize)) -> (T, usize) {
 ///
 /// # Errors
 /// [`LimitError::DeadlineExceeded`].
+///
+/// # Panics
+/// As [`max_pool`].
 pub fn avg_pool<T: Float>(
     shape: &PoolShape,
     divisor: Divisor,
     input: &[T],
     output: &mut [T],
+    scratch: &mut [T],
     limits: &Limits,
 ) -> Result<(), LimitError> {
-    widest(|| shape.fold(input, output, T::zero(), limits, |sum, x| sum + x))?;
+    widest(|| shape.fold(input, output, T::zero(), (scratch, limits), |sum, x| sum + x))?;
     match divisor {
         Divisor::Elements => shape.divide(output, |span| span.count),
         Divisor::ElementsAndPadding => shape.divide(output, |span| span.covered),
@@ -306,16 +319,19 @@ pub fn avg_pool<T: Float>(
 ///
 /// # Errors
 /// [`LimitError::DeadlineExceeded`].
+///
+/// # Panics
+/// As [`max_pool`].
 pub fn lp_pool<T: Float>(
     shape: &PoolShape,
-    p: f64,
-    places: usize,
+    (p, places): (f64, usize),
     input: &[T],
     output: &mut [T],
+    scratch: &mut [T],
     limits: &Limits,
 ) -> Result<(), LimitError> {
     let powers: Vec<T> = input.iter().map(|&x| power(x, p)).collect();
-    avg_pool(shape, Divisor::ElementsAndPadding, &powers, output, limits)?;
+    avg_pool(shape, Divisor::ElementsAndPadding, &powers, output, scratch, limits)?;
     output.iter_mut().for_each(|mean| *mean = power(*mean * T::of(places as f64), 1.0 / p));
     Ok(())
 }
@@ -379,14 +395,15 @@ mod tests {
             let (want, want_indices) = naive::max_pool(x.view(), &windows, &outputs);
             let x = x.as_slice().unwrap();
             let (mut got, mut indices) = (vec![7.0; want.len()], vec![7; want.len()]);
-            max_pool(&shape, x, &mut got, &Limits::default()).unwrap();
+            let mut scratch = vec![7.0; shape.scratch_len()];
+            max_pool(&shape, x, &mut got, &mut scratch, &Limits::default()).unwrap();
             prop_assert_eq!(bits(&got), bits(want.as_slice().unwrap()));
             max_pool_with_indices(&shape, x, &mut got, &mut indices, &Limits::default()).unwrap();
             prop_assert_eq!(bits(&got), bits(want.as_slice().unwrap()));
             prop_assert_eq!(&indices, want_indices.as_slice().unwrap());
             let x = planes(lens, seed, false);
             let want = naive::avg_pool(x.view(), &windows, &outputs, divisor);
-            avg_pool(&shape, divisor, x.as_slice().unwrap(), &mut got, &Limits::default()).unwrap();
+            avg_pool(&shape, divisor, x.as_slice().unwrap(), &mut got, &mut scratch, &Limits::default()).unwrap();
             prop_assert_eq!(bits(&got), bits(want.as_slice().unwrap()));
         }
 
@@ -405,7 +422,8 @@ mod tests {
             prop_assert_eq!(&indices, want_indices.as_slice().unwrap());
             let x = planes(&lens, seed, false);
             let want = naive::adaptive_avg_pool(x.view(), &outputs);
-            avg_pool(&shape, Divisor::Elements, x.as_slice().unwrap(), &mut got, &Limits::default()).unwrap();
+            let mut scratch = vec![7.0; shape.scratch_len()];
+            avg_pool(&shape, Divisor::Elements, x.as_slice().unwrap(), &mut got, &mut scratch, &Limits::default()).unwrap();
             prop_assert_eq!(bits(&got), bits(want.as_slice().unwrap()));
         }
 
@@ -426,7 +444,8 @@ mod tests {
             let want = naive::lp_pool(x.view(), &windows, &outputs, p);
             let mut got = vec![7.0; want.len()];
             let places = windows.iter().map(|window| window.kernel).product();
-            lp_pool(&shape, p, places, x.as_slice().unwrap(), &mut got, &Limits::default()).unwrap();
+            let mut scratch = vec![7.0; shape.scratch_len()];
+            lp_pool(&shape, (p, places), x.as_slice().unwrap(), &mut got, &mut scratch, &Limits::default()).unwrap();
             for (got, want) in got.iter().zip(&want) {
                 prop_assert!((got - want).abs() <= 1e-12 * (1.0 + want.abs()), "{got} where {want} is expected");
             }
@@ -439,8 +458,9 @@ mod tests {
         let shape = PoolShape::adaptive(&[4], &[2]);
         let (mut values, mut places) = ([0.0; 2], [0; 2]);
         let x = [1.0, 2.0, 3.0, 4.0];
-        assert!(max_pool(&shape, &x, &mut values, &late).is_err());
+        let mut scratch = vec![0.0; shape.scratch_len()];
+        assert!(max_pool(&shape, &x, &mut values, &mut scratch, &late).is_err());
         assert!(max_pool_with_indices(&shape, &x, &mut values, &mut places, &late).is_err());
-        assert!(avg_pool(&shape, Divisor::Elements, &x, &mut values, &late).is_err());
+        assert!(avg_pool(&shape, Divisor::Elements, &x, &mut values, &mut scratch, &late).is_err());
     }
 }

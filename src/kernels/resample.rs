@@ -5,91 +5,143 @@ use super::naive::{Interpolation, Resampling};
 use super::take::take;
 use super::wide::widest;
 use crate::{LimitError, Limits};
-use std::borrow::Cow;
+use smallvec::SmallVec;
 
-/// Resamples the last axes of an array of shape …×`lens`: the axes one after the other, first the one that makes the
-/// least of it.
-///
-/// # Errors
-/// [`LimitError::DeadlineExceeded`].
-pub fn interpolate<T: Float>(
-    input: &[T],
-    axes: &[Resampling],
-    output: &mut [T],
-    limits: &Limits,
-) -> Result<(), LimitError> {
-    let mut lens: Vec<usize> = axes.iter().map(|axis| axis.len).collect();
-    let mut order: Vec<usize> = (0..axes.len()).collect();
-    order.sort_by(|&a, &b| growth(&axes[a]).total_cmp(&growth(&axes[b])));
-    let Some(last) = order.pop() else {
-        output.copy_from_slice(input);
-        return Ok(());
-    };
-    let mut current = Cow::Borrowed(input);
-    for axis in order {
-        let inner: usize = lens[axis + 1..].iter().product();
-        let block: usize = axes[axis].len * inner;
-        let outer = current.len() / block.max(1);
-        let mut next = vec![T::zero(); outer * axes[axis].outputs * inner];
-        widest(|| resample(&current, &axes[axis], inner, &mut next, limits))?;
-        lens[axis] = axes[axis].outputs;
-        current = Cow::Owned(next);
-    }
-    let inner: usize = lens[last + 1..].iter().product();
-    widest(|| resample(&current, &axes[last], inner, output, limits))
+/// What each position of an axis is made of.
+#[derive(Debug, Clone)]
+enum Taps<T> {
+    /// One element.
+    One(Vec<usize>),
+    /// Two elements and their weights.
+    Two(Vec<[(usize, T); 2]>),
+    /// Any number of them.
+    Many(Vec<Vec<(usize, T)>>),
 }
 
-fn growth(axis: &Resampling) -> f64 {
-    axis.outputs as f64 / axis.len as f64
-}
-
-/// Resamples the middle axis of …×`len`×`inner`.
-#[inline(always)]
-fn resample<T: Float>(
-    input: &[T],
-    axis: &Resampling,
+/// The resampling of one axis of …×`len`×`inner`.
+#[derive(Debug, Clone)]
+struct Step<T> {
+    len: usize,
+    outputs: usize,
     inner: usize,
-    output: &mut [T],
-    limits: &Limits,
-) -> Result<(), LimitError> {
-    let (from, to) = ((axis.len * inner).max(1), (axis.outputs * inner).max(1));
-    let sources: Option<Vec<usize>> =
-        (0..axis.outputs).map(|position| axis.only_tap::<T>(position)).collect();
-    if let Some(sources) = sources {
-        for (input, output) in input.chunks(from).zip(output.chunks_mut(to)) {
-            limits.check_deadline()?;
-            take(input, axis.len, inner, &sources, output);
-        }
-        return Ok(());
+    taps: Taps<T>,
+}
+
+/// How the last axes of an array are resampled: one after the other, first the one that makes the least of it.
+#[derive(Debug, Clone)]
+pub struct Resampler<T> {
+    steps: SmallVec<[Step<T>; 3]>,
+}
+
+/// The order in which axes are resampled, given their lengths before and after.
+fn order(lens: &[usize], outputs: &[usize]) -> SmallVec<[usize; 3]> {
+    let growth = |axis: usize| outputs[axis] as f64 / lens[axis] as f64;
+    let mut order: SmallVec<[usize; 3]> = (0..lens.len()).collect();
+    order.sort_by(|&a, &b| growth(a).total_cmp(&growth(b)));
+    order
+}
+
+/// The number of elements of scratch memory for resampling axes of `lens` to `outputs`, `outer` times.
+pub fn scratch_len(outer: usize, lens: &[usize], outputs: &[usize]) -> usize {
+    let mut current: SmallVec<[usize; 3]> = SmallVec::from_slice(lens);
+    let mut total = 0usize;
+    let order = order(lens, outputs);
+    for &axis in order.iter().take(order.len().saturating_sub(1)) {
+        current[axis] = outputs[axis];
+        total = total.saturating_add(current.iter().fold(outer, |product, &len| product.saturating_mul(len)));
     }
-    if inner == 1 && axis.interpolation == Interpolation::Linear {
-        let pairs: Vec<[(usize, T); 2]> = (0..axis.outputs).map(|position| axis.two_taps(position)).collect();
+    total
+}
+
+impl<T: Float> Resampler<T> {
+    /// What each position of these axes is made of.
+    pub fn new(axes: &[Resampling]) -> Self {
+        let mut lens: SmallVec<[usize; 3]> = axes.iter().map(|axis| axis.len).collect();
+        let outputs: SmallVec<[usize; 3]> = axes.iter().map(|axis| axis.outputs).collect();
+        let order = order(&lens, &outputs);
+        let step = |axis: usize| {
+            let inner = lens[axis + 1..].iter().product();
+            lens[axis] = outputs[axis];
+            Step { len: axes[axis].len, outputs: outputs[axis], inner, taps: Taps::new(&axes[axis], inner) }
+        };
+        Self { steps: order.into_iter().map(step).collect() }
+    }
+
+    /// Resamples the last axes of an array.
+    ///
+    /// # Errors
+    /// [`LimitError::DeadlineExceeded`].
+    ///
+    /// # Panics
+    /// When scratch is shorter than [`scratch_len`] says.
+    pub fn run(
+        &self,
+        input: &[T],
+        output: &mut [T],
+        mut scratch: &mut [T],
+        limits: &Limits,
+    ) -> Result<(), LimitError> {
+        let Some((last, steps)) = self.steps.split_last() else {
+            output.copy_from_slice(input);
+            return Ok(());
+        };
+        let mut current = input;
+        for step in steps {
+            let len = current.len() / (step.len * step.inner).max(1) * step.outputs * step.inner;
+            let (next, rest) = scratch.split_at_mut(len);
+            widest(|| step.run(current, next, limits))?;
+            (current, scratch) = (next, rest);
+        }
+        widest(|| last.run(current, output, limits))
+    }
+}
+
+impl<T: Float> Taps<T> {
+    fn new(axis: &Resampling, inner: usize) -> Self {
+        let positions = 0..axis.outputs;
+        if let Some(sources) = positions.clone().map(|position| axis.only_tap::<T>(position)).collect() {
+            return Self::One(sources);
+        }
+        if inner == 1 && axis.interpolation == Interpolation::Linear {
+            return Self::Two(positions.map(|position| axis.two_taps(position)).collect());
+        }
+        Self::Many(positions.map(|position| axis.taps(position)).collect())
+    }
+}
+
+impl<T: Float> Step<T> {
+    #[inline(always)]
+    fn run(&self, input: &[T], output: &mut [T], limits: &Limits) -> Result<(), LimitError> {
+        let inner = self.inner;
+        let (from, to) = ((self.len * inner).max(1), (self.outputs * inner).max(1));
         for (input, output) in input.chunks_exact(from).zip(output.chunks_exact_mut(to)) {
             limits.check_deadline()?;
-            let both = |[a, b]: &[(usize, T); 2]| input[a.0] * a.1 + input[b.0] * b.1;
-            output.iter_mut().zip(&pairs).for_each(|(y, pair)| *y = both(pair));
-        }
-        return Ok(());
-    }
-    let taps: Vec<Vec<(usize, T)>> = (0..axis.outputs).map(|position| axis.taps(position)).collect();
-    for (input, output) in input.chunks_exact(from).zip(output.chunks_exact_mut(to)) {
-        limits.check_deadline()?;
-        if inner == 1 {
-            let mix =
-                |taps: &Vec<(usize, T)>| taps.iter().map(|&(index, weight)| input[index] * weight).sum();
-            output.iter_mut().zip(&taps).for_each(|(y, taps)| *y = mix(taps));
-            continue;
-        }
-        for (output, taps) in output.chunks_exact_mut(inner.max(1)).zip(&taps) {
-            limits.check_deadline()?;
-            output.fill(T::zero());
-            for &(index, weight) in taps {
-                let row = &input[index * inner..][..inner];
-                output.iter_mut().zip(row).for_each(|(y, &x)| *y += x * weight);
+            match &self.taps {
+                Taps::One(sources) => take(input, self.len, inner, sources, output),
+                Taps::Two(pairs) => {
+                    let both = |[a, b]: &[(usize, T); 2]| input[a.0] * a.1 + input[b.0] * b.1;
+                    output.iter_mut().zip(pairs).for_each(|(y, pair)| *y = both(pair));
+                }
+                Taps::Many(taps) if inner == 1 => {
+                    let mix = |taps: &Vec<(usize, T)>| {
+                        taps.iter().map(|&(index, weight)| input[index] * weight).sum()
+                    };
+                    output.iter_mut().zip(taps).for_each(|(y, taps)| *y = mix(taps));
+                }
+                Taps::Many(taps) => {
+                    for (output, taps) in output.chunks_exact_mut(inner.max(1)).zip(taps) {
+                        limits.check_deadline()?;
+                        output.fill(T::zero());
+                        for &(index, weight) in taps {
+                            let row = &input[index * inner..][..inner];
+                            output.iter_mut().zip(row).for_each(|(y, &x)| *y += x * weight);
+                        }
+                    }
+                }
             }
         }
+        Ok(())
     }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -122,7 +174,9 @@ mod tests {
             let array = ArrayD::from_shape_vec(IxDyn(&[&[2], &lens[..]].concat()), x.clone()).unwrap();
             let want = naive::interpolate(array.view(), &axes);
             let mut got = vec![7.0; want.len()];
-            interpolate(&x, &axes, &mut got, &Limits::default()).unwrap();
+            let outputs: Vec<usize> = sizes.iter().map(|size| size.1).collect();
+            let mut scratch = vec![7.0; scratch_len(2, &lens, &outputs)];
+            Resampler::new(&axes).run(&x, &mut got, &mut scratch, &Limits::default()).unwrap();
             for (got, want) in got.iter().zip(&want) {
                 prop_assert!((got - want).abs() < 1e-10, "{got} where {want} is expected");
             }

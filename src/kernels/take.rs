@@ -1,5 +1,8 @@
 //! Elements of one axis in another order, some of them never, once or often.
 
+use crate::tensor::MAX_RANK;
+use smallvec::{SmallVec, smallvec};
+
 /// Writes, for every block of `len`×`inner` elements, its rows of `inner` elements that `sources` names, in that order.
 /// Sources are below `len`.
 pub fn take<B: Copy>(input: &[B], len: usize, inner: usize, sources: &[usize], output: &mut [B]) {
@@ -57,24 +60,35 @@ fn take_outer<B: Copy>(
 struct Runs<'a> {
     sources: &'a [usize],
     inner: usize,
-    /// Sources that follow each other, where it is worth while.
-    runs: Option<Vec<&'a [usize]>>,
+    /// Sources that follow each other, where there are few such runs.
+    runs: Option<SmallVec<[&'a [usize]; 8]>>,
 }
 
 impl<'a> Runs<'a> {
     fn new(sources: &'a [usize], inner: usize) -> Self {
-        let is_worth_while = inner != 1 || is_in_runs(sources);
-        let runs = is_worth_while.then(|| sources.chunk_by(|&a, &b| a + 1 == b).collect());
+        let runs = is_in_runs(sources).then(|| runs_of(sources).collect());
         Self { sources, inner, runs }
     }
 
     /// Writes one block.
     #[inline]
-    fn take<B: Copy>(&self, input: &[B], mut output: &mut [B]) {
-        let Some(runs) = &self.runs else {
-            output.iter_mut().zip(self.sources).for_each(|(y, &source)| *y = input[source]);
-            return;
-        };
+    fn take<B: Copy>(&self, input: &[B], output: &mut [B]) {
+        match &self.runs {
+            Some(runs) => self.take_runs(runs.iter().copied(), input, output),
+            None if self.inner == 1 => {
+                output.iter_mut().zip(self.sources).for_each(|(y, &source)| *y = input[source]);
+            }
+            None => self.take_runs(runs_of(self.sources), input, output),
+        }
+    }
+
+    #[inline]
+    fn take_runs<'r, B: Copy>(
+        &self,
+        runs: impl Iterator<Item = &'r [usize]>,
+        input: &[B],
+        mut output: &mut [B],
+    ) {
         for run in runs {
             let Some(first) = run.first() else { continue };
             let (part, rest) = output.split_at_mut(run.len() * self.inner);
@@ -82,6 +96,11 @@ impl<'a> Runs<'a> {
             output = rest;
         }
     }
+}
+
+/// Sources in runs that follow each other.
+fn runs_of(sources: &[usize]) -> impl Iterator<Item = &[usize]> {
+    sources.chunk_by(|&a, &b| a + 1 == b)
 }
 
 /// Whether most sources follow each other, as those of a padding do.
@@ -105,7 +124,7 @@ pub fn each_place(
     let stride = |strides: &[usize], axis: usize| strides.get(axis).copied().unwrap_or(0);
     let (step, by_index, plain) =
         (if axis == last { 0 } else { stride(across, last) }, stride(across, axis), stride(along, last));
-    let mut place = vec![0; last];
+    let mut place: SmallVec<[usize; MAX_RANK]> = smallvec![0; last];
     for indices in indices.chunks(row) {
         let offset = |strides: &[usize], skipped: Option<usize>| -> usize {
             let outer = place.iter().zip(strides).enumerate().filter(|(axis, _)| Some(*axis) != skipped);

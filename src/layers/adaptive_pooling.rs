@@ -2,13 +2,12 @@
 
 use super::arguments::Argument;
 use super::choices::{PerAxis, per_axis};
-use super::float::{self, with_float};
-use super::pooling::{Reduction, leading_axes};
-use crate::Limits;
+use super::float;
+use super::pooling::{Pooling, Reduction, leading_axes, workspace};
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
 use crate::kernels::naive::Divisor;
 use crate::kernels::pool::PoolShape;
-use crate::tensor::{Dim, TensorView, TensorViewMut};
+use crate::tensor::{Dim, Shape, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
 
 /// The sizes of the output: those of `output_size`, and the input's where that is 0 (PNNX's way to write `None`).
@@ -41,20 +40,10 @@ fn sizes(axes: usize, output_size: &PerAxis) -> Result<Vec<usize>, LayerError> {
     per_axis("output_size", output_size.values(), axes)
 }
 
-fn forward(
-    axes: usize,
-    reduction: Reduction,
-    input: &TensorView<'_>,
-    outputs: &mut [TensorViewMut<'_>],
-    limits: &Limits,
-) -> Result<(), LayerError> {
-    if outputs[0].num_elements() == 0 {
-        return Ok(());
-    }
-    Reduction::check(outputs, limits)?;
-    let leading = input.shape().rank() - axes;
-    let shape = PoolShape::adaptive(&input.shape()[leading..], &outputs[0].shape()[leading..]);
-    with_float!(input.dtype(), T => reduction.compute::<T>(&shape, input, outputs, limits))
+/// The sizes for planes of these lengths.
+fn shape(axes: usize, (lens, outputs): &(Shape, Shape)) -> PoolShape {
+    let leading = lens.rank() - axes;
+    PoolShape::adaptive(&lens[leading..], &outputs[leading..])
 }
 
 macro_rules! adaptive_pools {
@@ -71,6 +60,8 @@ macro_rules! adaptive_pools {
                 /// Lengths of the output's axes, or one length for all; 0 keeps that of the input.
                 output_size: Argument<PerAxis>,
                 $($fields)*
+                /// What was made for the last shapes.
+                pooling: Pooling,
             }
             validate |layer| {
                 match &layer.output_size {
@@ -110,7 +101,12 @@ macro_rules! adaptive_pools {
                 outputs: &mut [TensorViewMut<'_>],
                 context: &mut ForwardContext<'_>,
             ) -> Result<(), LayerError> {
-                forward($axes, self.reduction(), &inputs[0], outputs, context.limits())
+                let reduction = self.reduction();
+                self.pooling.run(&inputs[0], outputs, context, |shapes| Ok((shape($axes, shapes), reduction)))
+            }
+
+            fn workspace(&self, inputs: &[TensorMeta], _: &[TensorMeta]) -> usize {
+                workspace(inputs)
             }
         }
     )*};

@@ -10,8 +10,9 @@ use crate::graph::{
 };
 use crate::kernels::Float;
 use crate::kernels::attention::{Head, attend, scratch_len};
-use crate::tensor::{DType, Dim, Shape, Tensor, TensorView, TensorViewMut};
+use crate::tensor::{DType, Dim, Layout, MAX_RANK, Shape, Tensor, TensorView, TensorViewMut};
 use ndarray::{ArrayView2, ArrayViewD, ArrayViewMut2, Axis, Ix2, IxDyn};
+use smallvec::SmallVec;
 use std::ops::RangeInclusive;
 
 crate::operator! {
@@ -43,6 +44,9 @@ crate::operator! {
     }
 }
 
+/// Lengths of axes.
+type Axes = SmallVec<[usize; MAX_RANK]>;
+
 /// An input that may be absent, or `None`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OptionalInput(pub Option<usize>);
@@ -70,12 +74,21 @@ pub(super) fn added<T: Float>(
     limits: &Limits,
 ) -> Result<Tensor, LayerError> {
     limits.check_tensor("the mask", (mask.num_elements() as u64).saturating_mul(size_of::<T>() as u64))?;
+    let mut numbers = Tensor::zeros(T::DTYPE, mask.shape())?;
+    write_added::<T>(mask, visible, numbers.view_mut()?.slice()?)?;
+    Ok(numbers)
+}
+
+/// As [`added`], in row-major order.
+fn write_added<T: Float>(mask: &TensorView<'_>, visible: bool, numbers: &mut [T]) -> Result<(), LayerError> {
     if mask.dtype() != DType::Bool {
-        return Ok(mask.cast(T::DTYPE)?);
+        let layout = Layout::contiguous(*mask.shape());
+        return Ok(TensorViewMut::from_slice(numbers, layout)?.cast_from(mask)?);
     }
-    let numbers = |&x: &bool| if x == visible { T::zero() } else { T::neg_infinity() };
-    let values: Vec<T> = mask.array::<bool>()?.iter().map(numbers).collect();
-    Ok(Tensor::from_vec(values, mask.shape())?)
+    let number = |&x: &bool| if x == visible { T::zero() } else { T::neg_infinity() };
+    let mask = mask.array::<bool>()?;
+    numbers.iter_mut().zip(&mask).for_each(|(to, from)| *to = number(from));
+    Ok(())
 }
 
 /// Checks that a mask is of truth values or of numbers that can be −∞.
@@ -96,12 +109,8 @@ fn split(meta: &TensorMeta) -> Result<(&[Dim], &Dim, &Dim), LayerError> {
 
 impl ScaledDotProductAttention {
     /// How many heads of queries share one head of keys, or of values.
-    fn shared_heads(&self, query: &[Dim], other: &[Dim]) -> Result<i64, LayerError> {
-        let (Some(heads), Some(others)) =
-            (query.last().and_then(Dim::fixed), other.last().and_then(Dim::fixed))
-        else {
-            return Ok(1);
-        };
+    fn shared_heads(&self, heads: Option<i64>, others: Option<i64>) -> Result<i64, LayerError> {
+        let (Some(heads), Some(others)) = (heads, others) else { return Ok(1) };
         if !self.enable_gqa || heads == others {
             return Ok(1);
         }
@@ -118,7 +127,8 @@ impl ScaledDotProductAttention {
         for position in [self.key.0, self.value.0] {
             (batch, ..) = split(&inputs[position])?;
             let mut other = batch.to_vec();
-            let shared = self.shared_heads(&dims, batch)?;
+            let heads = |dims: &[Dim]| dims.last().and_then(Dim::fixed);
+            let shared = self.shared_heads(heads(&dims), heads(batch))?;
             if let Some(heads) = other.last_mut() {
                 *heads = heads.clone() * shared;
             }
@@ -136,14 +146,14 @@ impl ScaledDotProductAttention {
         let shape = *output.shape();
         let rank = shape.rank();
         let batch = &shape[..rank - 2];
-        let limits = context.limits().clone();
-        let dims = |view: &TensorView<'_>| -> Vec<Dim> {
-            view.shape().iter().take(view.shape().rank() - 2).map(|&len| Dim::from(len)).collect()
+        let heads = |view: &TensorView<'_>| {
+            let heads = view.shape().iter().rev().nth(2)?;
+            i64::try_from(*heads).ok()
         };
         let positions = [0, self.key.0, self.value.0];
         let mut shared = [1; 3];
         for (shared, position) in shared.iter_mut().zip(positions) {
-            let heads = self.shared_heads(&dims(&inputs[0]), &dims(&inputs[position]))?;
+            let heads = self.shared_heads(heads(&inputs[0]), heads(&inputs[position]))?;
             *shared = usize::try_from(heads).unwrap_or(1).max(1);
         }
         let convert = |i: usize| Converted::of(&inputs[positions[i]], T::DTYPE);
@@ -152,29 +162,36 @@ impl ScaledDotProductAttention {
         let (key, value) = (expanded(&key, batch, shared[1])?, expanded(&value, batch, shared[2])?);
         let (query, key, value) = (query.array::<T>()?, key.array::<T>()?, value.array::<T>()?);
         let (columns, width) = (key.shape()[rank - 2], query.shape()[rank - 1]);
-        let mask =
-            self.attn_mask.0.map(|position| added::<T>(&inputs[position], true, &limits)).transpose()?;
-        let mask = match &mask {
-            Some(mask) => {
-                let full = Shape::new(&[batch, &[shape[rank - 2], columns]].concat())?;
-                Some(mask.view().with_layout(mask.layout().expand(&full)?)?)
+        let mask = self.attn_mask.0.map(|position| inputs[position]);
+        let converted = mask.filter(|mask| mask.dtype() != T::DTYPE).map_or(0, |mask| mask.num_elements());
+        let (scratch, limits) = context.scratch_and_limits::<T>(scratch_len(columns) + converted)?;
+        let (scratch, numbers) = scratch.split_at_mut(scratch_len(columns));
+        let mask = match mask {
+            Some(mask) if mask.dtype() != T::DTYPE => {
+                write_added(&mask, true, numbers)?;
+                Some(TensorView::from_slice(numbers, Layout::contiguous(*mask.shape()))?)
             }
+            mask => mask,
+        };
+        let mut full = Axes::from_slice(batch);
+        full.extend([shape[rank - 2], columns]);
+        let full = Shape::new(&full)?;
+        let mask = match mask {
+            Some(mask) => Some(mask.with_layout(mask.layout().expand(&full)?)?.array::<T>()?),
             None => None,
         };
-        let mask = mask.as_ref().map(TensorView::array::<T>).transpose()?;
         let scale = self.scale.unwrap_or(1.0 / (width as f64).sqrt());
-        let scratch = context.scratch::<T>(scratch_len(columns))?;
         float::write::<T>(output, |output| {
             let size = shape[rank - 2] * shape[rank - 1];
             let heads = ndarray::indices(IxDyn(batch)).into_iter().zip(output.chunks_exact_mut(size.max(1)));
             for (at, output) in heads {
                 limits.check_deadline()?;
-                let at = ndarray::Dimension::slice(&at).to_vec();
+                let at = ndarray::Dimension::slice(&at);
                 let head = Head {
-                    query: matrix(&query, &at, 1)?,
-                    key: matrix(&key, &at, shared[1])?,
-                    value: matrix(&value, &at, shared[2])?,
-                    mask: mask.as_ref().map(|mask| matrix(mask, &at, 1)).transpose()?,
+                    query: matrix(&query, at, 1)?,
+                    key: matrix(&key, at, shared[1])?,
+                    value: matrix(&value, at, shared[2])?,
+                    mask: mask.as_ref().map(|mask| matrix(mask, at, 1)).transpose()?,
                     scale,
                     causal: self.is_causal,
                     blind_is_zero: true,
@@ -193,12 +210,12 @@ fn expanded<'a>(
     batch: &[usize],
     shared: usize,
 ) -> Result<TensorView<'a>, LayerError> {
-    let mut shape = batch.to_vec();
+    let mut shape = Axes::from_slice(batch);
     if let Some(heads) = shape.last_mut() {
         *heads /= shared;
     }
     let own = tensor.view();
-    shape.extend(own.shape().iter().skip(own.shape().rank() - 2));
+    shape.extend(own.shape().iter().copied().skip(own.shape().rank() - 2));
     tensor.expanded(&Shape::new(&shape)?)
 }
 
@@ -282,7 +299,10 @@ impl CpuLayer for ScaledDotProductAttention {
     fn workspace(&self, inputs: &[TensorMeta], _: &[TensorMeta]) -> usize {
         let columns =
             inputs.get(self.key.0).and_then(|key| key.dims().iter().rev().nth(1)).and_then(Dim::fixed);
-        scratch_bytes(columns, inputs[0].dtype())
+        let mask = self.attn_mask.0.and_then(|position| inputs.get(position));
+        let mask = mask.and_then(|mask| usize::try_from(mask.num_elements().fixed()?).ok()).unwrap_or(0);
+        let mask = mask.saturating_mul(float::computed_size(inputs[0].dtype()));
+        scratch_bytes(columns, inputs[0].dtype()).saturating_add(mask)
     }
 
     fn forward(

@@ -2,7 +2,7 @@
 
 use super::arguments::OutputCount;
 use super::broadcast::Converted;
-use super::reduction::{Axes, extreme_of_all};
+use super::reduction::{Axes, extreme_of_all, workspace};
 use super::rows::Rows;
 use super::views::in_order;
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
@@ -164,16 +164,21 @@ macro_rules! extremes {
                 &mut self,
                 inputs: &[TensorView<'_>],
                 outputs: &mut [TensorViewMut<'_>],
-                _: &mut ForwardContext<'_>,
+                context: &mut ForwardContext<'_>,
             ) -> Result<(), LayerError> {
                 if self.dim.is_none() {
-                    return extreme_of_all(Kind::$kind == Kind::Largest, &inputs[0], &mut outputs[0]);
+                    let is_largest = Kind::$kind == Kind::Largest;
+                    return extreme_of_all(is_largest, &inputs[0], &mut outputs[0], context);
                 }
                 let axes = self.axes(inputs[0].shape().rank())?;
                 let (rows, len) = (axes.rows(&inputs[0])?, axes.len(inputs[0].shape()));
                 let places = extremes(Kind::$kind, &rows, len)?;
                 write_values(&rows, len, &places, &mut outputs[0])?;
                 outputs.get_mut(1).map_or(Ok(()), |output| write_places(places, output))
+            }
+
+            fn workspace(&self, _: &[TensorMeta], outputs: &[TensorMeta]) -> usize {
+                if self.dim.is_none() { workspace(outputs) } else { 0 }
             }
         }
     )*};

@@ -2,6 +2,7 @@
 
 use super::arguments::Operand;
 use super::broadcast::Converted;
+use super::kept::Places;
 use super::views::{axis_of, in_order};
 use crate::graph::{
     CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta, Weight,
@@ -21,6 +22,8 @@ crate::operator! {
         dim: i64,
         /// The indices, a vector.
         index: Operand,
+        /// Room for the indices.
+        places: Places,
     }
 }
 
@@ -34,6 +37,8 @@ crate::operator! {
         index: Operand,
         /// Accepted for compatibility; the result is the same.
         sparse_grad: bool = false,
+        /// Room for the indices.
+        places: Places,
     }
 }
 
@@ -65,6 +70,8 @@ crate::operator! {
         scale_grad_by_freq: bool = false,
         /// Accepted for compatibility; it matters in training only.
         sparse: bool = false,
+        /// Room for the indices.
+        places: Places,
     }
 }
 
@@ -77,14 +84,25 @@ pub(super) fn check_indices(what: &str, index: &TensorMeta) -> Result<(), LayerE
 
 /// The indices, in row-major order; each must be below `len`.
 pub(super) fn read_indices(view: &TensorView<'_>, len: usize) -> Result<Vec<usize>, LayerError> {
-    let is_below = |index: i64| usize::try_from(index).is_ok_and(|index| index < len);
-    let tensor = Converted::of(view, DType::I64)?;
-    let indices = in_order(tensor.view().array::<i64>()?);
-    // First a look at all of them, which is faster than one at each.
-    if let Some(&index) = indices.iter().find(|&&index| !is_below(index)) {
-        return Err(TensorError::OutOfRange { what: "index", index, len }.into());
+    let mut places = Places::default();
+    places.read_indices(view, len)?;
+    Ok(places.0)
+}
+
+impl Places {
+    /// As [`read_indices`], into room that is there.
+    fn read_indices(&mut self, view: &TensorView<'_>, len: usize) -> Result<&[usize], LayerError> {
+        let is_below = |index: i64| usize::try_from(index).is_ok_and(|index| index < len);
+        let tensor = Converted::of(view, DType::I64)?;
+        let indices = in_order(tensor.view().array::<i64>()?);
+        // First a look at all of them, which is faster than one at each.
+        if let Some(&index) = indices.iter().find(|&&index| !is_below(index)) {
+            return Err(TensorError::OutOfRange { what: "index", index, len }.into());
+        }
+        self.0.clear();
+        self.0.extend(indices.iter().map(|&index| index as usize));
+        Ok(&self.0)
     }
-    Ok(indices.iter().map(|&index| index as usize).collect())
 }
 
 impl Layer for IndexSelect {
@@ -121,13 +139,13 @@ impl CpuLayer for IndexSelect {
     ) -> Result<(), LayerError> {
         let axis = resolve_axis(self.dim, inputs[0].shape().rank())?;
         let len = inputs[0].shape().get(axis).copied();
-        let indices = read_indices(&inputs[self.index.0], len.unwrap_or(1))?;
+        let indices = self.places.read_indices(&inputs[self.index.0], len.unwrap_or(1))?;
         if len.is_none() {
             return Ok(outputs[0].copy_from(&inputs[0])?);
         }
         let inner = inputs[0].shape().iter().skip(axis + 1).product();
         with_bits!(inputs[0].dtype(), B => {
-            take_into(&inputs[0].bits::<B>()?, (len.unwrap_or(1), inner), &indices, outputs[0].bits::<B>()?);
+            take_into(&inputs[0].bits::<B>()?, (len.unwrap_or(1), inner), indices, outputs[0].bits::<B>()?);
         });
         Ok(())
     }
@@ -205,7 +223,7 @@ impl CpuLayer for Gather {
         }
         let input = view_with_axis(&inputs[0])?;
         let axis = input.shape().axis(self.dim)?;
-        let indices = read_indices(&inputs[self.index.0], input.shape()[axis])?;
+        let indices = self.places.read_indices(&inputs[self.index.0], input.shape()[axis])?;
         let layout = *view_with_axis(&inputs[self.index.0])?.shape();
         let layout = outputs[0].layout().reshape(&layout)?.unwrap_or(*outputs[0].layout());
         let mut output = outputs[0].reborrow().with_layout(layout)?;
@@ -215,12 +233,12 @@ impl CpuLayer for Gather {
             let mut output = output.bits::<B>()?;
             if let Some(output) = output.as_slice_mut() {
                 let gather = |from: usize, to: usize| output[to] = elements[from];
-                each_place(&shape, axis, &indices, across.strides(), along.strides(), gather);
+                each_place(&shape, axis, indices, across.strides(), along.strides(), gather);
                 return Ok(());
             }
             let mut gathered = vec![B::default(); shape.num_elements()];
             let gather = |from: usize, to: usize| gathered[to] = elements[from];
-            each_place(&shape, axis, &indices, across.strides(), along.strides(), gather);
+            each_place(&shape, axis, indices, across.strides(), along.strides(), gather);
             output.iter_mut().zip(gathered).for_each(|(to, from)| *to = from);
         });
         Ok(())
@@ -325,10 +343,10 @@ impl CpuLayer for Embedding {
         _: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
         let weight = self.weight.view(inputs)?;
-        let indices = read_indices(&inputs[0], weight.shape()[0])?;
+        let indices = self.places.read_indices(&inputs[0], weight.shape()[0])?;
         with_bits!(weight.dtype(), B => {
             let (rows, len) = (weight.shape()[0], weight.shape()[1]);
-            take_into(&weight.bits::<B>()?, (rows, len), &indices, outputs[0].bits::<B>()?);
+            take_into(&weight.bits::<B>()?, (rows, len), indices, outputs[0].bits::<B>()?);
         });
         Ok(())
     }

@@ -3,12 +3,14 @@
 use super::arguments::Argument;
 use super::choices::{choices, per_axis};
 use super::float::{self, with_real};
+use super::kept::kept_field;
 use crate::Limits;
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
+use crate::kernels::Float;
 use crate::kernels::naive::{Divisor, Interpolation, Resampling};
 use crate::kernels::pool::{self, PoolShape};
-use crate::kernels::{Float, resample};
-use crate::tensor::{DType, Dim, TensorView, TensorViewMut};
+use crate::kernels::resample::{self, Resampler};
+use crate::tensor::{DType, Dim, Shape, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
 
 choices! {
@@ -46,6 +48,8 @@ crate::operator! {
         recompute_scale_factor: Option<bool> = None,
         /// Whether places are mixed from more elements where the output is smaller; only `False` can be run.
         antialias: bool = false,
+        /// What was made for the last shapes.
+        resizing: Resizing,
     }
     validate |layer| {
         if layer.antialias {
@@ -63,6 +67,8 @@ crate::operator! {
         size: Option<Argument<Vec<i64>>> = None,
         /// Instead of `size`: the factors by which these axes grow.
         scale_factor: Option<Vec<f64>> = None,
+        /// What was made for the last shapes.
+        resizing: Resizing,
     }
     validate |layer| { layer.resize().check() }
 }
@@ -75,6 +81,8 @@ crate::operator! {
         size: Option<Argument<Vec<i64>>> = None,
         /// Instead of `size`: the factors by which these axes grow.
         scale_factor: Option<Vec<f64>> = None,
+        /// What was made for the last shapes.
+        resizing: Resizing,
     }
     validate |layer| { layer.resize().check() }
 }
@@ -165,30 +173,24 @@ impl Resize<'_> {
         self.factors.map_or(Ok(Vec::new()), |factors| per_axis("scale_factor", factors, axes))
     }
 
-    fn run<T: Float>(
+    /// What is made of these shapes once, and used for every run.
+    fn prepared(
         &self,
-        input: &TensorView<'_>,
-        output: &mut TensorViewMut<'_>,
+        input: &Shape,
+        output: &Shape,
+        dtype: DType,
         limits: &Limits,
-    ) -> Result<(), LayerError> {
-        if output.num_elements() == 0 {
-            return Ok(());
-        }
-        let positions = output.shape()[2..].iter().fold(0u64, |sum, &len| sum.saturating_add(len as u64));
+    ) -> Result<Prepared, LayerError> {
+        let positions = output[2..].iter().fold(0u64, |sum, &len| sum.saturating_add(len as u64));
         limits.check_tensor("the weights of an interpolation", positions.saturating_mul(WEIGHT_BYTES))?;
-        let (lens, sizes) = (input.shape()[2..].to_vec(), output.shape()[2..].to_vec());
+        let (lens, sizes) = (&input[2..], &output[2..]);
         let factors = if self.keeps_factors { self.factors(lens.len())? } else { Vec::new() };
         let interpolation = match self.mode {
             Mode::Nearest => Interpolation::Nearest,
             Mode::NearestExact => Interpolation::NearestExact,
             Mode::Linear | Mode::Bilinear | Mode::Trilinear => Interpolation::Linear,
             Mode::Bicubic => Interpolation::Cubic,
-            Mode::Area => {
-                let (input, shape) = (float::read::<T>(input)?, PoolShape::adaptive(&lens, &sizes));
-                return float::write::<T>(output, |output| {
-                    Ok(pool::avg_pool(&shape, Divisor::Elements, &input, output, limits)?)
-                });
-            }
+            Mode::Area => return Ok(Prepared::Area(PoolShape::adaptive(lens, sizes))),
         };
         // Of pictures PyTorch copies axes that keep or double their length, whatever the factor says.
         let copies = self.mode == Mode::Nearest && lens.len() == 2;
@@ -201,9 +203,73 @@ impl Resize<'_> {
             factor: factors.get(axis).copied().filter(|_| !even(lens[axis], sizes[axis])),
         };
         let axes: Vec<Resampling> = (0..lens.len()).map(resampling).collect();
-        let input = float::read::<T>(input)?;
-        float::write::<T>(output, |output| Ok(resample::interpolate(&input, &axes, output, limits)?))
+        Ok(match float::computed_size(dtype) {
+            4 => Prepared::Single(Resampler::new(&axes)),
+            _ => Prepared::Double(Resampler::new(&axes)),
+        })
     }
+
+    fn run(
+        &self,
+        resizing: &mut Resizing,
+        input: &TensorView<'_>,
+        output: &mut TensorViewMut<'_>,
+        context: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        if output.num_elements() == 0 {
+            return Ok(());
+        }
+        let key = (*input.shape(), *output.shape(), input.dtype());
+        let prepared =
+            resizing.0.of(key, |(from, to, dtype)| self.prepared(from, to, *dtype, context.limits()))?;
+        let len = scratch_len(input.shape(), output.shape());
+        match prepared {
+            Prepared::Area(shape) => with_real!(input.dtype(), T => {
+                let input = float::read::<T>(input)?;
+                let (scratch, limits) = context.scratch_and_limits(shape.scratch_len())?;
+                float::write::<T>(output, |output| {
+                    Ok(pool::avg_pool(shape, Divisor::Elements, &input, output, scratch, limits)?)
+                })
+            }),
+            Prepared::Single(resampler) => resample(resampler, input, output, context, len),
+            Prepared::Double(resampler) => resample(resampler, input, output, context, len),
+        }
+    }
+}
+
+fn resample<T: Float>(
+    resampler: &Resampler<T>,
+    input: &TensorView<'_>,
+    output: &mut TensorViewMut<'_>,
+    context: &mut ForwardContext<'_>,
+    len: usize,
+) -> Result<(), LayerError> {
+    let input = float::read::<T>(input)?;
+    let (scratch, limits) = context.scratch_and_limits(len)?;
+    float::write::<T>(output, |output| Ok(resampler.run(&input, output, scratch, limits)?))
+}
+
+/// The number of elements of scratch memory: what is made between axes, or a row of the input.
+fn scratch_len(input: &[usize], output: &[usize]) -> usize {
+    let outer = input.iter().take(2).fold(1usize, |product, &len| product.saturating_mul(len));
+    let between = match (input.get(2..), output.get(2..)) {
+        (Some(lens), Some(sizes)) if lens.len() == sizes.len() => resample::scratch_len(outer, lens, sizes),
+        _ => 0,
+    };
+    between.max(input.last().copied().unwrap_or(1))
+}
+
+/// What was made for the shapes of an input and an output.
+#[derive(Debug, Clone)]
+enum Prepared {
+    Area(PoolShape),
+    Single(Resampler<f32>),
+    Double(Resampler<f64>),
+}
+
+kept_field! {
+    /// Where the elements of the output come from, for the shapes of an input and an output.
+    pub struct Resizing: (Shape, Shape, DType) => Prepared;
 }
 
 /// Bytes of weights that a kernel keeps for one position of an axis, at most.
@@ -272,8 +338,16 @@ macro_rules! resizing_layers {
                 outputs: &mut [TensorViewMut<'_>],
                 context: &mut ForwardContext<'_>,
             ) -> Result<(), LayerError> {
-                let limits = context.limits();
-                with_real!(inputs[0].dtype(), T => self.resize().run::<T>(&inputs[0], &mut outputs[0], limits))
+                let mut resizing = std::mem::take(&mut self.resizing);
+                let result = self.resize().run(&mut resizing, &inputs[0], &mut outputs[0], context);
+                self.resizing = resizing;
+                result
+            }
+
+            fn workspace(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> usize {
+                let shape = |metas: &[TensorMeta]| metas.first().and_then(|meta| meta.shape().ok());
+                let (Some(input), Some(output)) = (shape(inputs), shape(outputs)) else { return 0 };
+                scratch_len(&input, &output).saturating_mul(float::computed_size(inputs[0].dtype()))
             }
         }
     )+};

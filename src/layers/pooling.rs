@@ -2,6 +2,7 @@
 
 use super::choices::{PerAxis, per_axis};
 use super::float::{self, with_real};
+use super::kept::kept_field;
 use crate::Limits;
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
 use crate::kernels::Float;
@@ -56,9 +57,10 @@ impl Reduction {
         shape: &PoolShape,
         input: &TensorView<'_>,
         outputs: &mut [TensorViewMut<'_>],
-        limits: &Limits,
+        context: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
         let input = float::read::<T>(input)?;
+        let (scratch, limits) = context.scratch_and_limits::<T>(shape.scratch_len())?;
         let (values, indices) = outputs.split_at_mut(1);
         let mut places = vec![0; indices.first().map_or(0, TensorViewMut::num_elements)];
         float::write::<T>(&mut values[0], |values| {
@@ -66,13 +68,15 @@ impl Reduction {
                 Self::Max { indices: true } => {
                     pool::max_pool_with_indices(shape, &input, values, &mut places, limits)
                 }
-                Self::Max { indices: false } => pool::max_pool(shape, &input, values, limits),
-                Self::Mean(divisor) => pool::avg_pool(shape, divisor, &input, values, limits),
+                Self::Max { indices: false } => pool::max_pool(shape, &input, values, scratch, limits),
+                Self::Mean(divisor) => pool::avg_pool(shape, divisor, &input, values, scratch, limits),
                 Self::Norm { p: f64::INFINITY, .. } => {
                     let sizes: Vec<T> = input.iter().map(|x| x.abs()).collect();
-                    pool::max_pool(shape, &sizes, values, limits)
+                    pool::max_pool(shape, &sizes, values, scratch, limits)
                 }
-                Self::Norm { p, places } => pool::lp_pool(shape, p, places, &input, values, limits),
+                Self::Norm { p, places } => {
+                    pool::lp_pool(shape, (p, places), &input, values, scratch, limits)
+                }
             }?)
         })?;
         if let Some(indices) = indices.first_mut() {
@@ -174,20 +178,40 @@ impl Pool {
         Ok(self.reduction.metas(input, dims))
     }
 
-    fn forward(
-        &self,
+    /// The sizes for planes of these lengths; those of the outputs are known.
+    fn sizes(&self, (lens, outputs): &(Shape, Shape)) -> PoolShape {
+        let last = |shape: &Shape| shape.rank() - self.windows.len();
+        PoolShape::sliding(&lens[last(lens)..], &self.windows, &outputs[last(outputs)..])
+    }
+}
+
+kept_field! {
+    /// The sizes of a pooling and what it does, for the shapes of an input and an output.
+    pub struct Pooling: (Shape, Shape) => (PoolShape, Reduction);
+}
+
+impl Pooling {
+    /// Computes the outputs, by what was kept or by what `make` makes of the shapes.
+    pub(super) fn run(
+        &mut self,
         input: &TensorView<'_>,
         outputs: &mut [TensorViewMut<'_>],
-        limits: &Limits,
+        context: &mut ForwardContext<'_>,
+        make: impl FnOnce(&(Shape, Shape)) -> Result<(PoolShape, Reduction), LayerError>,
     ) -> Result<(), LayerError> {
         if outputs[0].num_elements() == 0 {
             return Ok(());
         }
-        Reduction::check(outputs, limits)?;
-        let last = |shape: &Shape| shape[shape.rank() - self.windows.len()..].to_vec();
-        let shape = PoolShape::sliding(&last(input.shape()), &self.windows, &last(outputs[0].shape()));
-        with_real!(input.dtype(), T => self.reduction.compute::<T>(&shape, input, outputs, limits))
+        Reduction::check(outputs, context.limits())?;
+        let (shape, reduction) = self.0.of((*input.shape(), *outputs[0].shape()), make)?;
+        with_real!(input.dtype(), T => reduction.compute::<T>(shape, input, outputs, context))
     }
+}
+
+/// Bytes of scratch memory for pooling: a row of the input.
+pub(super) fn workspace(inputs: &[TensorMeta]) -> usize {
+    let row = inputs.first().and_then(|input| usize::try_from(input.dims().last()?.fixed()?).ok());
+    row.unwrap_or(1).saturating_mul(inputs.first().map_or(0, |input| float::computed_size(input.dtype())))
 }
 
 fn invalid(key: &'static str, found: &PerAxis, reason: &str) -> LayerError {
@@ -213,7 +237,17 @@ macro_rules! pool_layer {
                 outputs: &mut [TensorViewMut<'_>],
                 context: &mut ForwardContext<'_>,
             ) -> Result<(), LayerError> {
-                self.pool()?.forward(&inputs[0], outputs, context.limits())
+                let mut pooling = std::mem::take(&mut self.pooling);
+                let result = pooling.run(&inputs[0], outputs, context, |shapes| {
+                    let pool = self.pool()?;
+                    Ok((pool.sizes(shapes), pool.reduction))
+                });
+                self.pooling = pooling;
+                result
+            }
+
+            fn workspace(&self, inputs: &[TensorMeta], _: &[TensorMeta]) -> usize {
+                workspace(inputs)
             }
         }
     };
@@ -236,6 +270,8 @@ macro_rules! max_pools {
                 ceil_mode: bool = false,
                 /// Whether a second output (i64) says where each largest element stands in its flattened plane.
                 return_indices: bool = false,
+                /// What was made for the last shapes.
+                pooling: Pooling,
             }
             validate |layer| { layer.pool().map(drop) }
         }
@@ -282,6 +318,8 @@ macro_rules! avg_pools {
                 count_include_pad: bool = true,
                 /// What sums are divided by instead of the number of elements.
                 divisor_override: Option<i64> = None,
+                /// What was made for the last shapes.
+                pooling: Pooling,
             }
             validate |layer| {
                 if layer.divisor_override == Some(0) {
@@ -332,6 +370,8 @@ macro_rules! lp_pools {
                 stride: Option<PerAxis> = None,
                 /// Whether a last position that is only partly inside counts.
                 ceil_mode: bool = false,
+                /// What was made for the last shapes.
+                pooling: Pooling,
             }
             validate |layer| {
                 if layer.norm_type == 0.0 {

@@ -9,14 +9,18 @@ pub use composed::{
 
 use super::arguments::Accumulator;
 use super::broadcast::Converted;
+use crate::Limits;
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
 use crate::kernels::reduce;
-use crate::tensor::{Complex, DType, Dim, Element, Tensor, TensorView, TensorViewMut, resolve_axis};
+use crate::tensor::{
+    Complex, DType, Dim, Element, MAX_RANK, Tensor, TensorView, TensorViewMut, Workspace, resolve_axis,
+};
+use smallvec::{SmallVec, smallvec};
 
 /// The axes of a reduction, for an input of some rank.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Axes {
-    pub(super) reduced: Vec<bool>,
+    pub(super) reduced: SmallVec<[bool; MAX_RANK]>,
     keep: bool,
 }
 
@@ -26,7 +30,7 @@ impl Axes {
     /// # Errors
     /// An axis that is out of range or named twice.
     pub(super) fn new(dim: Option<&[i64]>, keep: bool, rank: usize) -> Result<Self, LayerError> {
-        let mut reduced = vec![false; rank];
+        let mut reduced: SmallVec<[bool; MAX_RANK]> = smallvec![false; rank];
         for &axis in dim.unwrap_or_default() {
             let axis = resolve_axis(axis, rank)?;
             // A tensor without axes may be reduced along "axis 0" all the same.
@@ -60,9 +64,9 @@ impl Axes {
 
     /// The input with the reduced axes last, so that what becomes one number is a row.
     pub(super) fn rows<'a>(&self, input: &TensorView<'a>) -> Result<TensorView<'a>, LayerError> {
-        let (last, first): (Vec<usize>, Vec<usize>) =
-            (0..self.reduced.len()).partition(|&axis| self.reduced[axis]);
-        Ok(input.with_layout(input.layout().permute(&[first, last].concat())?)?)
+        let mut order: SmallVec<[usize; MAX_RANK]> = (0..self.reduced.len()).collect();
+        order.sort_by_key(|&axis| self.reduced[axis]);
+        Ok(input.with_layout(input.layout().permute(&order)?)?)
     }
 
     /// Refuses to reduce no elements, for which there is no result.
@@ -160,7 +164,12 @@ impl Reduction<'_> {
         Ok(vec![TensorMeta::new(dtype, axes.dims(&inputs[0]))])
     }
 
-    fn forward(&self, input: &TensorView<'_>, output: &mut TensorViewMut<'_>) -> Result<(), LayerError> {
+    fn forward(
+        &self,
+        input: &TensorView<'_>,
+        output: &mut TensorViewMut<'_>,
+        context: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
         let axes = Axes::new(self.dim, self.keepdim, input.shape().rank())?;
         let len = axes.len(input.shape());
         let computed = self.operation.computed(input.dtype(), self.dtype.of(input.dtype()))?;
@@ -171,11 +180,29 @@ impl Reduction<'_> {
         // Integers are summed as they are; all else is converted to what it is computed in.
         let is_whole = !input.dtype().is_float() && !input.dtype().is_complex();
         let computed = if is_whole && computed == DType::I64 { input.dtype() } else { computed };
-        self.operation.fold(&Converted::of(input, computed)?.view(), &axes.reduced, len, output)
+        let input = Converted::of(input, computed)?;
+        self.operation.fold(&input.view(), &axes.reduced, len, output, context)
+    }
+
+    /// As [`Reduction::forward`], with scratch memory of its own.
+    fn forward_alone(
+        &self,
+        input: &TensorView<'_>,
+        output: &mut TensorViewMut<'_>,
+    ) -> Result<(), LayerError> {
+        let (mut workspace, limits) = (Workspace::new()?, Limits::default());
+        workspace.reserve(fold::scratch_bytes(output.num_elements()))?;
+        self.forward(input, output, &mut ForwardContext::new(&mut workspace, &limits))
     }
 }
 
-/// Writes the largest or smallest of all elements; NaN where there is one.
+/// Bytes of scratch memory that a reduction to such an output needs.
+pub(super) fn workspace(outputs: &[TensorMeta]) -> usize {
+    let results = outputs.first().and_then(|output| usize::try_from(output.num_elements().fixed()?).ok());
+    fold::scratch_bytes(results.unwrap_or(0))
+}
+
+/// Writes the largest or smallest of all elements; NaN where there is one. The workspace is that of a reduction.
 ///
 /// # Errors
 /// [`LayerError::DType`] for complex numbers.
@@ -183,10 +210,11 @@ pub(super) fn extreme_of_all(
     largest: bool,
     input: &TensorView<'_>,
     output: &mut TensorViewMut<'_>,
+    context: &mut ForwardContext<'_>,
 ) -> Result<(), LayerError> {
     let operation = if largest { Operation::Max } else { Operation::Min };
-    let reduced = vec![true; input.shape().rank()];
-    operation.fold(input, &reduced, input.num_elements(), output)
+    let reduced = &[true; MAX_RANK][..input.shape().rank()];
+    operation.fold(input, reduced, input.num_elements(), output, context)
 }
 
 macro_rules! reductions {
@@ -224,9 +252,13 @@ macro_rules! reductions {
                 &mut self,
                 inputs: &[TensorView<'_>],
                 outputs: &mut [TensorViewMut<'_>],
-                _: &mut ForwardContext<'_>,
+                context: &mut ForwardContext<'_>,
             ) -> Result<(), LayerError> {
-                self.reduction().forward(&inputs[0], &mut outputs[0])
+                self.reduction().forward(&inputs[0], &mut outputs[0], context)
+            }
+
+            fn workspace(&self, _: &[TensorMeta], outputs: &[TensorMeta]) -> usize {
+                workspace(outputs)
             }
         }
     )*};

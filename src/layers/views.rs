@@ -30,7 +30,7 @@ pub(super) fn copy(
     inputs: &[TensorView<'_>],
     outputs: &mut [TensorViewMut<'_>],
 ) -> Result<(), LayerError> {
-    let layouts: Vec<Layout> = inputs.iter().map(|input| *input.layout()).collect();
+    let layouts: SmallVec<[Layout; 2]> = inputs.iter().map(|input| *input.layout()).collect();
     for (position, output) in outputs.iter_mut().enumerate() {
         let shape = *output.shape();
         match layer.view(position, &layouts, &shape)? {

@@ -12,6 +12,7 @@ mod bits;
 mod blocked;
 mod cast;
 mod compare;
+mod copy;
 mod csv;
 mod dim;
 mod display;

@@ -3,7 +3,7 @@
 //! A [`TensorView`] and a [`TensorViewMut`] do not care who owns the bytes: a [`Tensor`](super::Tensor), a caller's
 //! slice, or a slot of an arena. Typed access checks the element type and returns ndarray views or slices.
 
-use super::{Bits, DType, Element, Format, Layout, Result, Shape, Tensor, TensorError, with_bits};
+use super::{Bits, DType, Element, Format, Layout, Result, Shape, Tensor, TensorError};
 use ndarray::{ArrayViewD, ArrayViewMutD, IxDyn, ShapeBuilder};
 use std::marker::PhantomData;
 
@@ -305,25 +305,6 @@ impl<'a> TensorViewMut<'a> {
         // An empty view may begin past its storage.
         let offset = if self.num_elements() == 0 { 0 } else { self.layout.offset() * size };
         Ok((self.data.wrapping_add(offset), self.num_elements() * size))
-    }
-
-    /// Copies all elements of a tensor of the same type and shape, whatever the two layouts.
-    ///
-    /// # Errors
-    /// [`TensorError::WrongDType`] or [`TensorError::ShapeMismatch`].
-    pub fn copy_from(&mut self, source: &TensorView<'_>) -> Result<()> {
-        if source.dtype != self.dtype {
-            return Err(TensorError::WrongDType { wanted: self.dtype, found: source.dtype });
-        }
-        if source.shape() != self.shape() {
-            return Err(TensorError::ShapeMismatch {
-                operation: "copy",
-                wanted: self.shape().to_vec(),
-                found: source.shape().to_vec(),
-            });
-        }
-        with_bits!(self.dtype, B => self.bits::<B>()?.assign(&source.bits::<B>()?));
-        Ok(())
     }
 
     fn typed_array<T>(&mut self) -> Result<ArrayViewMutD<'_, T>> {

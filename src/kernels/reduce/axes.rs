@@ -5,6 +5,7 @@
 
 use crate::kernels::wide::widest;
 use crate::tensor::{Half, Layout, MAX_RANK, bf16, f16};
+use smallvec::SmallVec;
 
 /// Elements that are read at a time, and results that are joined with runs before the next ones.
 const BLOCK: usize = 1024;
@@ -59,7 +60,7 @@ struct Axis {
 #[derive(Debug, Clone)]
 pub struct Walk {
     /// From the largest stride to the smallest.
-    axes: Vec<Axis>,
+    axes: SmallVec<[Axis; MAX_RANK]>,
     offset: usize,
     outputs: usize,
 }
@@ -77,7 +78,7 @@ pub struct Fold<A, L, J> {
 impl Walk {
     /// The walk over an array whose axes are reduced where `reduced` says so. Results are in row-major order.
     pub fn new(layout: &Layout, reduced: &[bool]) -> Self {
-        let mut axes = Vec::with_capacity(reduced.len());
+        let mut axes: SmallVec<[Axis; MAX_RANK]> = SmallVec::new();
         let mut outputs = 1;
         let all = layout.shape().iter().zip(layout.strides()).zip(reduced);
         for ((&len, &stride), &is_reduced) in all.rev() {
@@ -85,9 +86,9 @@ impl Walk {
             outputs *= if is_reduced { 1 } else { len };
         }
         axes.retain(|axis| axis.len != 1);
-        // Stable, from inside to outside: equal strides keep their order.
+        // From inside to outside: equal strides keep their order. So few are sorted without an allocation.
         axes.sort_by_key(|axis| axis.stride);
-        let mut merged: Vec<Axis> = Vec::with_capacity(axes.len());
+        let mut merged: SmallVec<[Axis; MAX_RANK]> = SmallVec::new();
         for axis in axes {
             match merged.last_mut() {
                 Some(inner)
@@ -109,23 +110,22 @@ impl Walk {
         self.outputs
     }
 
-    /// Folds the elements of `storage`, which the layout counts from its first. `beside` has one number for each result,
-    /// which `lift` is given with every element of it.
+    /// Folds the elements of `storage`, which the layout counts from its first, to one number for each result. `beside`
+    /// has one number for each result, which `lift` is given with every element of it; or none, which are zeros.
     pub fn fold<T, A>(
         &self,
         storage: &[T],
         beside: &[f64],
+        results: &mut [A],
         fold: &Fold<A, impl Fn(T::Number, f64) -> A, impl Fn(A, A) -> A>,
-    ) -> Vec<A>
-    where
+    ) where
         T: Readable,
         A: Copy,
     {
-        let mut results = vec![fold.start; self.outputs];
+        results.fill(fold.start);
         if self.axes.iter().all(|axis| axis.len > 0) {
-            widest(|| self.fold_into(storage, beside, fold, &mut results));
+            widest(|| self.fold_into(storage, beside, fold, results));
         }
-        results
     }
 
     #[inline(always)]
@@ -262,7 +262,8 @@ mod tests {
             let whole = Tensor::from_vec(tensor.with_layout(Layout::contiguous(Shape::new(&[len]).unwrap())).unwrap().to_vec::<i64>().unwrap(), &[len]).unwrap();
             let fold = Fold { start: 0, lift: |x: i64, beside: f64| x * x + beside as i64, join: |a: i64, b: i64| a + b };
             let beside: Vec<f64> = (0..walk.outputs()).map(|i| i as f64).collect();
-            let got = walk.fold(whole.slice::<i64>().unwrap(), &beside, &fold);
+            let mut got = vec![7; walk.outputs()];
+            walk.fold(whole.slice::<i64>().unwrap(), &beside, &mut got, &fold);
             let squares = tensor.to_vec::<i64>().unwrap().into_iter().map(|x| x * x).collect();
             let mut want = ArrayD::from_shape_vec(tensor.shape().dims(), squares).unwrap();
             let mut count = 1;
@@ -279,19 +280,22 @@ mod tests {
     fn long_axes_are_cut() {
         let values: Vec<f32> = (0..3 * 5000).map(|i| (i % 7) as f32).collect();
         let layout = Layout::contiguous(Shape::new(&[3, 5000]).unwrap());
-        let fold = Fold { start: 0.0, lift: |x: f32, _: f64| f64::from(x), join: |a: f64, b: f64| a + b };
-        let columns = Walk::new(&layout, &[true, false]).fold(&values, &[], &fold);
+        fn folded<T: Readable<Number = f32>>(layout: &Layout, reduced: &[bool], values: &[T]) -> Vec<f64> {
+            let walk = Walk::new(layout, reduced);
+            let mut results = vec![7.0; walk.outputs()];
+            let fold = Fold { start: 0.0, lift: |x: f32, _: f64| f64::from(x), join: |a: f64, b: f64| a + b };
+            walk.fold(values, &[], &mut results, &fold);
+            results
+        }
+        let columns = folded(&layout, &[true, false], &values);
         let want: Vec<f64> =
             (0..5000).map(|i| (0..3).map(|row| f64::from(values[row * 5000 + i])).sum()).collect();
         assert_eq!(columns, want);
-        let rows = Walk::new(&layout, &[false, true]).fold(&values, &[], &fold);
         let want: Vec<f64> = values.chunks(5000).map(|row| row.iter().map(|&x| f64::from(x)).sum()).collect();
-        assert_eq!(rows, want);
+        assert_eq!(folded(&layout, &[false, true], &values), want);
         let halves: Vec<bf16> = values.iter().map(|&x| bf16::from_f32(x)).collect();
-        assert_eq!(Walk::new(&layout, &[true, false]).fold(&halves, &[], &fold), columns);
-        assert_eq!(
-            Walk::new(&layout, &[true, true]).fold(&halves, &[], &fold),
-            [values.iter().map(|&x| f64::from(x)).sum::<f64>()]
-        );
+        assert_eq!(folded(&layout, &[true, false], &halves), columns);
+        let all = values.iter().map(|&x| f64::from(x)).sum::<f64>();
+        assert_eq!(folded(&layout, &[true, true], &halves), [all]);
     }
 }

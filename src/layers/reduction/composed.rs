@@ -92,7 +92,7 @@ macro_rules! pairs {
                 _: &mut ForwardContext<'_>,
             ) -> Result<(), LayerError> {
                 let mut pairs = self.reductions().into_iter().zip(outputs);
-                pairs.try_for_each(|(reduction, output)| reduction.forward(&inputs[0], output))
+                pairs.try_for_each(|(reduction, output)| reduction.forward_alone(&inputs[0], output))
             }
         }
     };
@@ -146,10 +146,10 @@ impl CpuLayer for NanSum {
         _: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
         if !inputs[0].dtype().is_float() {
-            return self.reduction().forward(&inputs[0], &mut outputs[0]);
+            return self.reduction().forward_alone(&inputs[0], &mut outputs[0]);
         }
         let numbers = without_nan(&inputs[0])?.0.cast(inputs[0].dtype())?;
-        self.reduction().forward(&numbers.view(), &mut outputs[0])
+        self.reduction().forward_alone(&numbers.view(), &mut outputs[0])
     }
 }
 
@@ -174,7 +174,7 @@ impl CpuLayer for NanMean {
         let shape = *outputs[0].shape();
         let total = |of: &Tensor| -> Result<Vec<f64>, LayerError> {
             let mut total = Tensor::zeros(DType::F64, &shape)?;
-            sum.forward(&of.view(), &mut total.view_mut()?)?;
+            sum.forward_alone(&of.view(), &mut total.view_mut()?)?;
             Ok(total.to_vec()?)
         };
         // PyTorch's sum is rounded before it is divided.
@@ -332,14 +332,14 @@ impl Norm {
     ) -> Result<(), LayerError> {
         let steps = self.steps(keepdim, given(dtype));
         let [first, second] = &steps[..] else {
-            return steps.iter().try_for_each(|step| step.forward(input, output));
+            return steps.iter().try_for_each(|step| step.forward_alone(input, output));
         };
         let meta = first.infer(&[TensorMeta::of(input)])?.swap_remove(0);
         let mut sums = Tensor::zeros(meta.dtype(), &meta.shape()?)?;
-        first.forward(input, &mut sums.view_mut()?)?;
+        first.forward_alone(input, &mut sums.view_mut()?)?;
         let meta = second.infer(&[meta])?.swap_remove(0);
         let mut result = Tensor::zeros(meta.dtype(), &meta.shape()?)?;
-        second.forward(&sums.view(), &mut result.view_mut()?)?;
+        second.forward_alone(&sums.view(), &mut result.view_mut()?)?;
         let shape = *output.shape();
         Ok(output.copy_from(&result.reshape(&shape)?.view())?)
     }

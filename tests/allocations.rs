@@ -1,0 +1,116 @@
+//! Layers that run again on inputs of the same shapes allocate nothing.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+#[path = "common/calls.rs"]
+mod calls;
+mod common;
+
+use calls::{Call, each_call};
+use common::own_cases;
+use ixion::tensor::DType;
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::collections::BTreeMap;
+
+/// The system's allocator, which counts what each thread asks of it.
+struct Counting;
+
+thread_local! {
+    static COUNT: Cell<usize> = const { Cell::new(0) };
+}
+
+fn count_one() {
+    COUNT.set(COUNT.get() + 1);
+}
+
+// SAFETY: everything is left to the system's allocator; counting allocates nothing.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count_one();
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        count_one();
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn realloc(&self, place: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count_one();
+        // SAFETY: the caller's promise.
+        unsafe { System.realloc(place, layout, size) }
+    }
+
+    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise.
+        unsafe { System.dealloc(place, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// How often a function allocates.
+fn allocations(run: impl FnOnce()) -> usize {
+    let before = COUNT.get();
+    run();
+    COUNT.get() - before
+}
+
+/// Contiguous inputs as networks have them: numbers of f32, or indices alone.
+fn is_usual(call: &Call) -> bool {
+    let usual = |dtype| matches!(dtype, DType::F32 | DType::I64 | DType::Bool);
+    let is_usual = call.inputs.iter().all(|input| usual(input.dtype()) && input.layout().is_contiguous());
+    is_usual && call.outputs.first().is_some_and(|output| output.dtype() == DType::F32)
+}
+
+/// Whether nothing is to be computed.
+fn is_view(call: &Call) -> bool {
+    let layouts: Vec<_> = call.inputs.iter().map(|input| (input.dtype(), *input.layout())).collect();
+    let view = call.layer.view_of(0, &layouts, call.outputs[0].shape());
+    call.inputs.is_empty() || view.unwrap().is_some()
+}
+
+/// The most allocations of a second run, for each type of operator.
+fn steady_allocations() -> BTreeMap<String, (usize, String)> {
+    let mut most: BTreeMap<String, (usize, String)> = BTreeMap::new();
+    for folder in own_cases() {
+        each_call(&folder, |mut call| {
+            if !is_usual(&call) || call.layer.is_data_dependent() || is_view(&call) {
+                return;
+            }
+            let count = call.forward_within(|forward| allocations(|| forward().unwrap()));
+            let entry = most.entry(call.op_type).or_default();
+            if count >= entry.0 {
+                *entry = (count, call.place);
+            }
+        });
+    }
+    most
+}
+
+#[test]
+fn allocations_are_counted() {
+    assert_eq!(allocations(|| drop(std::hint::black_box(Box::new(1)))), 1);
+    assert_eq!(allocations(|| _ = std::hint::black_box(1)), 0);
+}
+
+/// Types of operators that never allocate once they have run.
+const STEADY: &[&str] = &["nn.ReLU"];
+
+#[test]
+fn a_second_run_allocates_nothing() {
+    let counts = steady_allocations();
+    for (op_type, (count, place)) in &counts {
+        if *count > 0 {
+            eprintln!("{count:6} {op_type:30} {place}");
+        }
+    }
+    for &op_type in STEADY {
+        let (count, place) = counts.get(op_type).unwrap_or_else(|| panic!("no case of {op_type}"));
+        assert_eq!(*count, 0, "{place} allocates");
+    }
+}
