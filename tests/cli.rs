@@ -10,6 +10,7 @@ mod cli {
     mod convert;
     mod inspect;
     mod operators;
+    mod plan;
     mod run;
     mod run_pictures;
     mod verify;

@@ -16,10 +16,12 @@ mod drawing;
 mod failure;
 mod files;
 mod inspect;
+mod kinds;
 mod limits;
 mod model;
 mod numbers;
 mod operators;
+mod plan;
 mod progress;
 mod run;
 mod screen;
@@ -68,6 +70,7 @@ enum Command {
     Run(run::RunArgs),
     Inspect(inspect::InspectArgs),
     Verify(verify::VerifyArgs),
+    Plan(plan::PlanArgs),
     Convert(convert::ConvertArgs),
     Operators(operators::OperatorsArgs),
 }
@@ -105,6 +108,7 @@ impl Cli {
             Command::Run(args) => args.run(&self.limits, screen),
             Command::Inspect(args) => args.run(&self.limits, screen),
             Command::Verify(args) => args.run(&self.limits, screen),
+            Command::Plan(args) => args.run(&self.limits, screen),
             Command::Convert(args) => args.run(&self.limits, screen),
             Command::Operators(args) => args.run(screen),
         }

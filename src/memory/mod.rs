@@ -11,11 +11,18 @@ mod groups;
 mod offsets;
 mod plan;
 mod problem;
+mod report;
 mod sharing;
 mod values;
+
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
 
 pub use arena::Arena;
 pub use borrow::{Borrowed, InputBinding, Memory};
 pub use error::MemoryError;
-pub use plan::{Action, Holds, MemoryPlan, Place, Root, Slot, Step};
+pub use plan::{Action, Holds, Load, MemoryPlan, Place, Root, Slot, Step};
 pub use problem::Problem;
+pub use report::MemoryReport;

@@ -120,3 +120,69 @@ fn best_fit(placed: &[(usize, usize, Request)], request: &Request) -> usize {
     }
     best.map_or(top, |(_, start)| start)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn request(bytes: usize, first: usize, last: usize) -> Request {
+        Request { bytes, first, last }
+    }
+
+    #[test]
+    fn requests_that_never_meet_share_their_place() {
+        let packing = pack(&[request(100, 0, 1), request(120, 2, 3), request(10, 4, 9)]);
+        assert_eq!((packing.offsets, packing.bytes), (vec![0, 0, 0], 128));
+        assert_eq!(pack(&[]).bytes, 0);
+    }
+
+    #[test]
+    fn the_smallest_gap_is_taken() {
+        let (low, top) = (request(64, 0, 9), request(64, 0, 9));
+        let placed = [(0, 64, low), (192, 256, top), (320, 384, top)];
+        assert_eq!(best_fit(&placed, &request(64, 3, 4)), 256);
+        assert_eq!(best_fit(&placed, &request(65, 3, 4)), 64);
+        assert_eq!(best_fit(&placed, &request(640, 3, 4)), 384);
+        assert_eq!(best_fit(&placed, &request(640, 10, 12)), 0);
+    }
+
+    #[test]
+    fn what_is_too_large_saturates() {
+        let packing = pack(&[request(usize::MAX, 0, 1), request(usize::MAX / 2, 0, 1), request(1, 1, 1)]);
+        assert_eq!(packing.bytes, usize::MAX);
+    }
+
+    fn requests() -> impl Strategy<Value = Vec<Request>> {
+        let one = (0usize..5000, 0usize..40, 0usize..12);
+        let one = one.prop_map(|(bytes, first, steps)| request(bytes, first, first + steps));
+        proptest::collection::vec(one, 0..40)
+    }
+
+    proptest! {
+        #[test]
+        fn what_lives_at_one_time_does_not_overlap(requests in requests()) {
+            let packing = pack(&requests);
+            let ends: Vec<usize> =
+                requests.iter().zip(&packing.offsets).map(|(request, offset)| offset + request.bytes).collect();
+            for (i, a) in requests.iter().enumerate() {
+                prop_assert!(ends[i] <= packing.bytes && packing.offsets[i] % ALIGNMENT == 0);
+                for (j, b) in requests.iter().enumerate().skip(i + 1) {
+                    let apart = ends[i] <= packing.offsets[j] || ends[j] <= packing.offsets[i];
+                    prop_assert!(apart || !a.meets(b), "{a:?} and {b:?}");
+                }
+            }
+        }
+
+        #[test]
+        fn between_the_lower_bound_and_the_sum(requests in requests()) {
+            let packing = pack(&requests);
+            let naive: usize = requests.iter().map(|request| aligned(request.bytes)).sum();
+            let load = |step| requests.iter().filter(|r| r.first <= step && step <= r.last).map(|r| aligned(r.bytes)).sum();
+            let most: usize = (0..60).map(load).max().unwrap_or_default();
+            prop_assert_eq!(lower_bound(&requests), most);
+            prop_assert!(most <= packing.bytes && packing.bytes <= naive);
+            prop_assert_eq!(pack(&requests), packing);
+        }
+    }
+}

@@ -103,6 +103,8 @@ pub struct MemoryPlan {
     pub copies: Vec<(usize, usize)>,
     /// The size of the arena.
     pub arena_bytes: usize,
+    /// What would be needed if everything that operators write had a place of its own.
+    pub naive_bytes: usize,
     /// All parts of the arena, by their first step and position.
     pub slots: Vec<Slot>,
 }
@@ -116,6 +118,11 @@ impl MemoryPlan {
     pub fn new(problem: &Problem<'_>) -> Result<Self, MemoryError> {
         problem.check()?;
         let mut values = Values::new(problem)?;
+        let naive = values.buffers.in_arena().map(|(_, buffer)| buffer.bytes);
+        let naive_bytes = naive
+            .chain(problem.workspaces.iter().copied())
+            .map(offsets::aligned)
+            .fold(0, usize::saturating_add);
         let copies = sharing::share(problem, &mut values)?;
         let requests = requests(problem, &values);
         let packing = offsets::pack(&requests.iter().map(|request| request.0).collect::<Vec<_>>());
@@ -132,16 +139,44 @@ impl MemoryPlan {
             places: values.operands.iter().map(place).collect(),
             copies,
             arena_bytes: packing.bytes,
+            naive_bytes,
             slots,
         })
     }
 
     /// The largest number of bytes that is taken at a time: no arrangement of these slots needs less.
     pub fn lower_bound(&self) -> usize {
-        let request =
-            |slot: &Slot| Request { bytes: slot.bytes, first: *slot.steps.start(), last: *slot.steps.end() };
-        offsets::lower_bound(&self.slots.iter().map(request).collect::<Vec<_>>())
+        self.loads()
+            .iter()
+            .map(|load| load.activations.saturating_add(load.workspace))
+            .max()
+            .unwrap_or_default()
     }
+
+    /// How much is taken in each step, and after the last.
+    pub fn loads(&self) -> Vec<Load> {
+        let mut loads = vec![Load::default(); self.steps.len() + 1];
+        for slot in &self.slots {
+            let bytes = offsets::aligned(slot.bytes);
+            for load in loads.get_mut(slot.steps.clone()).unwrap_or_default() {
+                let sum = match slot.holds {
+                    Holds::Operands(_) => &mut load.activations,
+                    Holds::Workspace(_) => &mut load.workspace,
+                };
+                *sum = sum.saturating_add(bytes);
+            }
+        }
+        loads
+    }
+}
+
+/// What is taken of the arena in one step. Sizes are rounded up to the arena's alignment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Load {
+    /// Bytes of the activations that are alive.
+    pub activations: usize,
+    /// Bytes of scratch memory.
+    pub workspace: usize,
 }
 
 /// What is to be put into the arena, by step.

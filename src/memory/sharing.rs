@@ -12,7 +12,7 @@ pub(super) fn share(problem: &Problem<'_>, values: &mut Values) -> Result<Vec<(u
         work_in_place(problem, values, step, operator)?;
     }
     let copies = place_outputs(problem, values)?;
-    let mut load = Load::new(problem, values);
+    let mut load = Taken::new(problem, values);
     for (step, operator) in problem.graph.operators().iter().enumerate() {
         put_side_by_side(problem, values, step, operator, &mut load)?;
     }
@@ -116,7 +116,7 @@ fn put_side_by_side(
     values: &mut Values,
     step: usize,
     operator: &RuntimeOperator,
-    load: &mut Load,
+    load: &mut Taken,
 ) -> Result<(), MemoryError> {
     let ([output], Some(Action::Forward)) = (operator.outputs(), values.actions.get(step)) else {
         return Ok(());
@@ -180,13 +180,13 @@ fn fits(values: &Values, parts: &[(usize, usize)], whole: usize, step: usize) ->
 }
 
 /// How many bytes of the arena are taken in each step.
-struct Load {
+struct Taken {
     bytes: Vec<usize>,
     /// The most that concatenations may lead to: what is needed without them.
     peak: usize,
 }
 
-impl Load {
+impl Taken {
     fn new(problem: &Problem<'_>, values: &Values) -> Self {
         let mut load = Self { bytes: vec![0; problem.graph.operators().len() + 1], peak: 0 };
         for (_, buffer) in values.buffers.in_arena() {

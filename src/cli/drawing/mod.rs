@@ -1,4 +1,4 @@
-//! Drawings of a network's graph, as SVG and as Graphviz DOT.
+//! Drawings of a network's graph, as SVG and as Graphviz DOT, and of the memory that it takes.
 //!
 //! A [`Drawing`] says what to draw: cards (operators) and arrows (tensors). It knows nothing of models or files,
 //! and needs nothing beyond the standard library. [`Drawing::to_svg`] lays the cards out in layers, from the
@@ -15,6 +15,8 @@
 //! Arrows run through cards' layers only on tracks that are kept free, and bend only between the layers.
 //! So no arrow touches a card that it does not belong to. [`Drawing::to_dot`] leaves the layout to Graphviz.
 //!
+//! A [`MemoryMap`] draws who holds which part of the memory, and when.
+//!
 //! The same drawing always gives the same text, byte for byte.
 
 mod align;
@@ -23,8 +25,10 @@ mod dot;
 mod labels;
 mod layers;
 mod layout;
+mod memory;
 mod mesh;
 mod order;
+mod page;
 mod palette;
 mod routes;
 #[cfg(test)]
@@ -32,6 +36,8 @@ mod samples;
 mod style;
 mod svg;
 mod text;
+
+pub(crate) use memory::{Block, MemoryMap};
 
 /// What to draw: the operators of a network and the tensors that flow between them.
 ///

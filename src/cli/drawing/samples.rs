@@ -377,3 +377,30 @@ pub(crate) fn all() -> Vec<Drawing> {
         plain(9, &[(0, 1), (3, 4), (4, 5)]),
     ]
 }
+
+/// Reads a document as XML: every start tag has its end tag, every `&` starts an entity. Returns the tags.
+pub(super) fn tags(svg: &str) -> Vec<String> {
+    let (mut open, mut tags) = (Vec::new(), Vec::new());
+    for piece in svg.split('<').skip(1) {
+        let (tag, text) = piece.split_once('>').expect("a tag ends");
+        assert!(!text.contains('>') || open.last() == Some(&"style"), "{text}");
+        for entity in piece.split('&').skip(1) {
+            assert!(
+                ["lt;", "gt;", "amp;", "quot;", "#39;"].iter().any(|name| entity.starts_with(name)),
+                "{entity}"
+            );
+        }
+        assert_eq!(tag.matches('"').count() % 2, 0, "{tag}");
+        let name = tag.trim_end_matches('/').split(' ').next().unwrap();
+        match tag.strip_prefix('/') {
+            Some(name) => assert_eq!(open.pop(), Some(name)),
+            None if tag.ends_with('/') => tags.push(name.to_owned()),
+            None => {
+                open.push(name);
+                tags.push(name.to_owned());
+            }
+        }
+    }
+    assert_eq!(open, [""; 0]);
+    tags
+}

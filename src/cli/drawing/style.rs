@@ -2,7 +2,7 @@
 
 use super::NodeKind;
 use super::layout::{DETAIL_FONT, LABEL_FONT, NAME_FONT, TITLE_FONT};
-use super::svg::{HEADING_FONT, LEGEND_FONT, line};
+use super::page::{HEADING_FONT, LEGEND_FONT, line};
 
 const SANS: &str = r#"system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",Arial,sans-serif"#;
 const MONO: &str = r#"ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace"#;
@@ -21,8 +21,8 @@ const STYLE: &str = "\
 const LIGHT: [&str; 6] = ["#f8fafc", "#ffffff", "#94a3b8", "#0f172a", "#526077", "#526077"];
 const DARK: [&str; 6] = ["#0d1117", "#171d27", "#64748b", "#e6edf3", "#a3b1c6", "#a3b1c6"];
 
-/// Writes the style sheet and the arrows' head.
-pub(super) fn write(svg: &mut String, kinds: &[NodeKind]) {
+/// Writes the style sheet, with the rules that only one drawing has, and the arrows' head.
+pub(super) fn write(svg: &mut String, kinds: &[NodeKind], more: &str) {
     svg.push_str("<style>\n");
     for (class, font) in [("heading", HEADING_FONT), ("summary", LEGEND_FONT), ("type", TITLE_FONT)] {
         line(svg, format_args!(".drawing .{class}{{font:{}px {SANS}}}", font.size));
@@ -42,8 +42,10 @@ pub(super) fn write(svg: &mut String, kinds: &[NodeKind]) {
     colours(svg, &LIGHT);
     svg.push_str("@media (prefers-color-scheme:dark){\n");
     colours(svg, &DARK);
+    svg.push_str("}\n");
+    svg.push_str(more);
     svg.push_str(
-        "}\n</style>\n<defs><marker id=\"drawing-head\" viewBox=\"0 0 10 10\" refX=\"9.2\" refY=\"5\" ",
+        "</style>\n<defs><marker id=\"drawing-head\" viewBox=\"0 0 10 10\" refX=\"9.2\" refY=\"5\" ",
     );
     svg.push_str("markerWidth=\"9\" markerHeight=\"9\" markerUnits=\"userSpaceOnUse\" orient=\"auto\">");
     svg.push_str("<path class=\"head\" d=\"M0 1 10 5 0 9 2 5z\"/></marker></defs>\n");

@@ -7,48 +7,30 @@ use std::fmt::Write as _;
 
 use super::labels::Label;
 use super::layout::{Arrow, CARD_PADDING, Card, DETAIL_FONT, DETAIL_LINE, HEADER, Layout, NAME_LINE};
-use super::text::{Font, escape};
+use super::page::{self, MARGIN, Px, legend, line};
+use super::text::escape;
 use super::{Drawing, Node, NodeKind, style};
+use crate::cli::numbers::plural;
 
-/// Space around the drawing, and the least width of the picture.
-const MARGIN: f64 = 36.0;
+/// The least width of the picture.
 const LEAST_WIDTH: f64 = 520.0;
 /// Widest line of an arrow's tooltip.
 const TOOLTIP_WIDTH: f64 = 1_000.0;
 /// Radius of a card's corners.
 const RADIUS: f64 = 7.0;
 
-pub(super) const HEADING_FONT: Font = Font::bold_sans(18.0);
-pub(super) const LEGEND_FONT: Font = Font::sans(11.5);
-/// Base lines of the heading, of the line below it and of the legend's first row, from the top.
-const HEADING_LINE: f64 = 46.0;
-const SUMMARY_LINE: f64 = 66.0;
-const LEGEND_LINE: f64 = 94.0;
-const LEGEND_ROW: f64 = 20.0;
-/// Size of a legend's colour sample, space after it, and space between entries.
-const SAMPLE: f64 = 11.0;
-const AFTER_SAMPLE: f64 = 6.0;
-const BETWEEN_ENTRIES: f64 = 16.0;
-
 /// Writes the complete document.
 pub(super) fn write(drawing: &Drawing) -> String {
     let layout = Layout::new(drawing);
     let width = (layout.width + 2.0 * MARGIN).max(LEAST_WIDTH).ceil();
-    let legend = legend(drawing, width);
-    let top = LEGEND_LINE + legend.rows as f64 * LEGEND_ROW + 12.0;
+    let kinds = kinds(drawing);
+    let legend = legend(&kinds.iter().map(|&kind| page::entry(kind)).collect::<Vec<_>>(), width);
+    let top = legend.bottom + 12.0;
     let height = (top + layout.height + MARGIN).ceil();
 
-    let mut svg = String::new();
-    line(
-        &mut svg,
-        format_args!(
-            r#"<svg xmlns="http://www.w3.org/2000/svg" class="drawing" width="{width}" height="{height}" viewBox="0 0 {width} {height}" role="img">"#
-        ),
-    );
-    line(&mut svg, format_args!("<title>{}</title>", escape(&drawing.title)));
-    style::write(&mut svg, &kinds(drawing));
-    line(&mut svg, format_args!(r#"<rect class="page" width="{width}" height="{height}"/>"#));
-    heading(&mut svg, drawing, width);
+    let mut svg = page::open(&drawing.title, width, height);
+    style::write(&mut svg, &kinds, "");
+    page::heading(&mut svg, &drawing.title, &summary(drawing), (width, height));
     svg.push_str(&legend.text);
     let left = (width - layout.width) / 2.0;
     line(&mut svg, format_args!(r#"<g transform="translate({} {})">"#, Px(left), Px(top)));
@@ -59,75 +41,15 @@ pub(super) fn write(drawing: &Drawing) -> String {
     svg
 }
 
-/// A length with one decimal at most.
-struct Px(f64);
-
-impl std::fmt::Display for Px {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let tenths = (self.0 * 10.0).round() / 10.0;
-        write!(f, "{}", if tenths == 0.0 { 0.0 } else { tenths })
-    }
-}
-
-/// Appends a line. Writing to a `String` cannot fail.
-pub(super) fn line(svg: &mut String, text: std::fmt::Arguments<'_>) {
-    let _ = svg.write_fmt(text);
-    svg.push('\n');
-}
-
 /// The kinds that occur in a drawing, in the order of the legend.
 fn kinds(drawing: &Drawing) -> Vec<NodeKind> {
     let occurs = |kind: &NodeKind| drawing.nodes.iter().any(|node| node.kind == *kind);
     NodeKind::ALL.into_iter().filter(occurs).collect()
 }
 
-fn heading(svg: &mut String, drawing: &Drawing, width: f64) {
-    let title = HEADING_FONT.elide_middle(&drawing.title, width - 2.0 * MARGIN);
-    line(
-        svg,
-        format_args!(r#"<text class="heading" x="{MARGIN}" y="{HEADING_LINE}">{}</text>"#, escape(&title)),
-    );
-    let count =
-        |number: usize, thing: &str| format!("{number} {thing}{}", if number == 1 { "" } else { "s" });
-    let summary = format!(
-        "{}, {}",
-        count(drawing.nodes.len(), "operator"),
-        count(drawing.valid_edges().count(), "connection")
-    );
-    line(svg, format_args!(r#"<text class="summary" x="{MARGIN}" y="{SUMMARY_LINE}">{summary}</text>"#));
-}
-
-struct Legend {
-    text: String,
-    rows: usize,
-}
-
-/// The legend of the kinds that occur, in as many rows as the width asks for.
-fn legend(drawing: &Drawing, width: f64) -> Legend {
-    let mut legend = Legend { text: String::new(), rows: 0 };
-    let mut x = f64::INFINITY;
-    let mut y = LEGEND_LINE - LEGEND_ROW;
-    for kind in kinds(drawing) {
-        let entry = SAMPLE + AFTER_SAMPLE + LEGEND_FONT.width(kind.name());
-        if x + entry > width - MARGIN {
-            x = MARGIN;
-            y += LEGEND_ROW;
-            legend.rows += 1;
-        }
-        line(
-            &mut legend.text,
-            format_args!(
-                r#"<g class="{}"><rect class="bar" x="{}" y="{}" width="{SAMPLE}" height="{SAMPLE}" rx="3"/><text class="summary" x="{}" y="{y}">{}</text></g>"#,
-                kind.class(),
-                Px(x),
-                Px(y - 9.5),
-                Px(x + SAMPLE + AFTER_SAMPLE),
-                kind.name()
-            ),
-        );
-        x += entry + BETWEEN_ENTRIES;
-    }
-    legend
+fn summary(drawing: &Drawing) -> String {
+    let operators = plural(drawing.nodes.len(), "operator");
+    format!("{operators}, {}", plural(drawing.valid_edges().count(), "connection"))
 }
 
 fn edges(svg: &mut String, drawing: &Drawing, arrows: &[Arrow]) {
@@ -251,35 +173,8 @@ fn node_tooltip(node: &Node) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::samples;
+    use super::super::samples::{self, tags};
     use super::*;
-
-    /// Reads a document as XML: every start tag has its end tag, every `&` starts an entity. Returns the tags.
-    fn tags(svg: &str) -> Vec<String> {
-        let (mut open, mut tags) = (Vec::new(), Vec::new());
-        for piece in svg.split('<').skip(1) {
-            let (tag, text) = piece.split_once('>').expect("a tag ends");
-            assert!(!text.contains('>') || open.last() == Some(&"style"), "{text}");
-            for entity in piece.split('&').skip(1) {
-                assert!(
-                    ["lt;", "gt;", "amp;", "quot;", "#39;"].iter().any(|name| entity.starts_with(name)),
-                    "{entity}"
-                );
-            }
-            assert_eq!(tag.matches('"').count() % 2, 0, "{tag}");
-            let name = tag.trim_end_matches('/').split(' ').next().unwrap();
-            match tag.strip_prefix('/') {
-                Some(name) => assert_eq!(open.pop(), Some(name)),
-                None if tag.ends_with('/') => tags.push(name.to_owned()),
-                None => {
-                    open.push(name);
-                    tags.push(name.to_owned());
-                }
-            }
-        }
-        assert_eq!(open, [""; 0]);
-        tags
-    }
 
     #[test]
     fn every_sample_is_a_well_formed_document() {
@@ -354,8 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_have_one_decimal_at_most() {
-        assert_eq!([Px(1.0), Px(1.26), Px(-0.01)].map(|length| length.to_string()), ["1", "1.3", "0"]);
+    fn paths_bend_only_where_they_must() {
         assert_eq!(path(&[(0.0, 0.0), (0.0, 10.0), (5.0, 20.0)]), "M0 0V10C0 15 5 15 5 20");
     }
 }

@@ -1,7 +1,6 @@
 //! `ixion inspect`: what is in a model.
 
 mod json;
-mod kinds;
 mod parameters;
 mod picture;
 mod report;

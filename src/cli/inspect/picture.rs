@@ -1,10 +1,10 @@
 //! From a survey to a drawing.
 
-use super::kinds::kind;
 use super::parameters::{parameters, weights};
 use super::survey::{Row, State, Survey};
 use super::value::Value;
 use crate::cli::drawing::{Drawing, Edge, Node};
+use crate::cli::kinds::kind;
 use crate::cli::numbers;
 use crate::cli::table::width;
 use ixion::pnnx::OperatorId;

@@ -27,7 +27,7 @@ const SIGNS: &[(NodeKind, &str)] = &[
 ];
 
 /// The kind of an operator of this type.
-pub(super) fn kind(op_type: &str) -> NodeKind {
+pub(crate) fn kind(op_type: &str) -> NodeKind {
     let last = op_type.rsplit(['.', ':']).next().unwrap_or(op_type).to_lowercase();
     let shows = |sign: &str| match sign.strip_prefix('=') {
         Some(word) => last == word,

@@ -1,0 +1,116 @@
+//! The plan for programs.
+
+use super::planned::Planned;
+use ixion::graph::{OperandIndex, RuntimeOperator};
+use ixion::memory::{Holds, Place, Root, Slot};
+use ixion::passes::PassStatistics;
+use serde_json::{Value, json};
+use std::path::Path;
+
+/// Everything in one object; `version` is counted up when the meaning of a field changes.
+pub(super) fn json(param: &Path, planned: &Planned) -> Value {
+    let (graph, report) = (&planned.graph, &planned.report);
+    let operators = graph.operators().iter().enumerate();
+    json!({
+        "version": 1,
+        "file": param.display().to_string(),
+        "inputs": graph.inputs().iter().map(|port| tensor(&port.name, port.operand, planned)).collect::<Vec<_>>(),
+        "outputs": graph.outputs().iter().map(|port| tensor(&port.name, port.operand, planned)).collect::<Vec<_>>(),
+        "passes": {
+            "rounds": planned.statistics.rounds,
+            "operators_before": planned.statistics.nodes_before,
+            "operators_after": planned.statistics.nodes_after,
+            "passes": planned.statistics.passes.iter().map(pass).collect::<Vec<_>>(),
+        },
+        "operators": operators.map(|(step, it)| operator(step, it, planned)).collect::<Vec<_>>(),
+        "buffers": planned.memory.slots.iter().map(|slot| buffer(slot, planned)).collect::<Vec<_>>(),
+        "copies": planned.memory.copies.iter().map(|&(operand, output)| json!({
+            "operand": graph.operands().get(operand).map(|operand| operand.name()),
+            "output": output,
+        })).collect::<Vec<_>>(),
+        "memory": {
+            "weight_bytes": report.weights,
+            "persistent_bytes": report.persistent,
+            "caller_bytes": report.caller,
+            "arena_bytes": report.peak,
+            "lower_bound_bytes": report.lower_bound,
+            "naive_bytes": report.naive,
+            "fullest_operator": graph.operators().get(report.fullest).map(RuntimeOperator::name),
+            "fullest_activation_bytes": report.activations,
+            "fullest_scratch_bytes": report.workspace,
+        },
+    })
+}
+
+fn pass(pass: &PassStatistics) -> Value {
+    json!({
+        "name": pass.name,
+        "fired": pass.fired,
+        "operators_saved": pass.nodes_saved,
+        "seconds": pass.time.as_secs_f64(),
+        "left_alone": pass.refused.iter().map(|refusal| json!({
+            "operator": refusal.operator,
+            "reason": refusal.reason,
+        })).collect::<Vec<_>>(),
+    })
+}
+
+fn operator(step: usize, operator: &RuntimeOperator, planned: &Planned) -> Value {
+    let name = |&operand: &OperandIndex| planned.graph.operand(operand).name();
+    let workspace = planned.memory.steps.get(step).map(|step| step.workspace.clone()).unwrap_or_default();
+    json!({
+        "name": operator.name(),
+        "type": operator.op_type(),
+        "line": operator.line(),
+        "inputs": operator.inputs().iter().map(name).collect::<Vec<_>>(),
+        "outputs": operator.outputs().iter().map(|&output| {
+            tensor(planned.graph.operand(output).name(), output, planned)
+        }).collect::<Vec<_>>(),
+        "action": planned.action(step),
+        "scratch": (!workspace.is_empty()).then(|| json!({ "offset": workspace.start, "bytes": workspace.len() })),
+    })
+}
+
+fn tensor(name: &str, operand: OperandIndex, planned: &Planned) -> Value {
+    let meta = planned.shapes.get(operand);
+    let dims = meta.map(|meta| meta.dims().iter().map(|dim| json!(dim.fixed())).collect::<Vec<_>>());
+    json!({
+        "name": name,
+        "dtype": meta.map(|meta| meta.dtype().name()),
+        "shape": dims,
+        "place": planned.place(operand).map(place),
+    })
+}
+
+fn place(place: &Place) -> Value {
+    let (root, position) = match place.root {
+        Root::Arena { offset, .. } => ("arena", offset),
+        Root::Input(position) => ("input", position),
+        Root::Output(position) => ("output", position),
+        Root::Constant(position) => ("constant", position),
+    };
+    let at = if root == "arena" { "offset" } else { "position" };
+    json!({
+        "root": root,
+        at: position,
+        "first_element": place.layout.offset(),
+        "strides": place.layout.strides(),
+    })
+}
+
+fn buffer(slot: &Slot, planned: &Planned) -> Value {
+    let operands = match &slot.holds {
+        Holds::Workspace(_) => None,
+        Holds::Operands(operands) => {
+            let name = |&operand: &usize| planned.graph.operands().get(operand).map(|operand| operand.name());
+            Some(operands.iter().map(name).collect::<Vec<_>>())
+        }
+    };
+    json!({
+        "offset": slot.offset,
+        "bytes": slot.bytes,
+        "first_step": slot.steps.start(),
+        "last_step": slot.steps.end(),
+        "operands": operands,
+    })
+}

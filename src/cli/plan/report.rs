@@ -1,0 +1,129 @@
+//! The plan for human eyes.
+
+use super::planned::Planned;
+use crate::cli::numbers::{bytes, percent, plural};
+use crate::cli::screen::{Screen, Style};
+use crate::cli::table::{Align, Table};
+use ixion::graph::{OperandIndex, TensorMeta};
+use ixion::memory::{Place, Root};
+use std::io::{self, Write};
+
+/// Most refusals that are listed for one pass.
+const MOST_REFUSALS: usize = 3;
+
+/// Writes inputs and outputs, what passes did, the operators in order, and the memory.
+pub(super) fn write(screen: &mut Screen, title: &str, planned: &Planned) -> io::Result<()> {
+    writeln!(screen, "{}", screen.paint(Style::Strong, title))?;
+    for port in planned.graph.inputs() {
+        tensor(screen, "input ", &port.name, planned.shapes.get(port.operand))?;
+    }
+    for port in planned.graph.outputs() {
+        tensor(screen, "output", &port.name, planned.shapes.get(port.operand))?;
+    }
+    passes(screen, planned)?;
+    writeln!(screen)?;
+    operators(screen, planned)?;
+    writeln!(screen)?;
+    memory(screen, planned)
+}
+
+fn tensor(screen: &mut Screen, what: &str, name: &str, meta: Option<&TensorMeta>) -> io::Result<()> {
+    let meta = meta.map_or_else(|| "known when it runs".to_owned(), ToString::to_string);
+    writeln!(screen, "{what}  {name}  {meta}")
+}
+
+fn passes(screen: &mut Screen, planned: &Planned) -> io::Result<()> {
+    let statistics = &planned.statistics;
+    let told = || statistics.passes.iter().filter(|pass| pass.fired > 0 || !pass.refused.is_empty());
+    if told().next().is_none() {
+        return Ok(());
+    }
+    writeln!(screen)?;
+    let mut table = Table::new(&[
+        ("pass", Align::Left),
+        ("fired", Align::Right),
+        ("operators", Align::Right),
+        ("left alone", Align::Left),
+    ]);
+    for pass in told() {
+        let refused: Vec<String> = pass.refused.iter().take(MOST_REFUSALS).map(ToString::to_string).collect();
+        let more = pass.refused.len().saturating_sub(MOST_REFUSALS);
+        let more = if more > 0 { format!("; {more} more") } else { String::new() };
+        let change = if pass.nodes_saved == 0 { String::new() } else { format!("{:+}", -pass.nodes_saved) };
+        table.row([pass.name.clone(), pass.fired.to_string(), change, refused.join("; ") + &more]);
+    }
+    table.write(screen)?;
+    let (before, after) = (statistics.nodes_before, statistics.nodes_after);
+    writeln!(screen, "{} → {after}, {}", plural(before, "operator"), plural(statistics.rounds, "round"))
+}
+
+fn operators(screen: &mut Screen, planned: &Planned) -> io::Result<()> {
+    let mut table = Table::new(&[
+        ("#", Align::Right),
+        ("operator", Align::Left),
+        ("type", Align::Left),
+        ("output", Align::Left),
+        ("done", Align::Left),
+        ("where", Align::Left),
+        ("scratch", Align::Right),
+    ]);
+    for (step, operator) in planned.graph.operators().iter().enumerate() {
+        let metas = planned.outputs(operator).into_iter();
+        let metas: Vec<String> =
+            metas.map(|meta| meta.map_or_else(|| "?".to_owned(), ToString::to_string)).collect();
+        let scratch = planned.memory.steps.get(step).map_or(0, |step| step.workspace.len());
+        table.row([
+            step.to_string(),
+            operator.name().to_owned(),
+            operator.op_type().to_owned(),
+            metas.join(", "),
+            planned.action(step).to_owned(),
+            places(planned, operator.outputs()),
+            if scratch > 0 { bytes(scratch as u64) } else { String::new() },
+        ]);
+    }
+    table.write(screen)
+}
+
+/// Where operands lie; neighbours in one root are told by their root once.
+fn places(planned: &Planned, operands: &[OperandIndex]) -> String {
+    let places =
+        operands.iter().map(|&operand| planned.place(operand).map_or_else(|| "system".to_owned(), place));
+    places.collect::<Vec<_>>().join(", ")
+}
+
+/// The memory of a place, and which bytes of it.
+fn place(place: &Place) -> String {
+    match place.root {
+        Root::Arena { offset, .. } => {
+            let size = place.dtype.size();
+            let (first, end) = (place.layout.offset() * size, place.layout.span() * size);
+            format!("{}..{}", offset + first, offset + end)
+        }
+        Root::Input(input) => format!("input {input}"),
+        Root::Output(output) => format!("output {output}"),
+        Root::Constant(_) => "constant".to_owned(),
+    }
+}
+
+fn memory(screen: &mut Screen, planned: &Planned) -> io::Result<()> {
+    let report = &planned.report;
+    writeln!(screen, "weights      {}", bytes(report.weights))?;
+    writeln!(screen, "caller       {} of inputs and outputs", bytes(report.caller))?;
+    let arena = screen.paint(Style::Strong, bytes(report.peak));
+    writeln!(screen, "arena        {arena}, {} without sharing", bytes(report.naive))?;
+    if report.lower_bound > 0 {
+        let above = percent(report.overhead());
+        writeln!(screen, "lower bound  {}, the arena is {above} larger", bytes(report.lower_bound))?;
+        let (activations, scratch) = (bytes(report.activations), bytes(report.workspace));
+        let step = planned.name_of(report.fullest);
+        writeln!(
+            screen,
+            "fullest      {activations} of activations and {scratch} of scratch memory in `{step}`"
+        )?;
+    }
+    match planned.memory.copies.len() {
+        0 => Ok(()),
+        copies => writeln!(screen, "copied       {} at the end", plural(copies, "output")),
+    }
+}

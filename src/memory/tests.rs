@@ -1,0 +1,236 @@
+//! Small graphs whose plans are known, and that run by them.
+
+mod lending;
+mod random;
+
+use super::testing::{graph, plan, try_plan};
+use super::{Action, Holds, Root};
+
+const X: &str = "pnnx.Input x 0 1 x #x=(2,4)f32";
+
+#[test]
+fn activations_work_in_place_but_never_on_inputs() {
+    let mut planned = plan(
+        &format!(
+            "{X}
+            F.sigmoid a 1 1 x a
+            F.relu b 1 1 a b
+            F.tanh c 1 1 b c
+            torch.transpose t 1 1 c t dim0=0 dim1=1
+            torch.matmul d 2 1 c t d
+            pnnx.Output out 1 0 d"
+        ),
+        &[],
+    );
+    assert_eq!([planned.action("a"), planned.action("t")], [Action::Forward, Action::Nothing]);
+    assert_eq!(["b", "c"].map(|name| planned.action(name)), [Action::InPlace { input: 0 }; 2]);
+    assert_eq!(planned.root("x"), Root::Input(0));
+    assert_eq!(
+        ["a", "b", "c", "t"].map(|name| planned.root(name)),
+        [Root::Arena { offset: 0, bytes: 32 }; 4]
+    );
+    assert_eq!((planned.root("d"), planned.plan.copies.len()), (Root::Output(0), 0));
+    assert_eq!((planned.plan.arena_bytes, planned.plan.lower_bound()), (64, 64));
+    planned.check();
+}
+
+#[test]
+fn what_is_read_later_is_not_overwritten() {
+    let mut planned = plan(
+        &format!(
+            "{X}
+            F.sigmoid a 1 1 x a
+            F.relu b 1 1 a b
+            F.tanh c 1 1 a c
+            pnnx.Expression d 2 1 b c d expr=add(@0,@1)
+            pnnx.Output out 1 0 d"
+        ),
+        &[],
+    );
+    assert_eq!(planned.action("b"), Action::Forward);
+    assert_eq!(planned.action("c"), Action::InPlace { input: 0 });
+    planned.check();
+}
+
+#[test]
+fn a_reshape_at_the_end_costs_no_copy() {
+    let mut planned = plan(
+        &format!(
+            "{X}
+            F.sigmoid a 1 1 x a
+            F.relu b 1 1 a b
+            Tensor.reshape c 1 1 b c shape=(8)
+            pnnx.Output out 1 0 c"
+        ),
+        &[],
+    );
+    assert_eq!(["a", "b", "c"].map(|name| planned.root(name)), [Root::Output(0); 3]);
+    assert_eq!((planned.plan.copies.len(), planned.plan.arena_bytes), (0, 0));
+    planned.check();
+}
+
+#[test]
+fn views_inputs_constants_and_what_is_returned_twice_are_copied() {
+    let mut planned = plan(
+        &format!(
+            "{X}
+            pnnx.Attribute k 0 1 k @data=(3)f32
+            F.sigmoid a 1 1 x a
+            torch.transpose t 1 1 a t dim0=0 dim1=1
+            Tensor.reshape r 1 1 a r shape=(8)
+            pnnx.Output out 6 0 x k t a a r"
+        ),
+        &[],
+    );
+    assert_eq!((planned.root("k"), planned.root("a")), (Root::Constant(0), Root::Output(3)));
+    assert_eq!(planned.plan.copies.iter().map(|copy| copy.1).collect::<Vec<_>>(), [0, 1, 2, 4, 5]);
+    planned.check();
+}
+
+#[test]
+fn the_parts_of_a_concatenation_are_written_where_they_belong() {
+    let mut planned = plan(
+        &format!(
+            "{X}
+            F.sigmoid a 1 1 x a
+            F.relu b 1 1 a b
+            F.tanh c 1 1 x c
+            torch.cat d 2 1 b c d dim=0
+            F.softmax e 1 1 d e dim=1
+            pnnx.Output out 1 0 e"
+        ),
+        &[],
+    );
+    assert_eq!(planned.action("d"), Action::Nothing);
+    assert_eq!((planned.place("b").layout.offset(), planned.place("c").layout.offset()), (0, 8));
+    assert_eq!(planned.plan.arena_bytes, 0);
+    planned.check();
+}
+
+#[test]
+fn parts_that_lie_apart_or_belong_elsewhere_are_copied() {
+    let lines = |cat: &str, outputs: &str| {
+        format!(
+            "{X}
+            F.sigmoid a 1 1 x a
+            F.tanh c 1 1 x c
+            {cat}
+            F.relu e 1 1 d e
+            pnnx.Output out {outputs}"
+        )
+    };
+    for (cat, outputs) in [
+        ("torch.cat d 2 1 a c d dim=1", "1 0 e"),
+        ("torch.cat d 2 1 a a d dim=0", "2 0 e c"),
+        ("torch.cat d 2 1 a x d dim=0", "2 0 e c"),
+        ("torch.cat d 2 1 a c d dim=0", "2 0 e c"),
+    ] {
+        let mut planned = plan(&lines(cat, outputs), &[]);
+        assert_eq!(planned.action("d"), Action::Forward, "{cat}");
+        planned.check();
+    }
+}
+
+#[test]
+fn a_part_that_is_read_after_the_whole_was_overwritten_stays_apart() {
+    let lines = "
+        F.sigmoid a 1 1 x a
+        F.tanh c 1 1 x c
+        torch.cat d 2 1 a c d dim=0
+        F.relu e 1 1 d e
+        F.softmax f 1 1 a f dim=0
+        torch.cat g 2 1 e f g dim=0";
+    let mut planned = plan(&format!("{X}\n{lines}\npnnx.Output out 1 0 g"), &[]);
+    assert_eq!((planned.action("d"), planned.action("e")), (Action::Forward, Action::InPlace { input: 0 }));
+    planned.check();
+}
+
+#[test]
+fn a_skip_connection_does_not_raise_the_peak() {
+    let mut planned = plan(
+        "pnnx.Input x 0 1 x #x=(1,1,64,64)f32
+        F.sigmoid a 1 1 x a
+        nn.MaxPool2d p 1 1 a p kernel_size=(8,8) stride=(8,8) padding=(0,0) dilation=(1,1) return_indices=False ceil_mode=False
+        nn.Upsample u 1 1 p u scale_factor=(8.0,8.0) mode=nearest
+        torch.cat d 2 1 a u d dim=1
+        torch.mean e 1 1 d e dim=(1,2,3) keepdim=False
+        pnnx.Output out 1 0 e",
+        &[],
+    );
+    assert_eq!(planned.action("d"), Action::Nothing);
+    assert_eq!(planned.plan.arena_bytes, 2 * 64 * 64 * 4 + 256);
+    planned.check();
+}
+
+#[test]
+fn donated_inputs_are_overwritten_where_nobody_reads_them_later() {
+    let mut planned =
+        plan(&format!("{X}\nF.relu a 1 1 x a\nF.tanh b 1 1 a b\npnnx.Output out 1 0 b"), &[(0, 0)]);
+    assert_eq!((planned.root("b"), planned.plan.copies.len()), (Root::Input(0), 0));
+    planned.check();
+
+    let mut planned = plan(
+        &format!(
+            "{X}\nF.tanh a 1 1 x a\nF.relu b 1 1 x b\npnnx.Expression c 2 1 a b c expr=add(@0,@1)\npnnx.Output out 1 0 a"
+        ),
+        &[(0, 0)],
+    );
+    assert_eq!(planned.plan.copies.len(), 1);
+    planned.check();
+}
+
+#[test]
+fn copies_come_before_what_they_read_is_overwritten() {
+    let two = "pnnx.Input x 0 1 x #x=(4)f32\npnnx.Input y 0 1 y #y=(4)f32\n";
+    let mut planned = plan(&format!("{two}F.relu a 1 1 x a\npnnx.Output out 3 0 x a y"), &[(0, 1), (1, 0)]);
+    assert_eq!(planned.plan.copies.iter().map(|copy| copy.1).collect::<Vec<_>>(), [2, 0, 1]);
+    planned.check();
+    let exchanged = try_plan(graph(&format!("{two}pnnx.Output out 2 0 x y")), &[(0, 1), (1, 0)]);
+    assert!(exchanged.err().unwrap().to_string().contains("donate all but one"));
+}
+
+#[test]
+fn donations_that_do_not_fit_are_refused() {
+    let lines = format!("{X}\nTensor.reshape a 1 1 x a shape=(8)\npnnx.Output out 2 0 a x");
+    for (donations, words) in [
+        (&[(0, 0)][..], "input 0 (2×4 f32) is donated to output 0 (8 f32)"),
+        (&[(1, 0)], "there are 1 inputs and 2 outputs"),
+        (&[(0, 1), (0, 0)], "input 0 is donated to output 0, but one of them has a donation already"),
+    ] {
+        let error = try_plan(graph(&lines), donations).err().unwrap().to_string();
+        assert!(error.contains(words), "{error}");
+    }
+}
+
+#[test]
+fn what_is_not_known_is_dynamic_and_what_is_known_beside_it_is_not() {
+    let planned = plan(
+        &format!(
+            "{X}
+            F.relu a 1 1 x a
+            aten::nonzero b 1 1 a b
+            torch.clone c 1 1 b c
+            F.tanh d 1 1 a d
+            pnnx.Output out 2 0 c d"
+        ),
+        &[],
+    );
+    let dynamic = ["b", "c"].map(|name| planned.action(name));
+    assert_eq!((dynamic, planned.action("d")), ([Action::Dynamic; 2], Action::InPlace { input: 0 }));
+    assert_eq!(planned.plan.places.iter().filter(|place| place.is_none()).count(), 2);
+    assert!(planned.plan.copies.is_empty());
+}
+
+#[test]
+fn scratch_memory_lies_in_the_arena_for_its_step_alone() {
+    let mut planned = plan(
+        "pnnx.Input x 0 1 x #x=(1,3,16,16)f32
+        nn.Conv2d a 1 1 x a in_channels=3 out_channels=4 kernel_size=(3,3) stride=(2,2) padding=(1,1) dilation=(1,1) groups=1 padding_mode=zeros bias=False @weight=(4,3,3,3)f32
+        nn.Conv2d b 1 1 a b in_channels=4 out_channels=4 kernel_size=(3,3) stride=(1,1) padding=(1,1) dilation=(1,1) groups=1 padding_mode=zeros bias=False @weight=(4,4,3,3)f32
+        pnnx.Output out 1 0 b",
+        &[],
+    );
+    let workspaces = planned.plan.slots.iter().filter(|slot| matches!(slot.holds, Holds::Workspace(_)));
+    assert_eq!(workspaces.count(), planned.workspaces.iter().filter(|&&bytes| bytes > 0).count());
+    planned.check();
+}

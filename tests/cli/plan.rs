@@ -1,0 +1,80 @@
+//! `ixion plan`.
+
+use super::command::{exactly, ixion, models};
+use insta::assert_snapshot;
+use serde_json::json;
+
+const DIGITS: &str = "digits/digits.pnnx.param";
+
+/// Without passes: which of them fire is tested where they are.
+#[test]
+fn a_plan_as_a_table() {
+    exactly(|| assert_snapshot!(ixion(["plan", DIGITS, "-s", "2,1,8,8", "--without", "all"]).fine()));
+}
+
+#[test]
+fn the_plan_for_programs() {
+    let json = ixion(["plan", DIGITS, "--json", "--without", "all"]).json();
+    let memory = &json["memory"];
+    let size = |key: &str| memory[key].as_u64().unwrap();
+    assert!(size("lower_bound_bytes") <= size("arena_bytes") && size("arena_bytes") < size("naive_bytes"));
+    let fullest = size("fullest_activation_bytes") + size("fullest_scratch_bytes");
+    assert_eq!(fullest, size("lower_bound_bytes"));
+    assert_eq!(json["outputs"][0]["shape"], json!([1, 10]));
+    assert_eq!(json["outputs"][0]["place"]["root"], "output");
+    assert_eq!(json["operators"].as_array().unwrap().len(), 19);
+    let ends = json["buffers"].as_array().unwrap().iter();
+    let ends = ends.map(|buffer| buffer["offset"].as_u64().unwrap() + buffer["bytes"].as_u64().unwrap());
+    assert!(ends.max().unwrap() <= size("arena_bytes"));
+}
+
+#[test]
+fn passes_make_the_graph_smaller_and_can_be_left_out() {
+    let all = ixion(["plan", "resnet18/resnet18.pnnx.param", "--json"]).json();
+    let none = ixion(["plan", "resnet18/resnet18.pnnx.param", "--json", "--without", "all"]).json();
+    let count = |json: &serde_json::Value| json["operators"].as_array().unwrap().len();
+    assert!(count(&all) <= count(&none));
+    assert_eq!(none["passes"]["operators_before"], none["passes"]["operators_after"]);
+    assert!(none["passes"]["passes"].as_array().unwrap().is_empty());
+    let fired =
+        all["passes"]["passes"].as_array().unwrap().iter().map(|pass| pass["fired"].as_u64().unwrap());
+    assert_eq!(fired.sum::<u64>() > 0, count(&all) < count(&none));
+}
+
+#[test]
+fn larger_inputs_take_more() {
+    let arena = |shape: &str| {
+        let json = ixion(["plan", DIGITS, "--json", "--without", "all", "--input-shape", shape]).json();
+        json["memory"]["arena_bytes"].as_u64().unwrap()
+    };
+    assert!(arena("1,1,8,8") < arena("pnnx_input_0=16,1,8,8"));
+}
+
+#[test]
+fn the_memory_as_a_picture() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("memory.svg");
+    let printed = ixion(["plan", DIGITS, "--memory", path.to_str().unwrap()]).fine();
+    assert!(printed.trim_end().ends_with("buffers"), "{printed}");
+    let svg = std::fs::read_to_string(&path).unwrap();
+    assert!(svg.starts_with("<svg") && svg.contains("lower bound") && svg.contains("conv"), "{svg}");
+    assert_eq!(ixion(["plan", DIGITS, "--memory", "-"]).fine(), svg);
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn what_cannot_be_planned() {
+    let error = |args: [&str; 4]| ixion(args).error(2, &models());
+    let unknown = error(["plan", DIGITS, "--without", "make_it_fast"]);
+    assert!(unknown.contains("make_it_fast"), "{unknown}");
+    let named = error(["plan", DIGITS, "-s", "y=1,1,8,8"]);
+    assert!(named.contains("`y`") && named.contains("`pnnx_input_0`"), "{named}");
+    let small = error(["plan", DIGITS, "-s", "1,1,2,2"]);
+    assert!(small.contains("1×1×2×2") || small.contains("conv") || small.contains("pool"), "{small}");
+    assert!(error(["plan", DIGITS, "-s", "1,8"]).contains("4 axes"));
+    assert!(error(["plan", DIGITS, "-s", "1,x"]).contains("is no shape"));
+    let twice = ixion(["plan", DIGITS, "-s", "1,1,8,8", "-s", "1,1,8,8"]).error(2, &models());
+    assert!(twice.contains("1"), "{twice}");
+    let kept = ixion(["plan", DIGITS, "--memory", DIGITS]).error(2, &models());
+    assert!(kept.contains("would be written over"), "{kept}");
+}
