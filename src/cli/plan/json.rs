@@ -9,7 +9,7 @@ use std::path::Path;
 
 /// Everything in one object; `version` is counted up when the meaning of a field changes.
 pub(super) fn json(param: &Path, planned: &Planned) -> Value {
-    let (graph, report) = (&planned.graph, &planned.report);
+    let (graph, report) = (planned.graph(), &planned.report);
     let operators = graph.operators().iter().enumerate();
     json!({
         "version": 1,
@@ -17,10 +17,10 @@ pub(super) fn json(param: &Path, planned: &Planned) -> Value {
         "inputs": graph.inputs().iter().map(|port| tensor(&port.name, port.operand, planned)).collect::<Vec<_>>(),
         "outputs": graph.outputs().iter().map(|port| tensor(&port.name, port.operand, planned)).collect::<Vec<_>>(),
         "passes": {
-            "rounds": planned.statistics.rounds,
-            "operators_before": planned.statistics.nodes_before,
-            "operators_after": planned.statistics.nodes_after,
-            "passes": planned.statistics.passes.iter().map(pass).collect::<Vec<_>>(),
+            "rounds": planned.statistics().rounds,
+            "operators_before": planned.statistics().nodes_before,
+            "operators_after": planned.statistics().nodes_after,
+            "passes": planned.statistics().passes.iter().map(pass).collect::<Vec<_>>(),
         },
         "operators": operators.map(|(step, it)| operator(step, it, planned)).collect::<Vec<_>>(),
         "buffers": planned.memory.slots.iter().map(|slot| buffer(slot, planned)).collect::<Vec<_>>(),
@@ -56,7 +56,7 @@ fn pass(pass: &PassStatistics) -> Value {
 }
 
 fn operator(step: usize, operator: &RuntimeOperator, planned: &Planned) -> Value {
-    let name = |&operand: &OperandIndex| planned.graph.operand(operand).name();
+    let name = |&operand: &OperandIndex| planned.graph().operand(operand).name();
     let workspace = planned.memory.steps.get(step).map(|step| step.workspace.clone()).unwrap_or_default();
     json!({
         "name": operator.name(),
@@ -64,7 +64,7 @@ fn operator(step: usize, operator: &RuntimeOperator, planned: &Planned) -> Value
         "line": operator.line(),
         "inputs": operator.inputs().iter().map(name).collect::<Vec<_>>(),
         "outputs": operator.outputs().iter().map(|&output| {
-            tensor(planned.graph.operand(output).name(), output, planned)
+            tensor(planned.graph().operand(output).name(), output, planned)
         }).collect::<Vec<_>>(),
         "action": planned.action(step),
         "scratch": (!workspace.is_empty()).then(|| json!({ "offset": workspace.start, "bytes": workspace.len() })),
@@ -72,7 +72,7 @@ fn operator(step: usize, operator: &RuntimeOperator, planned: &Planned) -> Value
 }
 
 fn tensor(name: &str, operand: OperandIndex, planned: &Planned) -> Value {
-    let meta = planned.shapes.get(operand);
+    let meta = planned.meta(operand);
     let dims = meta.map(|meta| meta.dims().iter().map(|dim| json!(dim.fixed())).collect::<Vec<_>>());
     json!({
         "name": name,
@@ -102,7 +102,8 @@ fn buffer(slot: &Slot, planned: &Planned) -> Value {
     let operands = match &slot.holds {
         Holds::Workspace(_) => None,
         Holds::Operands(operands) => {
-            let name = |&operand: &usize| planned.graph.operands().get(operand).map(|operand| operand.name());
+            let name =
+                |&operand: &usize| planned.graph().operands().get(operand).map(|operand| operand.name());
             Some(operands.iter().map(name).collect::<Vec<_>>())
         }
     };

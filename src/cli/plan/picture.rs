@@ -13,7 +13,7 @@ const MOST_LISTED: usize = 8;
 /// Who holds which part of the arena, and when.
 pub(super) fn map(title: &str, planned: &Planned) -> MemoryMap {
     let report = &planned.report;
-    let operators = plural(planned.graph.operators().len(), "operator");
+    let operators = plural(planned.graph().operators().len(), "operator");
     let buffers = plural(planned.memory.slots.len(), "buffer");
     MemoryMap {
         title: title.to_owned(),
@@ -23,7 +23,7 @@ pub(super) fn map(title: &str, planned: &Planned) -> MemoryMap {
             bytes(report.peak),
             percent(report.overhead())
         ),
-        steps: planned.graph.operators().iter().map(|operator| operator.name().to_owned()).collect(),
+        steps: planned.graph().operators().iter().map(|operator| operator.name().to_owned()).collect(),
         blocks: planned.memory.slots.iter().map(|slot| block(slot, planned)).collect(),
         bytes: report.peak,
         least: report.lower_bound,
@@ -40,7 +40,7 @@ fn block(slot: &Slot, planned: &Planned) -> Block {
     let (kind, label, mut tooltip) = match &slot.holds {
         Holds::Workspace(_) => (None, "scratch".to_owned(), vec!["scratch memory".to_owned()]),
         Holds::Operands(operands) => {
-            let writer = planned.graph.operators().get(first);
+            let writer = planned.graph().operators().get(first);
             let kind = writer.map(|writer| kind(writer.op_type()));
             let label = writer.map(|writer| writer.name().to_owned()).unwrap_or_default();
             (kind, label, lines(operands, planned))
@@ -53,10 +53,10 @@ fn block(slot: &Slot, planned: &Planned) -> Block {
 /// A line for each operand: its name, what it is, and who made it.
 fn lines(operands: &[usize], planned: &Planned) -> Vec<String> {
     let operand = |&position: &usize| {
-        let operand: &RuntimeOperand = planned.graph.operands().get(position)?;
-        let meta = planned.shapes.metas().get(position)?.as_ref()?;
+        let operand: &RuntimeOperand = planned.graph().operands().get(position)?;
+        let meta = planned.meta_at(position)?;
         let producer: Option<&RuntimeOperator> =
-            operand.producer().map(|index| planned.graph.operator(index));
+            operand.producer().map(|index| planned.graph().operator(index));
         let made = producer.map(|made| format!(" by {} {}", made.op_type(), made.name())).unwrap_or_default();
         Some(format!("{}: {meta}{made}", operand.name()))
     };

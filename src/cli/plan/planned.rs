@@ -4,62 +4,69 @@ use super::shapes::{self, InputShape};
 use crate::cli::failure::Failure;
 use crate::cli::model::ModelArgs;
 use ixion::Limits;
+use ixion::engine::{Builder, Plan};
 use ixion::graph::{OperandIndex, RuntimeGraph, RuntimeOperator, TensorMeta};
-use ixion::memory::{Action, MemoryPlan, MemoryReport, Place, Problem, Root};
-use ixion::passes::{PassContext, Passes, Statistics};
-use ixion::shape::Shapes;
+use ixion::memory::{Action, MemoryPlan, MemoryReport, Place, Root};
+use ixion::passes::{Passes, Statistics};
 use ixion::tensor::Layout;
 
 /// A planned model.
 pub(super) struct Planned {
-    pub(super) statistics: Statistics,
-    pub(super) graph: RuntimeGraph,
-    pub(super) shapes: Shapes,
+    plan: Plan,
+    metas: Vec<Option<TensorMeta>>,
     pub(super) memory: MemoryPlan,
     pub(super) report: MemoryReport,
 }
 
 impl Planned {
-    /// Runs the passes, infers the shapes and plans the memory.
+    /// Builds the model as an engine does, and plans its memory for these inputs.
     pub(super) fn new(
         model: &ModelArgs,
         given: &[InputShape],
         without: &[String],
         limits: Limits,
     ) -> Result<Self, Failure> {
-        let mut file = model.load(&limits)?;
-        let passes = passes(without)?;
-        let statistics = passes
-            .run(&mut file, PassContext::default().with_limits(limits.clone()))
-            .map_err(Failure::unusable)?;
-        let mut graph = RuntimeGraph::from_pnnx(file).with_limits(limits.clone());
-        if model.archive().is_none() {
+        let mut builder = Builder::new(&model.param).with_limits(limits).with_passes(passes(without)?);
+        builder = match (&model.bin, model.archive()) {
+            (Some(bin), _) => builder.with_bin(bin),
             // Sizes do not depend on what the weights are.
-            graph = graph.with_random_weights(0);
-        }
-        graph.build().map_err(Failure::unusable)?;
-        let inputs = shapes::metas(&graph, given)?;
-        let shapes = Shapes::infer(&graph, &inputs).map_err(Failure::unusable)?;
-        let constants: Vec<bool> =
-            graph.operators().iter().map(|operator| is_constant(operator, &limits)).collect();
-        let workspaces: Vec<usize> =
-            graph.operators().iter().map(|operator| workspace(operator, &shapes)).collect();
-        let problem = Problem {
-            graph: &graph,
-            metas: shapes.metas(),
-            workspaces: &workspaces,
-            constants: &constants,
-            donations: &[],
+            (None, None) => builder.with_random_weights(0),
+            (None, Some(_)) => builder,
         };
-        let memory = MemoryPlan::new(&problem).map_err(Failure::unusable)?;
-        let report = MemoryReport::new(&graph, &memory);
-        limits.check_total("the arena", report.peak).map_err(Failure::unusable)?;
-        Ok(Self { statistics, graph, shapes, memory, report })
+        let plan = builder.build().map_err(|error| model.unusable(error))?;
+        let inputs = shapes::metas(plan.graph(), given)?;
+        let mut context = plan.context().map_err(Failure::unusable)?;
+        let memory = context.memory_plan(&inputs).map_err(Failure::unusable)?.clone();
+        let metas = context.metas().to_vec();
+        drop(context);
+        let report = MemoryReport::new(plan.graph(), &memory);
+        Ok(Self { plan, metas, memory, report })
+    }
+
+    /// What the passes did.
+    pub(super) fn statistics(&self) -> &Statistics {
+        self.plan.statistics()
+    }
+
+    /// The graph that runs.
+    pub(super) fn graph(&self) -> &RuntimeGraph {
+        self.plan.graph()
+    }
+
+    /// What an operand is, where it is known.
+    pub(super) fn meta(&self, operand: OperandIndex) -> Option<&TensorMeta> {
+        self.meta_at(operand.position())
+    }
+
+    /// What the operand at this position is.
+    pub(super) fn meta_at(&self, position: usize) -> Option<&TensorMeta> {
+        self.metas.get(position)?.as_ref()
     }
 
     /// What is done for an operator, in a word.
     pub(super) fn action(&self, step: usize) -> &'static str {
-        let (Some(operator), Some(planned)) = (self.graph.operators().get(step), self.memory.steps.get(step))
+        let (Some(operator), Some(planned)) =
+            (self.graph().operators().get(step), self.memory.steps.get(step))
         else {
             return "";
         };
@@ -79,8 +86,10 @@ impl Planned {
     fn is_joined(&self, operator: &RuntimeOperator) -> bool {
         let parts = || {
             let (layer, [output]) = (operator.layer()?, operator.outputs()) else { return None };
-            let shape = self.shapes.get(*output)?.shape().ok()?;
-            layer.parts(&self.shapes.get_all(operator.inputs())?, &Layout::contiguous(shape)).ok()?
+            let shape = self.meta(*output)?.shape().ok()?;
+            let inputs: Option<Vec<TensorMeta>> =
+                operator.inputs().iter().map(|&input| self.meta(input).cloned()).collect();
+            layer.parts(&inputs?, &Layout::contiguous(shape)).ok()?
         };
         parts().is_some()
     }
@@ -91,12 +100,12 @@ impl Planned {
 
     /// What the outputs of an operator are.
     pub(super) fn outputs(&self, operator: &RuntimeOperator) -> Vec<Option<&TensorMeta>> {
-        operator.outputs().iter().map(|&output| self.shapes.get(output)).collect()
+        operator.outputs().iter().map(|&output| self.meta(output)).collect()
     }
 
     /// The name of an operator; of the time after the last one, `end`.
     pub(super) fn name_of(&self, step: usize) -> &str {
-        self.graph.operators().get(step).map_or("end", RuntimeOperator::name)
+        self.graph().operators().get(step).map_or("end", RuntimeOperator::name)
     }
 }
 
@@ -109,19 +118,4 @@ fn passes(without: &[String]) -> Result<Passes, Failure> {
         }
     }
     Ok(passes)
-}
-
-fn is_constant(operator: &RuntimeOperator, limits: &Limits) -> bool {
-    let constant =
-        operator.layer().filter(|_| operator.inputs().is_empty()).map(|layer| layer.constant(limits));
-    matches!(constant, Some(Ok(Some(_))))
-}
-
-fn workspace(operator: &RuntimeOperator, shapes: &Shapes) -> usize {
-    let (Some(inputs), Some(outputs)) =
-        (shapes.get_all(operator.inputs()), shapes.get_all(operator.outputs()))
-    else {
-        return 0;
-    };
-    operator.layer().map_or(0, |layer| layer.workspace(&inputs, &outputs))
 }

@@ -14,11 +14,11 @@ const MOST_REFUSALS: usize = 3;
 /// Writes inputs and outputs, what passes did, the operators in order, and the memory.
 pub(super) fn write(screen: &mut Screen, title: &str, planned: &Planned) -> io::Result<()> {
     writeln!(screen, "{}", screen.paint(Style::Strong, title))?;
-    for port in planned.graph.inputs() {
-        tensor(screen, "input ", &port.name, planned.shapes.get(port.operand))?;
+    for port in planned.graph().inputs() {
+        tensor(screen, "input ", &port.name, planned.meta(port.operand))?;
     }
-    for port in planned.graph.outputs() {
-        tensor(screen, "output", &port.name, planned.shapes.get(port.operand))?;
+    for port in planned.graph().outputs() {
+        tensor(screen, "output", &port.name, planned.meta(port.operand))?;
     }
     passes(screen, planned)?;
     writeln!(screen)?;
@@ -33,7 +33,7 @@ fn tensor(screen: &mut Screen, what: &str, name: &str, meta: Option<&TensorMeta>
 }
 
 fn passes(screen: &mut Screen, planned: &Planned) -> io::Result<()> {
-    let statistics = &planned.statistics;
+    let statistics = planned.statistics();
     let told = || statistics.passes.iter().filter(|pass| pass.fired > 0 || !pass.refused.is_empty());
     if told().next().is_none() {
         return Ok(());
@@ -67,7 +67,7 @@ fn operators(screen: &mut Screen, planned: &Planned) -> io::Result<()> {
         ("where", Align::Left),
         ("scratch", Align::Right),
     ]);
-    for (step, operator) in planned.graph.operators().iter().enumerate() {
+    for (step, operator) in planned.graph().operators().iter().enumerate() {
         let metas = planned.outputs(operator).into_iter();
         let metas: Vec<String> =
             metas.map(|meta| meta.map_or_else(|| "?".to_owned(), ToString::to_string)).collect();
