@@ -85,7 +85,8 @@ impl Layer for Cat {
             resolve_axis(self.dim, 1)?;
             return Ok(vec![TensorMeta::new(dtype, [0])]);
         };
-        if inputs.iter().any(|input| may_be_left_out(input) && input.rank() != inputs[0].rank()) {
+        let ranks_differ = inputs.iter().any(|input| input.rank() != inputs[0].rank());
+        if ranks_differ && inputs.iter().any(may_be_left_out) {
             return Err(LayerError::Unsupported("which inputs are empty must be known".to_owned()));
         }
         let axis = axis_of(self.dim, first)?;

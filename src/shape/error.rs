@@ -1,7 +1,7 @@
 //! What can go wrong between the shapes of inputs and those of everything else.
 
 use crate::graph::GraphError;
-use crate::tensor::DType;
+use crate::tensor::{DType, Dim};
 
 /// An error of shape inference, or of shapes that a model cannot take.
 #[derive(Debug, thiserror::Error)]
@@ -38,4 +38,51 @@ pub enum ShapeError {
         /// What was given.
         found: String,
     },
+    /// A range of shapes that is none.
+    #[error("the profile of input `{name}`: {reason}")]
+    Profile {
+        /// The input.
+        name: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A length that a profile, or a shape that was fixed, does not allow.
+    #[error("axis {axis} of input `{name}` is {found}, but {}", allowed(*min, *max))]
+    OutOfRange {
+        /// The input.
+        name: String,
+        /// The axis.
+        axis: usize,
+        /// Its length.
+        found: Dim,
+        /// The smallest length.
+        min: usize,
+        /// The largest length.
+        max: usize,
+    },
+    /// One symbol that would be two numbers.
+    #[error(
+        "`{symbol}` cannot be two numbers: axis {} of input `{}` is {}, and axis {} of input `{}` is {}",
+        first.1, first.0, first.2, second.1, second.0, second.2
+    )]
+    Contradiction {
+        /// The symbol.
+        symbol: String,
+        /// Input, axis and length where it stands first.
+        first: (String, usize, i64),
+        /// Input, axis and length that disagree.
+        second: (String, usize, i64),
+    },
+    /// A text that describes no shape.
+    #[error("`{text}` is not the shape of an input: {reason}")]
+    Syntax {
+        /// The text.
+        text: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+fn allowed(min: usize, max: usize) -> String {
+    if min == max { format!("it is fixed to {min}") } else { format!("the profile allows {min} to {max}") }
 }

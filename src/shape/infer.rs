@@ -271,7 +271,8 @@ fn needs_more(error: &LayerError) -> bool {
     matches!(error, LayerError::Unsupported(_) | LayerError::Tensor(TensorError::InvalidArgument(_)))
 }
 
-fn check_inputs(graph: &RuntimeGraph, inputs: &[Option<TensorMeta>]) -> Result<(), ShapeError> {
+/// Checks that there are as many inputs as the model has, and that they may be its inputs.
+pub(super) fn check_inputs(graph: &RuntimeGraph, inputs: &[Option<TensorMeta>]) -> Result<(), ShapeError> {
     if graph.state() != BuildState::Complete {
         return Err(GraphError::NotBuilt.into());
     }

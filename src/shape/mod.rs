@@ -4,15 +4,21 @@
 //! applied one after the other: with symbols while an engine is built, with numbers when it runs. [`Shapes`] holds what
 //! came of it.
 
+mod binding;
 mod changes;
 mod error;
 mod infer;
+mod input;
+mod profile;
 mod symbols;
 
 #[cfg(test)]
 mod tests;
 
+pub use binding::Binding;
 pub use changes::Changes;
 pub use error::ShapeError;
 pub use infer::Shapes;
+pub use input::InputShape;
+pub use profile::{InputRange, Profile};
 pub use symbols::symbolic_inputs;

@@ -1,6 +1,6 @@
 //! Small graphs, written as PNNX writes them.
 
-use super::{ShapeError, Shapes, symbolic_inputs};
+use super::{Binding, InputRange, InputShape, Profile, ShapeError, Shapes, symbolic_inputs};
 use crate::Limits;
 use crate::graph::{OperandIndex, RuntimeGraph, TensorMeta};
 use crate::pnnx::Graph;
@@ -114,4 +114,63 @@ fn an_update_infers_what_depends_on_the_change() {
     shapes.clear();
     let changes = shapes.update(&graph, &[f32s(&[1, 3, 8, 8])]).unwrap();
     assert_eq!((changes.operators().len(), shapes.metas()), (7, &before[..]));
+}
+
+#[test]
+fn profiles_name_input_and_axis() {
+    let graph = graph(BRANCHES);
+    let range =
+        |min: [usize; 4], max: [usize; 4]| InputRange::new("in_x", DType::F32, min, [2, 3, 8, 8], max);
+    let error = range([1, 3, 9, 8], [4, 3, 16, 16]).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "the profile of input `in_x`: axis 2 should grow from minimum to optimum to maximum, but is 9, 8, 16"
+    );
+    assert!(
+        InputRange::new("in_x", DType::F32, [1], [1, 2], [3, 4])
+            .unwrap_err()
+            .to_string()
+            .contains("1, 2 and 2")
+    );
+    let good = range([1, 3, 8, 8], [4, 3, 16, 16]).unwrap();
+    let profile = Profile::new(&graph, vec![good.clone()]).unwrap();
+    assert_eq!(profile.max(), [f32s(&[4, 3, 16, 16])]);
+    profile.check(&[f32s(&[4, 3, 8, 16])]).unwrap();
+    let error = profile.check(&[f32s(&[4, 3, 8, 17])]).unwrap_err().to_string();
+    assert_eq!(error, "axis 3 of input `in_x` is 17, but the profile allows 8 to 16");
+    assert!(profile.check(&[f32s(&[4, 3, 8])]).is_err() && profile.check(&[]).is_err());
+    assert!(Profile::new(&graph, vec![good.clone(), good]).is_err() && Profile::new(&graph, vec![]).is_err());
+    let other = InputRange::new("y", DType::F32, [1], [1], [1]).unwrap();
+    assert!(Profile::new(&graph, vec![other]).unwrap_err().to_string().contains("no input `y`"));
+    let flat = InputRange::new("in_x", DType::F32, [1], [1], [1]).unwrap();
+    assert!(matches!(Profile::new(&graph, vec![flat]), Err(ShapeError::InputRank { .. })));
+}
+
+#[test]
+fn users_name_lengths() {
+    let graph = graph(
+        "pnnx.Input x 0 1 a #a=(1,3)f32\npnnx.Input y 0 1 b #b=(3,4)f32
+        torch.matmul m 2 1 a b d $input=a $other=b\npnnx.Output out 1 0 d",
+    );
+    let named =
+        |text: &str| InputShape::parse_named(text).map(|(name, shape)| (name.to_owned(), shape)).unwrap();
+    let inputs = InputShape::apply(&graph, &[named("x=n,k"), named("y=k,?")]).unwrap();
+    let shapes = Shapes::infer_known(&graph, &inputs).unwrap();
+    assert_eq!(text(&graph, &shapes, "d"), "n×y.1 f32");
+    let binding = Binding::of(&graph, &inputs, &[f32s(&[2, 5]), f32s(&[5, 7])]).unwrap();
+    let output = shapes.get(operand(&graph, "d")).unwrap();
+    assert_eq!((binding.get("k"), binding.apply(output)), (Some(5), f32s(&[2, 7])));
+    assert_eq!(binding.value(&(Dim::symbol("n") + Dim::symbol("k"))), Some(7));
+    let error = Binding::of(&graph, &inputs, &[f32s(&[2, 5]), f32s(&[6, 7])]).unwrap_err().to_string();
+    assert_eq!(error, "`k` cannot be two numbers: axis 1 of input `x` is 5, and axis 0 of input `y` is 6");
+    let fixed = InputShape::apply(&graph, &[named("x=n,3")]).unwrap();
+    let error = Binding::of(&graph, &fixed, &[f32s(&[2, 5]), f32s(&[5, 7])]).unwrap_err().to_string();
+    assert_eq!(error, "axis 1 of input `x` is 5, but it is fixed to 3");
+    assert!(
+        InputShape::apply(&graph, &[named("z=n")]).is_err()
+            && InputShape::apply(&graph, &[named("x=n")]).is_err()
+    );
+    for wrong in ["x", "=n", "x=n,,3", "x=-1", "x=n.0", "x=3n", "x=n#1"] {
+        assert!(matches!(InputShape::parse_named(wrong), Err(ShapeError::Syntax { .. })), "{wrong}");
+    }
 }

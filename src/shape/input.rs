@@ -1,0 +1,116 @@
+//! What a user says of the shapes of inputs.
+
+use super::symbols::{axis_symbol, symbolic_inputs};
+use super::{ShapeError, infer};
+use crate::graph::{GraphError, RuntimeGraph, TensorMeta};
+use crate::tensor::Dim;
+use std::fmt;
+use std::str::FromStr;
+
+/// The shape of an input as a user writes it: `n,3,?,w`.
+///
+/// A number is a length that stays, a name one that is the same wherever it stands, also in other inputs, and `?` one of
+/// which nothing is said.
+///
+/// ```
+/// use ixion::shape::InputShape;
+/// let (input, shape) = InputShape::parse_named("x=n,3,?,w")?;
+/// assert_eq!((input, shape.rank(), shape.to_string()), ("x", 4, "n,3,?,w".to_owned()));
+/// # Ok::<(), ixion::shape::ShapeError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InputShape(Vec<Axis>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Axis {
+    Fixed(u32),
+    Named(String),
+    Free,
+}
+
+impl InputShape {
+    /// The name of an input and its shape, `x=n,3,?,w`.
+    ///
+    /// # Errors
+    /// [`ShapeError::Syntax`] without a `=`, and for what is no shape.
+    pub fn parse_named(text: &str) -> Result<(&str, Self), ShapeError> {
+        match text.split_once('=') {
+            Some((name, shape)) if !name.is_empty() => Ok((name, shape.parse()?)),
+            _ => Err(syntax(text, "a name and a shape are needed, such as `x=n,3,?,w`")),
+        }
+    }
+
+    /// The number of axes.
+    pub fn rank(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The lengths for the input of this name.
+    pub fn dims(&self, input: &str) -> Vec<Dim> {
+        let dim = |(axis, len): (usize, &Axis)| match len {
+            Axis::Fixed(len) => Dim::Fixed((*len).into()),
+            Axis::Named(name) => Dim::symbol(name),
+            Axis::Free => axis_symbol(input, axis),
+        };
+        self.0.iter().enumerate().map(dim).collect()
+    }
+
+    /// The inputs of a model with these shapes in the place of [`symbolic_inputs`] of the same names.
+    ///
+    /// # Errors
+    /// A name that is no input of the model, and a shape of another number of axes than the file's.
+    pub fn apply(
+        graph: &RuntimeGraph,
+        shapes: &[(String, InputShape)],
+    ) -> Result<Vec<Option<TensorMeta>>, ShapeError> {
+        let mut inputs = symbolic_inputs(graph);
+        for (name, shape) in shapes {
+            let Some(position) = graph.inputs().iter().position(|port| port.name == *name) else {
+                let known = graph.inputs().iter().map(|port| port.name.clone()).collect();
+                return Err(GraphError::UnknownName { what: "input", name: name.clone(), known }.into());
+            };
+            let dtype = graph.operand(graph.inputs()[position].operand).dtype();
+            inputs[position] = dtype.map(|dtype| TensorMeta::new(dtype, shape.dims(name)));
+        }
+        infer::check_inputs(graph, &inputs)?;
+        Ok(inputs)
+    }
+}
+
+fn syntax(text: &str, reason: &str) -> ShapeError {
+    ShapeError::Syntax { text: text.to_owned(), reason: reason.to_owned() }
+}
+
+impl FromStr for InputShape {
+    type Err = ShapeError;
+
+    fn from_str(text: &str) -> Result<Self, ShapeError> {
+        let is_name = |word: &str| {
+            word.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+                && word.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
+        };
+        let axis = |word: &str| match word.trim() {
+            "?" => Ok(Axis::Free),
+            word if is_name(word) => Ok(Axis::Named(word.to_owned())),
+            word => word.parse().map(Axis::Fixed).map_err(|_| {
+                let reason = format!("`{word}` is neither a length nor a name nor `?`");
+                ShapeError::Syntax { text: text.to_owned(), reason }
+            }),
+        };
+        if text.trim().is_empty() {
+            return Ok(Self(Vec::new()));
+        }
+        text.split(',').map(axis).collect::<Result<_, _>>().map(Self)
+    }
+}
+
+impl fmt::Display for InputShape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let axes = self.0.iter().map(|axis| match axis {
+            Axis::Fixed(len) => len.to_string(),
+            Axis::Named(name) => name.clone(),
+            Axis::Free => "?".to_owned(),
+        });
+        f.write_str(&axes.collect::<Vec<_>>().join(","))
+    }
+}

@@ -1,0 +1,157 @@
+//! Which shapes a model is to be ready for.
+
+use super::ShapeError;
+use crate::graph::{GraphError, RuntimeGraph, TensorMeta};
+use crate::tensor::DType;
+
+/// The shapes that one input may have: on each axis from the smallest to the largest length.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InputRange {
+    name: String,
+    dtype: DType,
+    min: Vec<usize>,
+    optimum: Vec<usize>,
+    max: Vec<usize>,
+}
+
+impl InputRange {
+    /// A range of shapes for the input of this name. What is tuned is tuned for `optimum`.
+    ///
+    /// # Errors
+    /// [`ShapeError::Profile`] when the three have not as many axes, or are not in order on every axis.
+    pub fn new(
+        name: impl Into<String>,
+        dtype: DType,
+        min: impl Into<Vec<usize>>,
+        optimum: impl Into<Vec<usize>>,
+        max: impl Into<Vec<usize>>,
+    ) -> Result<Self, ShapeError> {
+        let (name, min, optimum, max) = (name.into(), min.into(), optimum.into(), max.into());
+        let refuse = |reason| Err(ShapeError::Profile { name: name.clone(), reason });
+        if min.len() != optimum.len() || max.len() != optimum.len() {
+            let ranks = (min.len(), optimum.len(), max.len());
+            return refuse(format!(
+                "minimum, optimum and maximum need equally many axes, but have {}, {} and {}",
+                ranks.0, ranks.1, ranks.2
+            ));
+        }
+        for (axis, ((min, optimum), max)) in min.iter().zip(&optimum).zip(&max).enumerate() {
+            if min > optimum || optimum > max {
+                return refuse(format!(
+                    "axis {axis} should grow from minimum to optimum to maximum, but is {min}, {optimum}, {max}"
+                ));
+            }
+        }
+        Ok(Self { name, dtype, min, optimum, max })
+    }
+
+    /// The input.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn check(&self, input: &TensorMeta) -> Result<(), ShapeError> {
+        let name = self.name.clone();
+        if input.dtype() != self.dtype {
+            return Err(ShapeError::InputDType { name, wanted: self.dtype, found: input.dtype() });
+        }
+        if input.rank() != self.min.len() {
+            return Err(ShapeError::InputRank { name, wanted: self.min.len(), found: input.to_string() });
+        }
+        for (axis, dim) in input.dims().iter().enumerate() {
+            let (min, max) = (self.min[axis], self.max[axis]);
+            let len = dim.fixed().and_then(|len| usize::try_from(len).ok());
+            if !len.is_some_and(|len| (min..=max).contains(&len)) {
+                return Err(ShapeError::OutOfRange { name, axis, found: dim.clone(), min, max });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The shapes that a model is to be ready for: one range for each input.
+///
+/// ```
+/// use ixion::graph::{RuntimeGraph, TensorMeta};
+/// use ixion::shape::{InputRange, Profile};
+/// use ixion::tensor::DType;
+/// # let model = concat!(env!("CARGO_MANIFEST_DIR"), "/model_file/digits/digits.pnnx.param");
+/// let mut graph = RuntimeGraph::new(model);
+/// graph.build()?;
+/// let range = InputRange::new("pnnx_input_0", DType::F32, [1, 1, 8, 8], [8, 1, 8, 8], [32, 1, 8, 8])?;
+/// let profile = Profile::new(&graph, vec![range])?;
+/// assert!(profile.check(&[TensorMeta::new(DType::F32, [5, 1, 8, 8])]).is_ok());
+/// let error = profile.check(&[TensorMeta::new(DType::F32, [64, 1, 8, 8])]).unwrap_err();
+/// assert_eq!(error.to_string(), "axis 0 of input `pnnx_input_0` is 64, but the profile allows 1 to 32");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Profile {
+    /// In the order of the model's inputs.
+    ranges: Vec<InputRange>,
+}
+
+impl Profile {
+    /// A profile of ranges for all inputs of a model, in any order.
+    ///
+    /// # Errors
+    /// A name that is no input; an input without a range, with two, or of another type or number of axes.
+    pub fn new(graph: &RuntimeGraph, ranges: Vec<InputRange>) -> Result<Self, ShapeError> {
+        let names = || graph.inputs().iter().map(|port| port.name.clone());
+        if let Some(range) = ranges.iter().find(|range| !names().any(|name| name == range.name)) {
+            let (name, known) = (range.name.clone(), names().collect());
+            return Err(GraphError::UnknownName { what: "input", name, known }.into());
+        }
+        let mut sorted = Vec::with_capacity(ranges.len());
+        for port in graph.inputs() {
+            let mut of_input = ranges.iter().filter(|range| range.name == port.name);
+            let refuse =
+                |reason: &str| ShapeError::Profile { name: port.name.clone(), reason: reason.to_owned() };
+            let range = of_input.next().ok_or_else(|| refuse("it has no range"))?;
+            if of_input.next().is_some() {
+                return Err(refuse("it has two ranges"));
+            }
+            sorted.push(range.clone());
+        }
+        let profile = Self { ranges: sorted };
+        let inputs: Vec<_> = profile.optimum().into_iter().map(Some).collect();
+        super::infer::check_inputs(graph, &inputs)?;
+        Ok(profile)
+    }
+
+    /// The ranges, in the order of the model's inputs.
+    pub fn ranges(&self) -> &[InputRange] {
+        &self.ranges
+    }
+
+    /// The smallest inputs.
+    pub fn min(&self) -> Vec<TensorMeta> {
+        self.metas(|range| &range.min)
+    }
+
+    /// The inputs that the model is tuned for.
+    pub fn optimum(&self) -> Vec<TensorMeta> {
+        self.metas(|range| &range.optimum)
+    }
+
+    /// The largest inputs.
+    pub fn max(&self) -> Vec<TensorMeta> {
+        self.metas(|range| &range.max)
+    }
+
+    fn metas(&self, dims: fn(&InputRange) -> &[usize]) -> Vec<TensorMeta> {
+        self.ranges.iter().map(|range| TensorMeta::new(range.dtype, dims(range).iter().copied())).collect()
+    }
+
+    /// Checks the inputs of a run, in the order of the model's inputs.
+    ///
+    /// # Errors
+    /// Too few or too many; another type or number of axes; a length out of range.
+    pub fn check(&self, inputs: &[TensorMeta]) -> Result<(), ShapeError> {
+        if inputs.len() != self.ranges.len() {
+            let names = self.ranges.iter().map(|range| range.name.clone()).collect();
+            return Err(ShapeError::InputCount { found: inputs.len(), names });
+        }
+        self.ranges.iter().zip(inputs).try_for_each(|(range, input)| range.check(input))
+    }
+}
