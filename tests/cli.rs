@@ -6,6 +6,7 @@
 mod cli {
     mod bad_files;
     mod bad_inputs;
+    mod bench;
     mod command;
     mod convert;
     mod inspect;

@@ -11,6 +11,7 @@
 //!
 //! A reader that goes away (`ixion … | head`) is no error.
 
+mod bench;
 mod convert;
 mod drawing;
 mod failure;
@@ -18,12 +19,15 @@ mod files;
 mod inspect;
 mod kinds;
 mod limits;
+mod measure;
 mod model;
 mod numbers;
 mod operators;
 mod plan;
+mod profile;
 mod progress;
 mod run;
+mod runner;
 mod screen;
 mod table;
 mod verify;
@@ -45,7 +49,8 @@ Each subcommand's --help says what that means for it.
 Examples:
   ixion inspect resnet18.pnnx.param
   ixion run digits.pnnx.param --input 7.png
-  ixion verify cases/*";
+  ixion verify cases/*
+  ixion bench resnet18.pnnx.param --threads 0";
 
 /// The Rust runtime for PNNX: looks at, runs and checks PyTorch models, without PyTorch
 ///
@@ -71,6 +76,8 @@ enum Command {
     Inspect(inspect::InspectArgs),
     Verify(verify::VerifyArgs),
     Plan(plan::PlanArgs),
+    Bench(bench::BenchArgs),
+    Profile(profile::ProfileArgs),
     Convert(convert::ConvertArgs),
     Operators(operators::OperatorsArgs),
 }
@@ -109,6 +116,8 @@ impl Cli {
             Command::Inspect(args) => args.run(&self.limits, screen),
             Command::Verify(args) => args.run(&self.limits, screen),
             Command::Plan(args) => args.run(&self.limits, screen),
+            Command::Bench(args) => args.run(&self.limits, screen),
+            Command::Profile(args) => args.run(&self.limits, screen),
             Command::Convert(args) => args.run(&self.limits, screen),
             Command::Operators(args) => args.run(screen),
         }

@@ -1,9 +1,12 @@
 //! The files of a model, as most subcommands take them.
 
 use super::failure::Failure;
+use super::progress::Spinner;
+use super::runner::{EngineArgs, Runner, graph_error};
 use clap::Args;
 use ixion::Limits;
-use ixion::graph::{RuntimeGraph, archive_beside};
+use ixion::engine::EngineError;
+use ixion::graph::{GraphError, RuntimeGraph, archive_beside};
 use ixion::pnnx::Graph;
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -43,6 +46,34 @@ impl ModelArgs {
         match &self.bin {
             Some(bin) => graph.with_bin(bin),
             None => graph,
+        }
+    }
+
+    /// A model that is ready to run, with weights made up from a seed if there is one.
+    pub(crate) fn built(
+        &self,
+        engine: &EngineArgs,
+        seed: Option<u64>,
+        limits: &Limits,
+    ) -> Result<Runner, Failure> {
+        let _spinner = Spinner::start(format!("reading {}", self.param.display()));
+        let mut graph = self.runtime(limits.clone());
+        if let Some(seed) = seed {
+            graph = graph.with_random_weights(seed);
+        }
+        engine.build(graph, limits).map_err(|error| self.unbuilt(error))
+    }
+
+    /// The failure of a model that cannot be built. That of an operator is the model's, not the path's.
+    fn unbuilt(&self, error: EngineError) -> Failure {
+        match graph_error(&error) {
+            Some(GraphError::UnknownOperators { .. }) => Failure::unusable(error).advise(
+                "`ixion inspect` shows the rest of the model; `ixion operators` lists what is supported",
+            ),
+            Some(GraphError::NoArchive { .. }) => Failure::unusable(error)
+                .advise("--bin names the archive; --random-weights 0 tries the model without"),
+            Some(_) => self.unusable(error),
+            None => Failure::unusable(error),
         }
     }
 

@@ -32,15 +32,17 @@ pub struct Builder {
 impl Builder {
     /// A builder for this `.param` file and the archive beside it. Nothing is read yet.
     pub fn new(param: impl Into<PathBuf>) -> Self {
-        Self::of(RuntimeGraph::new(param))
+        Self::from_graph(RuntimeGraph::new(param))
     }
 
     /// A builder for a graph that is in memory already.
     pub fn from_pnnx(file: pnnx::Graph) -> Self {
-        Self::of(RuntimeGraph::from_pnnx(file))
+        Self::from_graph(RuntimeGraph::from_pnnx(file))
     }
 
-    fn of(source: RuntimeGraph) -> Self {
+    /// A builder for a runtime graph that is not built yet, with its files and weights. Limits and registry are the
+    /// builder's own.
+    pub fn from_graph(source: RuntimeGraph) -> Self {
         Self {
             source,
             registry: Registry::default(),

@@ -188,6 +188,11 @@ impl<'p> Context<'p> {
         Ok(trace)
     }
 
+    /// The outputs of the last [`Context::run_reusing`] or [`Context::run_traced`], in the order of [`Plan::outputs`].
+    pub fn outputs(&self) -> &[Option<Tensor>] {
+        &self.buffers
+    }
+
     /// A run whose inputs, buffers and donations are given by name.
     pub fn request(&mut self) -> Request<'_, 'p> {
         Request::new(self)

@@ -24,9 +24,11 @@ crate::operator! {
     }
 }
 
-/// True for a vector without elements, which `torch.cat` leaves out.
-fn is_left_out(dims: &[Dim]) -> bool {
-    matches!(dims, [len] if *len == 0usize)
+/// True for a vector without elements, which `torch.cat` leaves out. Beside tensors of more axes, a vector of unknown
+/// length can only be such a one.
+fn is_left_out(input: &TensorMeta, inputs: &[TensorMeta]) -> bool {
+    let beside_others = || inputs.iter().any(|other| other.rank() > 1);
+    matches!(input.dims(), [len] if *len == 0usize || (len.fixed().is_none() && beside_others()))
 }
 
 /// True for a vector that may be one without elements.
@@ -80,7 +82,7 @@ impl Layer for Cat {
 
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
         let dtype = joined_type(inputs);
-        let mut joined = inputs.iter().enumerate().filter(|(_, input)| !is_left_out(input.dims()));
+        let mut joined = inputs.iter().enumerate().filter(|(_, input)| !is_left_out(input, inputs));
         let Some((_, first)) = joined.next() else {
             resolve_axis(self.dim, 1)?;
             return Ok(vec![TensorMeta::new(dtype, [0])]);

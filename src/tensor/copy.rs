@@ -87,7 +87,6 @@ fn copy(
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::tensor::{DType, Tensor};
     use proptest::prelude::*;
 

@@ -2,6 +2,7 @@
 
 use crate::cli::failure::Failure;
 use crate::cli::model::ModelArgs;
+use crate::cli::runner::EngineArgs;
 use clap::Args;
 use ixion::vision::{ModelCard, Task};
 use std::path::PathBuf;
@@ -66,6 +67,8 @@ pub(crate) struct RunArgs {
     /// Makes up weights from a seed, so that no archive is needed; inputs that are not given are made up too
     #[arg(long, value_name = "SEED", conflicts_with = "bin")]
     pub(super) random_weights: Option<u64>,
+    #[command(flatten)]
+    pub(super) engine: EngineArgs,
 }
 
 fn at_least_one(text: &str) -> Result<usize, String> {

@@ -5,16 +5,16 @@ use std::path::{Path, PathBuf};
 
 /// A file that holds an input, or several.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Source {
+pub(in crate::cli) struct Source {
     /// The input that it was given for.
-    pub(super) name: Option<String>,
-    pub(super) path: PathBuf,
-    pub(super) kind: Kind,
+    pub(in crate::cli) name: Option<String>,
+    pub(in crate::cli) path: PathBuf,
+    pub(in crate::cli) kind: Kind,
 }
 
 /// What is in a file, by the end of its name.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Kind {
+pub(in crate::cli) enum Kind {
     /// One array of NumPy.
     Npy,
     /// Several arrays of NumPy, or the one that was named.
@@ -26,7 +26,7 @@ pub(super) enum Kind {
 }
 
 /// All files that are meant; a folder stands for the pictures in it, in the order of their names.
-pub(super) fn sources(texts: &[String]) -> Result<Vec<Source>, Failure> {
+pub(in crate::cli) fn sources(texts: &[String]) -> Result<Vec<Source>, Failure> {
     let mut found = Vec::new();
     for text in texts {
         let (name, file) = named(text)?;

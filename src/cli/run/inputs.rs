@@ -41,11 +41,11 @@ impl Port {
 }
 
 /// Tensors with the names of the inputs that they are for, in the order of the file.
-pub(super) type Inputs = Vec<(String, Tensor)>;
+pub(in crate::cli) type Inputs = Vec<(String, Tensor)>;
 
 /// Reads all inputs and finds out which is which, and gives back the pictures among them. With a seed, those that are
 /// not given are made up.
-pub(super) fn gather(
+pub(in crate::cli) fn gather(
     sources: &[Source],
     graph: &RuntimeGraph,
     card: Option<&ModelCard>,

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 /// A picture that went into the model.
 #[derive(Debug)]
-pub(super) struct Shot {
+pub(in crate::cli) struct Shot {
     pub(super) path: PathBuf,
     pub(super) frame: Frame,
     /// The picture, to draw on.

@@ -7,9 +7,9 @@ use super::report::Report;
 use super::round::execute;
 use crate::cli::failure::Failure;
 use crate::cli::progress::{Bar, Spinner};
+use crate::cli::runner::Runner;
 use crate::cli::screen::Screen;
 use ixion::Limits;
-use ixion::graph::RuntimeGraph;
 use ixion::pnnx::Dim;
 use ixion::tensor::Tensor;
 use std::io::Write;
@@ -21,7 +21,7 @@ const BATCH: usize = 8;
 pub(super) fn run(
     port: &Port,
     sources: &[Source],
-    graph: &mut RuntimeGraph,
+    runner: &mut Runner,
     limits: &Limits,
     report: &mut Report<'_>,
     screen: &mut Screen,
@@ -31,7 +31,7 @@ pub(super) fn run(
     report.check_places(sources)?;
     let size = if preparer.is_single() { BatchSize::of(1) } else { BatchSize::new(port, report.args.batch) };
     let bar = Bar::start(sources.len());
-    let mut batch = Batch { port, graph, waiting: Vec::new() };
+    let mut batch = Batch { port, runner, waiting: Vec::new() };
     for source in sources {
         match preparer.load(&source.path) {
             Ok((tensor, shot)) => {
@@ -85,7 +85,7 @@ impl BatchSize {
 /// Pictures that wait for others.
 struct Batch<'a> {
     port: &'a Port,
-    graph: &'a mut RuntimeGraph,
+    runner: &'a mut Runner,
     waiting: Vec<(Tensor, Shot)>,
 }
 
@@ -114,7 +114,7 @@ impl Batch<'_> {
         };
         let spinner = (all == 1).then(|| Spinner::start("running"));
         let inputs = vec![(self.port.name.clone(), input)];
-        let round = execute(self.graph, inputs, report.args.trace)?.without(missing)?;
+        let round = execute(self.runner, inputs, report.args.trace)?.without(missing)?;
         drop(spinner);
         bar.aside(|| -> Result<(), Failure> {
             report.add(round, &shots, screen)?;

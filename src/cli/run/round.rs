@@ -2,9 +2,10 @@
 
 use super::inputs::Inputs;
 use crate::cli::failure::Failure;
-use ixion::graph::{GraphError, RuntimeGraph, Trace};
-use ixion::tensor::{DType, Tensor};
-use std::time::{Duration, Instant};
+use crate::cli::runner::{Outcome, Runner, run_failure};
+use ixion::graph::Trace;
+use ixion::tensor::Tensor;
+use std::time::Duration;
 
 /// All that one run gave.
 pub(super) struct Round {
@@ -15,19 +16,10 @@ pub(super) struct Round {
 }
 
 /// Runs the model on these inputs.
-pub(super) fn execute(graph: &mut RuntimeGraph, inputs: Inputs, traced: bool) -> Result<Round, Failure> {
-    for (name, tensor) in &inputs {
-        graph.set_input(name, tensor.clone()).map_err(misfit)?;
-    }
-    let start = Instant::now();
-    let trace = match traced {
-        true => Some(graph.run_traced().map_err(Failure::failed)?),
-        false => graph.run().map(|()| None).map_err(Failure::failed)?,
-    };
-    let time = start.elapsed();
-    let values = graph.output_values().map_err(Failure::failed)?;
-    let names = graph.outputs().iter().map(|port| port.name.clone());
-    Ok(Round { inputs, outputs: names.zip(values).collect(), time, trace })
+pub(super) fn execute(runner: &mut Runner, inputs: Inputs, traced: bool) -> Result<Round, Failure> {
+    let tensors: Vec<Tensor> = inputs.iter().map(|(_, tensor)| tensor.clone()).collect();
+    let Outcome { outputs, time, record } = runner.run(&tensors, traced).map_err(run_failure)?;
+    Ok(Round { inputs, outputs, time, trace: record.map(|record| record.trace) })
 }
 
 impl Round {
@@ -42,38 +34,4 @@ impl Round {
         }
         Ok(self)
     }
-}
-
-/// The failure of an input that the model does not take.
-fn misfit(error: GraphError) -> Failure {
-    match &error {
-        GraphError::InputDType { wanted, .. } => {
-            let advice = numpy_name(*wanted)
-                .map(|name| format!("in Python: numpy.save(\"x.npy\", x.astype(\"{name}\"))"));
-            let failure = Failure::unusable(error);
-            match advice {
-                Some(advice) => failure.advise(advice),
-                None => failure,
-            }
-        }
-        _ => Failure::unusable(error),
-    }
-}
-
-/// NumPy's name of an element type, where it has it.
-fn numpy_name(dtype: DType) -> Option<&'static str> {
-    Some(match dtype {
-        DType::F32 => "float32",
-        DType::F64 => "float64",
-        DType::F16 => "float16",
-        DType::I64 => "int64",
-        DType::I32 => "int32",
-        DType::I16 => "int16",
-        DType::I8 => "int8",
-        DType::U8 => "uint8",
-        DType::Bool => "bool",
-        DType::C64 => "complex64",
-        DType::C128 => "complex128",
-        _ => return None,
-    })
 }

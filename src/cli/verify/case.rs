@@ -2,7 +2,9 @@
 
 use super::folder::{Folder, Set};
 use crate::cli::failure::full_message;
+use crate::cli::runner::{EngineArgs, Runner, graph_error, is_misfit};
 use ixion::Limits;
+use ixion::engine::EngineError;
 use ixion::graph::{GraphError, OperandIndex, RuntimeGraph, Trace};
 use ixion::pnnx::{Dim, Graph};
 use ixion::tensor::Tensor;
@@ -64,8 +66,9 @@ impl Verdict {
     }
 
     /// The verdict on a graph that cannot be read, built or fed.
-    fn unbuilt(error: &GraphError) -> Self {
-        match error {
+    fn unbuilt(error: &EngineError) -> Self {
+        let Some(found) = graph_error(error) else { return Self::error(Kind::Build, full_message(error)) };
+        match found {
             GraphError::UnknownOperators { operators } => {
                 let types: Vec<String> =
                     operators.iter().map(|operator| operator.place.op_type.clone()).collect();
@@ -99,8 +102,14 @@ pub(super) fn keep_panics_quiet() {
 }
 
 /// Runs a case.
-pub(super) fn run(path: &Path, tolerance: Option<f64>, checksums: bool, limits: &Limits) -> Verdict {
-    guarded(|| attempt(path, tolerance, checksums, limits).unwrap_or_else(|verdict| verdict))
+pub(super) fn run(
+    path: &Path,
+    engine: &EngineArgs,
+    tolerance: Option<f64>,
+    checksums: bool,
+    limits: &Limits,
+) -> Verdict {
+    guarded(|| attempt(path, engine, tolerance, checksums, limits).unwrap_or_else(|verdict| verdict))
 }
 
 /// A panic is a fault of the program; it costs this case and no other.
@@ -112,6 +121,7 @@ fn guarded(run: impl FnOnce() -> Verdict) -> Verdict {
 /// The verdict; one that comes early is an error, so that `?` ends the work.
 fn attempt(
     path: &Path,
+    engine: &EngineArgs,
     tolerance: Option<f64>,
     checksums: bool,
     limits: &Limits,
@@ -121,12 +131,12 @@ fn attempt(
     if checksums {
         check_archive(&folder, limits)?;
     }
-    let mut graph = RuntimeGraph::new(&folder.param).with_limits(limits.clone());
-    graph.build().map_err(|error| Verdict::unbuilt(&error))?;
+    let graph = RuntimeGraph::new(&folder.param).with_limits(limits.clone());
+    let mut runner = engine.build(graph, limits).map_err(|error| Verdict::unbuilt(&error))?;
     let sets = folder.sets().map_err(unreadable)?;
     let mut max_abs_diff = 0f64;
     for set in &sets {
-        match run_set(&folder, set, &mut graph, limits)? {
+        match run_set(&folder, set, &mut runner, limits)? {
             Verdict::Pass(diff) => max_abs_diff = max_abs_diff.max(diff),
             other => return Ok(other),
         }
@@ -135,26 +145,23 @@ fn attempt(
 }
 
 /// Runs the model on one set of inputs.
-fn run_set(
-    folder: &Folder,
-    set: &Set,
-    graph: &mut RuntimeGraph,
-    limits: &Limits,
-) -> Result<Verdict, Verdict> {
+fn run_set(folder: &Folder, set: &Set, runner: &mut Runner, limits: &Limits) -> Result<Verdict, Verdict> {
     let unreadable = |reason: String| Verdict::error(Kind::Read, reason);
-    let (inputs, wanted) = set.load(graph.inputs().len(), limits).map_err(unreadable)?;
-    let names: Vec<String> = graph.inputs().iter().map(|port| port.name.clone()).collect();
-    let is_sample = names.iter().zip(&inputs).all(|(name, tensor)| fits_file(graph, name, tensor));
-    for (name, tensor) in names.iter().zip(inputs) {
-        graph.set_input(name, tensor).map_err(|error| unreadable(full_message(&error)))?;
-    }
-    let failed = |error: GraphError| {
-        let place = set.name().map_or_else(String::new, |name| format!("{name}: "));
-        Verdict::error(Kind::Run, format!("{place}{}", full_message(&error)))
+    let (inputs, wanted) = set.load(runner.graph().inputs().len(), limits).map_err(unreadable)?;
+    let ports = runner.graph().inputs().iter().zip(&inputs);
+    let is_sample = ports.into_iter().all(|(port, tensor)| fits_file(runner.graph(), &port.name, tensor));
+    let failed = |error: EngineError| match graph_error(&error) {
+        Some(misfit) if is_misfit(misfit) => unreadable(full_message(misfit)),
+        _ => {
+            let place = set.name().map_or_else(String::new, |name| format!("{name}: "));
+            Verdict::error(Kind::Run, format!("{place}{}", full_message(&error)))
+        }
     };
-    let trace = graph.run_traced().map_err(failed)?;
-    let found = graph.output_values().map_err(failed)?;
-    let contradiction = if is_sample { contradiction(graph, &trace) } else { None };
+    let outcome = runner.run(&inputs, true).map_err(failed)?;
+    let found: Vec<Tensor> = outcome.outputs.into_iter().map(|(_, tensor)| tensor).collect();
+    let graph = runner.graph();
+    let record = outcome.record.filter(|_| is_sample);
+    let contradiction = record.and_then(|record| contradiction(graph, &record.trace));
     let verdict = compare(folder, graph, &found, &wanted, contradiction);
     Ok(match (verdict, set.name()) {
         (Verdict::Fail(mismatch), Some(name)) => {
@@ -240,7 +247,8 @@ fn producer(graph: &RuntimeGraph, operand: OperandIndex) -> Option<(usize, Strin
 
 /// The first operator whose output has not the shape or element type that the file remembers from the export.
 fn contradiction(graph: &RuntimeGraph, trace: &Trace) -> Option<String> {
-    for (operator, layer) in graph.operators().iter().zip(&trace.layers) {
+    for layer in &trace.layers {
+        let Some(operator) = graph.operator_named(&layer.name) else { continue };
         for (&output, made) in operator.outputs().iter().zip(&layer.outputs) {
             let operand = graph.operand(output);
             let (Some(dtype), Some(shape)) = (operand.dtype(), operand.shape()) else {
@@ -286,7 +294,7 @@ mod tests {
         fs::write(folder.path().join("case.toml"), settings).unwrap();
         input.save_npy(folder.path().join("in_0.npy")).unwrap();
         wanted.save_npy(folder.path().join("out_0.npy")).unwrap();
-        run(folder.path(), None, true, &Limits::default())
+        run(folder.path(), &EngineArgs::default(), None, true, &Limits::default())
     }
 
     fn floats(values: &[f32]) -> Tensor {

@@ -7,6 +7,7 @@ mod report;
 use super::failure::{Exit, Failure};
 use super::limits::LimitArgs;
 use super::progress::Bar;
+use super::runner::{EngineArgs, InterpretArgs};
 use super::screen::Screen;
 use case::{Kind, Verdict};
 use clap::Args;
@@ -29,6 +30,8 @@ T is 1e-4, or what --tolerance or the folder's case.toml says:
 Each case is PASS, FAIL (an output is off) or ERROR with its kind: read (files missing or broken), unsupported (operators \
 that Ixion does not have), build (an operator's parameters or weights), run (an operator failed), panic (a fault of Ixion).
 
+The engine runs the cases; --interpret runs the graphs of the files as they stand, and --interpret=optimised those after passes.
+
 Exit codes:
   0  all cases pass
   1  at least one does not
@@ -36,7 +39,7 @@ Exit codes:
 
 Examples:
   ixion verify model_file/digits
-  ixion verify cases/* --jobs 8
+  ixion verify cases/* --jobs 8 --interpret
   ixion verify cases/* --json | jq '.cases[] | select(.verdict != \"pass\")'";
 
 /// Runs models on stored inputs and compares the outputs with stored ones
@@ -52,6 +55,8 @@ pub(crate) struct VerifyArgs {
     /// The tolerance T of all cases, whatever case.toml says
     #[arg(long, value_name = "T", value_parser = parse_tolerance)]
     tolerance: Option<f64>,
+    #[command(flatten)]
+    mode: InterpretArgs,
     /// Compares the weights with the checksums in the archive first
     #[arg(long)]
     checksums: bool,
@@ -75,10 +80,11 @@ struct Done<'a> {
 impl VerifyArgs {
     pub(crate) fn run(&self, limits: &LimitArgs, screen: &mut Screen) -> Result<Exit, Failure> {
         case::keep_panics_quiet();
+        let engine = EngineArgs { mode: self.mode.clone(), threads: 1, without: Vec::new() };
         let folders = self.without_files();
         let widest = folders.iter().map(|folder| report::name(folder).chars().count()).max().unwrap_or(0);
         let mut done = Vec::with_capacity(folders.len());
-        self.run_all(&folders, limits, |case| {
+        self.run_all(&folders, limits, &engine, |case| {
             if !self.json {
                 report::line(screen, &case, widest)?;
                 screen.flush()?;
@@ -110,6 +116,7 @@ impl VerifyArgs {
         &self,
         folders: &'a [PathBuf],
         limits: &LimitArgs,
+        engine: &EngineArgs,
         mut take: impl FnMut(Done<'a>) -> io::Result<()>,
     ) -> io::Result<()> {
         let next = AtomicUsize::new(0);
@@ -125,7 +132,8 @@ impl VerifyArgs {
                             break;
                         };
                         let start = Instant::now();
-                        let verdict = case::run(folder, self.tolerance, self.checksums, &limits.start());
+                        let verdict =
+                            case::run(folder, engine, self.tolerance, self.checksums, &limits.start());
                         // Nobody listens any more once the output is closed: then the work is over.
                         if send.send((index, Done { folder, verdict, time: start.elapsed() })).is_err() {
                             break;

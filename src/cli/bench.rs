@@ -1,0 +1,162 @@
+//! `ixion bench`: how long a model takes.
+
+use super::failure::{Exit, Failure};
+use super::limits::LimitArgs;
+use super::measure::{Subject, SubjectArgs, giga_per_second, milliseconds, percentile};
+use super::numbers;
+use super::progress::Bar;
+use super::runner::run_failure;
+use super::screen::{Screen, Style};
+use clap::Args;
+use serde_json::{Value, json};
+use std::io::{self, Write};
+use std::time::{Duration, Instant};
+
+const HELP: &str = "\
+The model runs a few times to warm up, and then for --time seconds or --runs times. Times are those of whole runs, from the \
+inputs to the outputs; the first run, which also infers shapes and plans memory, is shown apart. A multiplication with an \
+addition counts as two floating-point operations.
+
+Exit codes:
+  0  the model was measured
+  1  it failed on the way, or ran into a limit
+  2  model or inputs cannot be used; or a usage error
+
+Examples:
+  ixion bench resnet18.pnnx.param --random-weights 1 --threads 0
+  ixion bench digits.pnnx.param --batch 32 --time 10
+  ixion bench digits.pnnx.param --interpret --json | jq .median_ms";
+
+/// Measures how long a model takes
+#[derive(Debug, Args)]
+#[command(after_help = HELP)]
+pub(crate) struct BenchArgs {
+    #[command(flatten)]
+    subject: SubjectArgs,
+    /// How long to measure, in seconds
+    #[arg(long, value_name = "S", default_value = "3", value_parser = seconds)]
+    time: Duration,
+    /// Measures exactly so many runs instead
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    runs: Option<u32>,
+    /// One JSON object, for programs
+    #[arg(long)]
+    json: bool,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let time = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    time.filter(|time| !time.is_zero()).ok_or_else(|| "give seconds above 0, such as 0.5 or 10".to_owned())
+}
+
+/// Steps of the progress bar where it is time that passes.
+const STEPS: u32 = 100;
+
+impl BenchArgs {
+    pub(crate) fn run(&self, limits: &LimitArgs, screen: &mut Screen) -> Result<Exit, Failure> {
+        let mut subject = self.subject.prepare(limits)?;
+        subject.warm_up(self.runs.map_or(usize::MAX, |runs| runs as usize))?;
+        let mut times = self.measure(&mut subject)?;
+        times.sort_unstable();
+        match self.json {
+            true => screen.json(&as_json(&subject, &times))?,
+            false => report(screen, &subject, &times)?,
+        }
+        Ok(Exit::Fine)
+    }
+
+    fn measure(&self, subject: &mut Subject<'_>) -> Result<Vec<Duration>, Failure> {
+        let mut times = Vec::with_capacity(self.runs.unwrap_or(1000) as usize);
+        let steps = self.runs.unwrap_or(STEPS);
+        let (bar, start) = (Bar::start(steps as usize), Instant::now());
+        let mut shown = 0;
+        loop {
+            times.push(subject.runner.time(&subject.inputs).map_err(run_failure)?);
+            let done = match self.runs {
+                Some(_) => times.len() as u32,
+                None => (start.elapsed().div_duration_f64(self.time) * f64::from(STEPS)) as u32,
+            };
+            (shown..done.min(steps)).for_each(|_| bar.step());
+            shown = shown.max(done);
+            if done >= steps {
+                return Ok(times);
+            }
+        }
+    }
+}
+
+fn mean(times: &[Duration]) -> Duration {
+    let count = u32::try_from(times.len()).unwrap_or(u32::MAX).max(1);
+    times.iter().sum::<Duration>() / count
+}
+
+fn report(screen: &mut Screen, subject: &Subject<'_>, times: &[Duration]) -> io::Result<()> {
+    let (median, time) = (percentile(times, 0.5), numbers::time);
+    let line = |screen: &mut Screen, name: &str, text: String| writeln!(screen, "{name:<8}{text}");
+    let title = screen.paint(Style::Strong, subject.title());
+    writeln!(screen, "{title}")?;
+    line(screen, "ready", format!("built in {}, first run {}", time(subject.build), time(subject.first)))?;
+    let (p90, p99) = (time(percentile(times, 0.9)), time(percentile(times, 0.99)));
+    let spread = format!(
+        "median of {}; p90 {p90}, p99 {p99}, fastest {}, mean {}",
+        numbers::plural(times.len(), "run"),
+        time(percentile(times, 0.0)),
+        time(mean(times))
+    );
+    let shown = screen.paint(Style::Strong, time(median));
+    line(screen, "time", format!("{shown}, {spread}"))?;
+    let (images, gflops) = rates(subject, median);
+    let work = numbers::count(subject.macs());
+    line(screen, "speed", format!("{images:.1} images/s, {gflops:.1} GFLOP/s ({work} MACs a run)"))?;
+    let activations = match subject.runner.arena_bytes() {
+        Some(arena) => format!("arena {}", numbers::bytes(arena)),
+        None => format!("activations {}", numbers::bytes(subject.record.trace.peak_bytes)),
+    };
+    let weights = numbers::bytes(subject.runner.weight_bytes());
+    line(screen, "memory", format!("{activations}, weights {weights}"))
+}
+
+/// Rows of the first input and billions of floating-point operations, each per second.
+fn rates(subject: &Subject<'_>, time: Duration) -> (f64, f64) {
+    let images = giga_per_second(subject.batch() as u64, time) * 1e9;
+    (images, giga_per_second(subject.macs().saturating_mul(2), time))
+}
+
+/// Everything in one object; `version` is counted up when the meaning of a field changes.
+fn as_json(subject: &Subject<'_>, times: &[Duration]) -> Value {
+    let median = percentile(times, 0.5);
+    let (images, gflops) = rates(subject, median);
+    let mut object = subject.json();
+    let numbers = json!({
+        "build_ms": milliseconds(subject.build),
+        "first_ms": milliseconds(subject.first),
+        "runs": times.len(),
+        "median_ms": milliseconds(median),
+        "p90_ms": milliseconds(percentile(times, 0.9)),
+        "p99_ms": milliseconds(percentile(times, 0.99)),
+        "min_ms": milliseconds(percentile(times, 0.0)),
+        "max_ms": milliseconds(percentile(times, 1.0)),
+        "mean_ms": milliseconds(mean(times)),
+        "images_per_second": images,
+        "gflops_per_second": gflops,
+        "macs": subject.macs(),
+        "arena_bytes": subject.runner.arena_bytes(),
+        "activation_bytes": subject.record.trace.peak_bytes,
+        "weight_bytes": subject.runner.weight_bytes(),
+    });
+    if let (Some(object), Value::Object(numbers)) = (object.as_object_mut(), numbers) {
+        object.extend(numbers);
+    }
+    object
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_above_zero() {
+        assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
+        assert!(["0", "-1", "inf", "x"].iter().all(|text| seconds(text).is_err()));
+    }
+}

@@ -1,0 +1,195 @@
+//! What `bench` and `profile` share: a model with inputs, whatever they are made of, and warmed up.
+
+use super::failure::Failure;
+use super::limits::LimitArgs;
+use super::model::ModelArgs;
+use super::run::files::{self, Source};
+use super::run::inputs;
+use super::runner::{EngineArgs, Record, Runner, run_failure};
+use clap::Args;
+use ixion::Limits;
+use ixion::graph::RuntimeGraph;
+use ixion::tensor::Tensor;
+use ixion::vision::ModelCard;
+use serde_json::{Value, json};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Inputs that nobody gives are made up from this seed.
+const SEED: u64 = 0;
+
+/// The shortest warm-up: so many runs, and so long.
+const WARM_UP: (usize, Duration) = (2, Duration::from_millis(300));
+
+/// The model, its inputs and how it is run.
+#[derive(Debug, Args)]
+pub(crate) struct SubjectArgs {
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+    /// Arrays, tables or pictures, as `run` takes them [default: in_0.npy, in_1.npy, … beside the model, else random numbers]
+    #[arg(short, long = "input", value_name = "[NAME=]FILE", num_args = 1..)]
+    inputs: Vec<String>,
+    /// The length of the first axis of every input: rows are repeated or left out
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    batch: Option<u32>,
+    #[command(flatten)]
+    pub(crate) engine: EngineArgs,
+    /// Makes up weights from a seed, so that no archive is needed
+    #[arg(long, value_name = "SEED", conflicts_with = "bin")]
+    random_weights: Option<u64>,
+}
+
+/// A model that has run on its inputs.
+pub(crate) struct Subject<'a> {
+    args: &'a SubjectArgs,
+    pub(crate) runner: Runner,
+    pub(crate) names: Vec<String>,
+    pub(crate) inputs: Vec<Tensor>,
+    /// Time to read and build the model.
+    pub(crate) build: Duration,
+    /// Time of the first run, which infers shapes and plans memory.
+    pub(crate) first: Duration,
+    /// A run that was traced after the first one.
+    pub(crate) record: Record,
+}
+
+impl SubjectArgs {
+    /// Builds the model, makes the inputs and runs twice.
+    pub(crate) fn prepare(&self, limits: &LimitArgs) -> Result<Subject<'_>, Failure> {
+        let limits = limits.start();
+        let start = Instant::now();
+        let mut runner = self.model.built(&self.engine, self.random_weights, &limits)?;
+        let build = start.elapsed();
+        let (names, inputs): (Vec<String>, Vec<Tensor>) =
+            self.inputs(runner.graph(), &limits)?.into_iter().unzip();
+        let start = Instant::now();
+        runner.run(&inputs, false).map_err(run_failure)?;
+        let first = start.elapsed();
+        let traced = runner.run(&inputs, true).map_err(run_failure)?;
+        let record = traced.record.ok_or_else(|| Failure::failed("the run was not traced"))?;
+        Ok(Subject { args: self, runner, names, inputs, build, first, record })
+    }
+
+    fn inputs(&self, graph: &RuntimeGraph, limits: &Limits) -> Result<Vec<(String, Tensor)>, Failure> {
+        let card = ModelCard::beside(&self.model.param).map_err(Failure::unusable)?;
+        let sources = match self.inputs.is_empty() {
+            true => beside(&self.model.param, graph)?,
+            false => files::sources(&self.inputs)?,
+        };
+        let (mut inputs, _) = inputs::gather(&sources, graph, card.as_ref(), Some(SEED), limits)?;
+        if let Some(batch) = self.batch {
+            for (name, tensor) in &mut inputs {
+                let bytes = (tensor.byte_len() as u64).saturating_mul(batch.into());
+                limits.check_tensor(&format!("input `{name}`"), bytes).map_err(Failure::unusable)?;
+                *tensor = with_rows(tensor, batch as usize).map_err(Failure::failed)?;
+            }
+        }
+        Ok(inputs)
+    }
+}
+
+/// The arrays in_0.npy, in_1.npy, … that lie beside the model, each for the input at its position.
+fn beside(param: &Path, graph: &RuntimeGraph) -> Result<Vec<Source>, Failure> {
+    let file = |index: usize| param.with_file_name(format!("in_{index}.npy"));
+    let ports = graph.inputs().iter().enumerate();
+    let found = ports.filter(|(index, _)| file(*index).is_file());
+    let texts: Vec<String> =
+        found.map(|(index, port)| format!("{}={}", port.name, file(index).display())).collect();
+    files::sources(&texts)
+}
+
+/// The tensor with so many rows: its own, from the first on again where there are more. A number has none.
+fn with_rows(tensor: &Tensor, rows: usize) -> Result<Tensor, ixion::tensor::TensorError> {
+    let Some(&len) = tensor.shape().first().filter(|len| **len > 0) else { return Ok(tensor.clone()) };
+    let whole = std::iter::repeat_n(tensor.clone(), rows / len);
+    let rest = (rows % len > 0).then(|| tensor.narrow(0, 0, rows % len)).transpose()?;
+    Tensor::concat(&whole.chain(rest).collect::<Vec<_>>(), 0)
+}
+
+impl Subject<'_> {
+    /// Runs until times settle, but no longer than a measurement would take.
+    pub(crate) fn warm_up(&mut self, most: usize) -> Result<(), Failure> {
+        let start = Instant::now();
+        for run in 0..most.max(WARM_UP.0) {
+            if run >= WARM_UP.0 && start.elapsed() >= WARM_UP.1 {
+                break;
+            }
+            self.runner.time(&self.inputs).map_err(run_failure)?;
+        }
+        Ok(())
+    }
+
+    /// The length of the first axis of the first input; 1 where there is none.
+    pub(crate) fn batch(&self) -> usize {
+        self.inputs.first().and_then(|input| input.shape().first()).copied().unwrap_or(1)
+    }
+
+    /// Multiply-accumulate operations of one run.
+    pub(crate) fn macs(&self) -> u64 {
+        self.record.trace.layers.iter().map(|layer| layer.cost.macs).fold(0, u64::saturating_add)
+    }
+
+    /// What is run, and on what, in one line.
+    pub(crate) fn title(&self) -> String {
+        let inputs = self.names.iter().zip(&self.inputs);
+        let inputs: Vec<String> =
+            inputs.map(|(name, tensor)| format!("{name} {} {}", tensor.shape(), tensor.dtype())).collect();
+        let threads = super::numbers::plural(self.runner.threads(), "thread");
+        let file = self.args.model.param.display();
+        format!("{file}: {}, {threads}, {}", self.args.engine.name(), inputs.join(", "))
+    }
+
+    /// The same for programs.
+    pub(crate) fn json(&self) -> Value {
+        let inputs = self.names.iter().zip(&self.inputs);
+        let input = |(name, tensor): (&String, &Tensor)| json!({ "name": name, "shape": tensor.shape().dims(), "dtype": tensor.dtype().name() });
+        json!({
+            "version": 1,
+            "file": self.args.model.param.display().to_string(),
+            "mode": self.args.engine.name(),
+            "threads": self.runner.threads(),
+            "without": self.args.engine.without,
+            "inputs": inputs.map(input).collect::<Vec<_>>(),
+            "batch": self.batch(),
+        })
+    }
+}
+
+/// Milliseconds, for programs.
+pub(crate) fn milliseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
+/// So many billions a second.
+pub(crate) fn giga_per_second(amount: u64, time: Duration) -> f64 {
+    let seconds = time.as_secs_f64();
+    if seconds > 0.0 { amount as f64 / seconds / 1e9 } else { 0.0 }
+}
+
+/// The time that this share of all times does not exceed (the nearest rank); `times` are sorted.
+pub(crate) fn percentile(times: &[Duration], share: f64) -> Duration {
+    let rank = (share * times.len() as f64).ceil() as usize;
+    times.get(rank.clamp(1, times.len().max(1)) - 1).copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_percentile_is_a_time_that_was_measured() {
+        let times: Vec<Duration> = (1..=10).map(Duration::from_millis).collect();
+        let at = |share| percentile(&times, share).as_millis();
+        assert_eq!((at(0.5), at(0.9), at(0.99), at(0.0)), (5, 9, 10, 1));
+        assert_eq!(percentile(&[], 0.5), Duration::ZERO);
+    }
+
+    #[test]
+    fn rows_are_repeated_or_left_out() {
+        let x = Tensor::from_vec(vec![1i32, 2, 3, 4], &[2, 2]).unwrap();
+        let rows = |count| with_rows(&x, count).unwrap().to_vec::<i32>().unwrap();
+        assert_eq!(rows(1), [1, 2]);
+        assert_eq!(rows(3), [1, 2, 3, 4, 1, 2]);
+        assert_eq!(with_rows(&Tensor::scalar(7i64), 3).unwrap().to_vec::<i64>().unwrap(), [7]);
+    }
+}

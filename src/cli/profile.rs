@@ -1,0 +1,279 @@
+//! `ixion profile`: where the time of a run goes.
+
+mod timeline;
+
+use super::failure::{Exit, Failure};
+use super::files;
+use super::limits::LimitArgs;
+use super::measure::{Subject, SubjectArgs, giga_per_second, milliseconds, percentile};
+use super::numbers;
+use super::progress::Bar;
+use super::runner::{Record, run_failure};
+use super::screen::{Screen, Style};
+use super::table::{Align, Table};
+use clap::Args;
+use ixion::graph::TensorMeta;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+
+const HELP: &str = "\
+Times are medians of several runs. A multiplication with an addition counts as two floating-point operations; bytes are those \
+of inputs, outputs and weights, each counted once.
+
+The file of --trace is in Chrome's trace event format: open it in ui.perfetto.dev or chrome://tracing.
+
+Exit codes:
+  0  the model was profiled
+  1  it failed on the way, ran into a limit, or the trace could not be written
+  2  model or inputs cannot be used; or a usage error
+
+Examples:
+  ixion profile digits.pnnx.param --trace digits.json
+  ixion profile resnet18.pnnx.param --random-weights 1 --top 10
+  ixion profile digits.pnnx.param --json | jq '.types[0]'";
+
+/// Shows which operators take how long
+#[derive(Debug, Args)]
+#[command(after_help = HELP)]
+pub(crate) struct ProfileArgs {
+    #[command(flatten)]
+    subject: SubjectArgs,
+    /// How many runs are measured
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
+    runs: u32,
+    /// Writes a timeline of the last run
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// How many operators are shown, the slowest ones, in the order in which they run [default: all]
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..))]
+    top: Option<u32>,
+    /// One JSON object, for programs
+    #[arg(long)]
+    json: bool,
+}
+
+/// What one operator, or all operators of a type, cost in one run.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct Row {
+    name: String,
+    op_type: String,
+    count: usize,
+    time: Duration,
+    macs: u64,
+    bytes: u64,
+    inputs: Vec<TensorMeta>,
+    outputs: Vec<TensorMeta>,
+}
+
+impl ProfileArgs {
+    pub(crate) fn run(&self, limits: &LimitArgs, screen: &mut Screen) -> Result<Exit, Failure> {
+        if let Some(path) = &self.trace {
+            files::check_new_file(path)?;
+            let model = self.subject.model.files();
+            files::check_kept(path, model.iter().map(PathBuf::as_path))?;
+        }
+        let mut subject = self.subject.prepare(limits)?;
+        subject.warm_up(usize::MAX)?;
+        let rows = self.measure(&mut subject)?;
+        if let Some(path) = &self.trace {
+            let events = timeline::events(&self.subject.model.param, &subject.record);
+            files::write_text(path, &events.to_string())?;
+        }
+        match self.json {
+            true => screen.json(&as_json(&subject, &rows))?,
+            false => self.report(screen, &subject, &rows)?,
+        }
+        Ok(Exit::Fine)
+    }
+
+    /// Runs again and again; the record of the last run stays in the subject.
+    fn measure(&self, subject: &mut Subject<'_>) -> Result<Vec<Row>, Failure> {
+        let bar = Bar::start(self.runs as usize);
+        let mut times: Vec<Vec<Duration>> = Vec::new();
+        for _ in 0..self.runs {
+            let outcome = subject.runner.run(&subject.inputs, true).map_err(run_failure)?;
+            let record = outcome.record.ok_or_else(|| Failure::failed("the run was not traced"))?;
+            times.resize(record.trace.layers.len(), Vec::new());
+            times.iter_mut().zip(&record.trace.layers).for_each(|(times, layer)| times.push(layer.time));
+            subject.record = record;
+            bar.step();
+        }
+        Ok(rows(subject, &subject.record, times))
+    }
+
+    fn report(&self, screen: &mut Screen, subject: &Subject<'_>, rows: &[Row]) -> io::Result<()> {
+        let total: Duration = rows.iter().map(|row| row.time).sum();
+        let title = screen.paint(Style::Strong, subject.title());
+        writeln!(screen, "{title}")?;
+        writeln!(screen)?;
+        let mut table = Table::new(&[
+            ("operator", Align::Left),
+            ("type", Align::Left),
+            ("time", Align::Right),
+            ("share", Align::Right),
+            ("GFLOP/s", Align::Right),
+            ("GB/s", Align::Right),
+            ("output", Align::Left),
+        ]);
+        for row in self.slowest(rows) {
+            let outputs: Vec<String> = row.outputs.iter().map(ToString::to_string).collect();
+            let [time, share, gflops, gigabytes] = row.cells(total);
+            table.row([
+                row.name.clone(),
+                row.op_type.clone(),
+                time,
+                share,
+                gflops,
+                gigabytes,
+                outputs.join(", "),
+            ]);
+        }
+        table.write(screen)?;
+        writeln!(screen)?;
+        let mut table = Table::new(&[
+            ("type", Align::Left),
+            ("count", Align::Right),
+            ("time", Align::Right),
+            ("share", Align::Right),
+            ("GFLOP/s", Align::Right),
+            ("GB/s", Align::Right),
+        ]);
+        for row in by_type(rows) {
+            let [time, share, gflops, gigabytes] = row.cells(total);
+            table.row([row.op_type.clone(), row.count.to_string(), time, share, gflops, gigabytes]);
+        }
+        table.write(screen)?;
+        writeln!(screen)?;
+        let (operators, runs) =
+            (numbers::plural(rows.len(), "operator"), numbers::plural(self.runs as usize, "run"));
+        let gflops = giga_per_second(subject.macs().saturating_mul(2), total);
+        writeln!(
+            screen,
+            "total: {} for {operators}, {gflops:.1} GFLOP/s; medians of {runs}",
+            numbers::time(total)
+        )?;
+        match &self.trace {
+            Some(path) => writeln!(screen, "timeline: {}", path.display()),
+            None => Ok(()),
+        }
+    }
+
+    /// The slowest operators, in the order in which they run.
+    fn slowest<'r>(&self, rows: &'r [Row]) -> Vec<&'r Row> {
+        let most = self.top.map_or(usize::MAX, |top| top as usize);
+        let mut order: Vec<usize> = (0..rows.len()).collect();
+        order.sort_by_key(|&index| rows.get(index).map(|row| std::cmp::Reverse(row.time)));
+        order.truncate(most);
+        order.sort_unstable();
+        order.into_iter().filter_map(|index| rows.get(index)).collect()
+    }
+}
+
+fn rows(subject: &Subject<'_>, record: &Record, times: Vec<Vec<Duration>>) -> Vec<Row> {
+    let row = |(layer, mut times): (&ixion::graph::LayerTrace, Vec<Duration>)| {
+        times.sort_unstable();
+        let operator = subject.runner.graph().operator_named(&layer.name);
+        let weights = operator.map_or(0, |operator| operator.weight_bytes());
+        Row {
+            name: layer.name.clone(),
+            op_type: layer.op_type.clone(),
+            count: 1,
+            time: percentile(&times, 0.5),
+            macs: layer.cost.macs,
+            bytes: layer.cost.bytes.saturating_add(weights),
+            inputs: layer.inputs.clone(),
+            outputs: layer.outputs.clone(),
+        }
+    };
+    record.trace.layers.iter().zip(times).map(row).collect()
+}
+
+/// The sums of all operators of each type, the slowest type first.
+fn by_type(rows: &[Row]) -> Vec<Row> {
+    let mut types: BTreeMap<&str, Row> = BTreeMap::new();
+    for row in rows {
+        let sum = types.entry(&row.op_type).or_default();
+        sum.op_type.clone_from(&row.op_type);
+        sum.count += 1;
+        sum.time += row.time;
+        sum.macs = sum.macs.saturating_add(row.macs);
+        sum.bytes = sum.bytes.saturating_add(row.bytes);
+    }
+    let mut types: Vec<Row> = types.into_values().collect();
+    types.sort_by_key(|row| std::cmp::Reverse(row.time));
+    types
+}
+
+impl Row {
+    fn share(&self, total: Duration) -> f64 {
+        if total.is_zero() { 0.0 } else { self.time.div_duration_f64(total) }
+    }
+
+    fn gflops(&self) -> f64 {
+        giga_per_second(self.macs.saturating_mul(2), self.time)
+    }
+
+    fn gigabytes(&self) -> f64 {
+        giga_per_second(self.bytes, self.time)
+    }
+
+    /// Time, share, GFLOP/s and GB/s for a table.
+    fn cells(&self, total: Duration) -> [String; 4] {
+        let gflops = if self.macs > 0 { format!("{:.1}", self.gflops()) } else { String::new() };
+        let (time, share) = (numbers::time(self.time), numbers::percent(self.share(total)));
+        [time, share, gflops, format!("{:.1}", self.gigabytes())]
+    }
+
+    fn json(&self, total: Duration) -> Value {
+        json!({
+            "type": self.op_type,
+            "count": self.count,
+            "ms": milliseconds(self.time),
+            "share": self.share(total),
+            "macs": self.macs,
+            "bytes": self.bytes,
+            "gflops_per_second": self.gflops(),
+            "gigabytes_per_second": self.gigabytes(),
+        })
+    }
+}
+
+/// Everything in one object; `version` is counted up when the meaning of a field changes.
+fn as_json(subject: &Subject<'_>, rows: &[Row]) -> Value {
+    let total: Duration = rows.iter().map(|row| row.time).sum();
+    let operator = |row: &Row| {
+        let mut object = row.json(total);
+        object["name"] = row.name.clone().into();
+        object["inputs"] = row.inputs.iter().map(ToString::to_string).collect();
+        object["outputs"] = row.outputs.iter().map(ToString::to_string).collect();
+        object
+    };
+    let mut object = subject.json();
+    object["total_ms"] = milliseconds(total).into();
+    object["operators"] = rows.iter().map(operator).collect();
+    object["types"] = by_type(rows).iter().map(|row| row.json(total)).collect();
+    object
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_are_summed_up_and_the_slowest_comes_first() {
+        let row = |op_type: &str, millis, macs| Row {
+            op_type: op_type.to_owned(),
+            count: 1,
+            time: Duration::from_millis(millis),
+            macs,
+            ..Row::default()
+        };
+        let types = by_type(&[row("nn.ReLU", 1, 0), row("nn.Conv2d", 3, 5), row("nn.ReLU", 1, 0)]);
+        let found: Vec<_> = types.iter().map(|row| (row.op_type.as_str(), row.count, row.macs)).collect();
+        assert_eq!(found, [("nn.Conv2d", 1, 5), ("nn.ReLU", 2, 0)]);
+        assert_eq!(types[1].share(Duration::from_millis(5)), 0.4);
+    }
+}
