@@ -22,11 +22,12 @@ pub(crate) enum Interpret {
 /// `--interpret`.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct InterpretArgs {
-    /// Runs operator by operator, without a plan: the graph of the file, or the one that passes made of it
+    /// Runs operator by operator, without a plan: the file's graph, or the one after all passes (=optimised)
     ///
     /// Without it the engine runs: passes improve the graph, and memory is planned for the shapes of the inputs.
     #[arg(
-        long, value_name = "GRAPH", num_args = 0..=1, require_equals = true, default_missing_value = "plain"
+        long, value_name = "GRAPH", num_args = 0..=1, require_equals = true, default_missing_value = "plain",
+        hide_possible_values = true
     )]
     pub(crate) interpret: Option<Interpret>,
 }
@@ -36,7 +37,9 @@ pub(crate) struct InterpretArgs {
 pub(crate) struct EngineArgs {
     #[command(flatten)]
     pub(crate) mode: InterpretArgs,
-    /// How many threads the engine uses; 0 for all processors. Results do not depend on it
+    /// Threads of the engine; 0 stands for all processors
+    ///
+    /// Results do not depend on it.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(..=1024))]
     pub(crate) threads: u16,
     /// Leaves out a pass; may be repeated. `all` leaves out all of them

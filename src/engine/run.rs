@@ -10,6 +10,7 @@ use crate::tensor::{Layout, Shape, Tensor, TensorViewMut};
 use smallvec::SmallVec;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Instant;
 
 /// One run: what stays as it is, and what changes.
 pub(super) struct Execution<'a, 'b> {
@@ -25,9 +26,15 @@ pub(super) struct Execution<'a, 'b> {
 
 impl Execution<'_, '_> {
     pub(super) fn run(&mut self, mut trace: Option<&mut Trace>) -> Result<(), EngineError> {
+        let logs = log::log_enabled!(log::Level::Debug);
         for job in &self.prepared.jobs {
             let start = trace.as_ref().map(|trace| trace.start.elapsed());
+            let logged = logs.then(Instant::now);
             self.step(job)?;
+            if let Some(start) = logged {
+                let operator = &self.plan.graph.operators()[job.operator];
+                log::debug!("{} `{}` took {:?}", operator.op_type(), operator.name(), start.elapsed());
+            }
             if let (Some(trace), Some(start)) = (&mut trace, start) {
                 let operator = self.plan.graph.operator_index(job.operator);
                 let time = trace.start.elapsed().saturating_sub(start);

@@ -189,6 +189,8 @@ fn more_is_said_where_it_is_asked_for() {
     let mut quiet = command(args);
     let loud = ended(quiet.arg("-vv").output().unwrap());
     assert!(loud.code == 0 && loud.stderr.contains("debug: nn.Linear `linear` took"), "{}", loud.stderr);
-    let by_variable = ended(command(args).env("RUST_LOG", "ixion::graph=debug").output().unwrap());
+    let by_variable = ended(command(args).env("RUST_LOG", "ixion::engine=debug").output().unwrap());
     assert!(by_variable.stderr.contains("debug: nn.Linear `linear` took"), "{}", by_variable.stderr);
+    let interpreted = ended(command(args).args(["--interpret", "-vv"]).output().unwrap());
+    assert!(interpreted.stderr.contains("debug: nn.Linear `linear` took"), "{}", interpreted.stderr);
 }
