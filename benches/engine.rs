@@ -60,7 +60,9 @@ fn another_batch(criterion: &mut Criterion) {
         let has_weights = archive_beside(&param).is_file();
         let plan = if has_weights { builder } else { builder.with_random_weights(0) }.build();
         let plan = plan.expect("the network is supported");
-        let Some(sizes) = (1..=32).map(|batch| input(&plan, batch)).collect::<Option<Vec<_>>>() else { continue };
+        let Some(sizes) = (1..=32).map(|batch| input(&plan, batch)).collect::<Option<Vec<_>>>() else {
+            continue;
+        };
         let mut context = plan.context().expect("there is memory");
         let mut sizes = sizes.iter().cycle();
         let name = param.file_stem().map_or_else(String::new, |name| name.to_string_lossy().into_owned());

@@ -1,4 +1,5 @@
-//! How long a network takes for one picture, after the first run has read the weights.
+//! How long a network takes for one picture, as the plain graph and as a plan of the engine, after the first run has read
+//! the weights. Before it measures, it prints how far the results of the two are apart.
 //!
 //! Measured are the networks of `model_file/`, and every folder NAME in `IXION_BENCH_MODELS` that holds `NAME.pnnx.param`, as
 //! `model_file/export_torchvision.py` writes them. For one core: `taskset -c 0 cargo bench --bench networks`.
@@ -6,9 +7,10 @@
 #![allow(missing_docs, clippy::expect_used, reason = "a bench that cannot run should stop")]
 
 use criterion::{Criterion, criterion_group, criterion_main};
+use ixion::engine::{Builder, Model};
 use ixion::graph::{RuntimeGraph, archive_beside};
 use ixion::pnnx::Dim;
-use ixion::tensor::{Shape, Tensor};
+use ixion::tensor::{DType, Shape, Tensor};
 use std::path::{Path, PathBuf};
 
 /// The networks of the repository, and those of the folder that the environment names.
@@ -37,19 +39,46 @@ fn input(graph: &RuntimeGraph) -> Tensor {
     Tensor::randn(&Shape::new(&dims).expect("the shape is sane"), 0).expect("there is memory")
 }
 
+/// The plain graph and the plan of one file.
+fn both(param: &Path) -> (RuntimeGraph, Model) {
+    let (mut graph, mut builder) = (RuntimeGraph::new(param), Builder::new(param));
+    if !archive_beside(param).is_file() {
+        (graph, builder) = (graph.with_random_weights(0), builder.with_random_weights(0));
+    }
+    graph.build().expect("the network is supported");
+    let plan = builder.build().expect("the network is supported");
+    (graph, Model::of(plan).expect("there is memory"))
+}
+
+/// The largest difference over the largest magnitude, of all outputs.
+fn apart(plain: &[Tensor], planned: &[Tensor]) -> f64 {
+    let numbers = |tensor: &Tensor| tensor.cast(DType::F64).and_then(|tensor| tensor.to_vec::<f64>());
+    let apart = plain.iter().zip(planned).map(|(plain, planned)| {
+        let (plain, planned) =
+            (numbers(plain).expect("real outputs"), numbers(planned).expect("real outputs"));
+        let largest = plain.iter().fold(0.0, |largest: f64, x| largest.max(x.abs()));
+        let differences = plain.iter().zip(&planned).map(|(a, b)| (a - b).abs());
+        differences.fold(0.0, f64::max) / largest.max(f64::MIN_POSITIVE)
+    });
+    apart.fold(0.0, f64::max)
+}
+
 fn run(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("one picture");
     group.sample_size(10);
     for param in networks() {
-        let mut graph = RuntimeGraph::new(&param);
-        if !archive_beside(&param).is_file() {
-            graph = graph.with_random_weights(0);
-        }
-        graph.build().expect("the network is supported");
+        let (mut graph, mut model) = both(&param);
         let input = input(&graph);
         let name = param.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-        group.bench_function(name.trim_end_matches(".pnnx.param"), |bench| {
+        let name = name.trim_end_matches(".pnnx.param").to_owned();
+        let plain = graph.run_with(vec![input.clone()]).expect("the network runs");
+        let planned = model.run(&[input.clone()]).expect("the network runs");
+        println!("{name}: plain and planned are {:.1e} apart", apart(&plain, &planned));
+        group.bench_function(format!("{name}, plain"), |bench| {
             bench.iter(|| graph.run_with(vec![input.clone()]).expect("the network runs"));
+        });
+        group.bench_function(format!("{name}, planned"), |bench| {
+            bench.iter(|| model.run(&[input.clone()]).expect("the network runs"));
         });
     }
     group.finish();
