@@ -10,6 +10,7 @@ use ixion::engine::{Builder, Context, EngineError, Model, Plan};
 use ixion::graph::{GraphError, RuntimeGraph};
 use ixion::memory::Root;
 use ixion::pnnx;
+use ixion::shape::{InputRange, ShapeError};
 use ixion::tensor::{DType, Tensor, TensorView};
 use ixion::{Limits, engine};
 use std::sync::Arc;
@@ -324,6 +325,66 @@ fn a_trace_names_every_operator_that_ran() {
     assert!(total <= trace.total);
     let starts: Vec<Duration> = trace.steps.iter().map(|step| step.start).collect();
     assert!(starts.is_sorted());
+}
+
+const SUM: &str = "pnnx.Input left 0 1 a #a=(?,3)f32
+pnnx.Input right 0 1 b #b=(?,3)f32
+F.relu first 1 1 a x
+F.sigmoid second 1 1 b y
+pnnx.Expression sum 2 1 x y z expr=add(@0,@1)
+pnnx.Output output 1 0 z";
+
+fn range(name: &str, min: usize, optimum: usize, max: usize) -> Result<InputRange, ShapeError> {
+    InputRange::new(name, DType::F32, [min, 3], [optimum, 3], [max, 3])
+}
+
+#[test]
+fn a_profile_has_the_memory_of_the_largest_shapes() {
+    let mut builder = Builder::from_pnnx(graph(SUM));
+    for name in ["left", "right"] {
+        builder = builder.with_range(range(name, 2, 4, 8).unwrap());
+    }
+    let plan = builder.build().unwrap();
+    let mut context = plan.context().unwrap();
+    let bytes = context.arena_bytes();
+    let ones = |rows: usize| Tensor::ones(DType::F32, &[rows, 3]).unwrap();
+    for rows in [8, 2, 5, 8] {
+        assert_eq!(context.run(&[ones(rows), ones(rows)]).unwrap()[0].shape().dims(), [rows, 3]);
+        assert_eq!(context.arena_bytes(), bytes);
+    }
+    for rows in [1, 9] {
+        let error = context.run(&[ones(rows), ones(rows)]).unwrap_err().to_string();
+        assert_eq!(error, format!("axis 0 of input `left` is {rows}, but the profile allows 2 to 8"));
+    }
+    assert!(context.run(&[ones(2), ones(2)]).is_ok());
+    let error = range("left", 4, 2, 8).unwrap_err().to_string();
+    assert!(error.contains("`left`") && error.contains("axis 0"), "{error}");
+    let missing = Builder::from_pnnx(graph(SUM)).with_range(range("left", 2, 4, 8).unwrap()).build();
+    assert!(matches!(missing, Err(EngineError::Shape(ShapeError::Profile { .. }))));
+}
+
+#[test]
+fn named_lengths_are_one_number_in_all_inputs() {
+    let shape = |text: &str| text.parse::<ixion::shape::InputShape>().unwrap();
+    let builder = Builder::from_pnnx(graph(SUM)).with_shape("left", shape("n,3"));
+    let plan = builder.with_shape("right", shape("n,3")).build().unwrap();
+    let mut context = plan.context().unwrap();
+    let ones = |rows: usize| Tensor::ones(DType::F32, &[rows, 3]).unwrap();
+    let error = context.run(&[ones(2), ones(4)]).unwrap_err();
+    assert!(matches!(error, EngineError::Shape(ShapeError::Contradiction { .. })), "{error}");
+    let text = error.to_string();
+    assert!(["`left`", "`right`", "`n`", "2", "4"].iter().all(|part| text.contains(part)), "{text}");
+    assert!(context.run(&[ones(4), ones(4)]).is_ok());
+}
+
+#[test]
+fn shapes_that_contradict_each_other_name_both_operators() {
+    let plan = plan(SUM);
+    let mut context = plan.context().unwrap();
+    let ones = |rows: usize| Tensor::ones(DType::F32, &[rows, 3]).unwrap();
+    let error = context.run(&[ones(2), ones(4)]).unwrap_err().to_string();
+    assert!(["`sum`", "`first`", "`second`"].iter().all(|name| error.contains(name)), "{error}");
+    assert_eq!(context.run(&[ones(4), ones(4)]).unwrap()[0].shape().dims(), [4, 3]);
 }
 
 fn assert_send_and_sync<T: Send + Sync>() {}

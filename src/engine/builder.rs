@@ -6,7 +6,7 @@ use crate::Limits;
 use crate::graph::{GraphError, Registry, RuntimeGraph};
 use crate::passes::{PassContext, Passes};
 use crate::pnnx;
-use crate::shape::Shapes;
+use crate::shape::{InputRange, InputShape, Profile, Shapes};
 use crate::tensor::Tensor;
 use std::path::PathBuf;
 
@@ -24,6 +24,8 @@ pub struct Builder {
     source: RuntimeGraph,
     registry: Registry,
     passes: Passes,
+    shapes: Vec<(String, InputShape)>,
+    ranges: Vec<InputRange>,
     donations: Vec<(String, String)>,
     limits: Limits,
     threads: usize,
@@ -47,6 +49,8 @@ impl Builder {
             source,
             registry: Registry::default(),
             passes: Passes::default(),
+            shapes: Vec::new(),
+            ranges: Vec::new(),
             donations: Vec::new(),
             limits: Limits::default(),
             threads: 1,
@@ -90,6 +94,22 @@ impl Builder {
         Self { threads, ..self }
     }
 
+    /// Says which lengths of an input are fixed, and which are equal: `n,3,?,w`. Others are refused when the plan runs;
+    /// passes may make use of what is fixed.
+    #[must_use]
+    pub fn with_shape(mut self, input: impl Into<String>, shape: InputShape) -> Self {
+        self.shapes.push((input.into(), shape));
+        self
+    }
+
+    /// Says between which shapes an input will be; once there is a range for one input, all need one. The memory for the
+    /// largest shapes is had when a context is made, and shapes outside are refused.
+    #[must_use]
+    pub fn with_range(mut self, range: InputRange) -> Self {
+        self.ranges.push(range);
+        self
+    }
+
     /// Lets an output take the memory of an input that the caller gives away, as a cache that grows in place does; see
     /// [`Request::donate`](super::Request::donate).
     #[must_use]
@@ -112,9 +132,13 @@ impl Builder {
             .with_limits(self.limits.clone())
             .with_path(path.as_deref());
         graph.build()?;
+        let symbols = InputShape::apply(&graph, &self.shapes)?;
+        let profile = if self.ranges.is_empty() { None } else { Some(Profile::new(&graph, self.ranges)?) };
         let plan = Plan {
             statistics,
-            shapes: symbolic(&graph)?,
+            shapes: Shapes::infer_known(&graph, &symbols)?,
+            symbols,
+            profile,
             constants: constants(&graph, &self.limits)?,
             inputs: inputs(&graph),
             outputs: outputs(&graph),
@@ -126,10 +150,6 @@ impl Builder {
         };
         plan.with_donations(&self.donations)
     }
-}
-
-fn symbolic(graph: &RuntimeGraph) -> Result<Shapes, EngineError> {
-    Ok(Shapes::symbolic(graph)?)
 }
 
 /// The values of operators that depend on no input.

@@ -5,7 +5,7 @@ use super::run::Execution;
 use super::{EngineError, Plan, Request, Trace};
 use crate::graph::{CloneCpuLayer, CpuLayer, GraphError, OperandIndex, Stage, TensorMeta};
 use crate::memory::{Arena, InputBinding, MemoryPlan, Problem};
-use crate::shape::Shapes;
+use crate::shape::{Binding, Changes, Shapes};
 use crate::tensor::{Tensor, TensorView, TensorViewMut, Workspace};
 use crate::{CancelToken, Limits};
 use smallvec::SmallVec;
@@ -28,6 +28,9 @@ pub struct Context<'p> {
     current: Option<usize>,
     /// The shapes of the last inputs; none before the first run and after a failure.
     shapes: Option<Shapes>,
+    changes: Changes,
+    /// The memory plan for the largest shapes of the profile.
+    largest: Option<MemoryPlan>,
     buffers: Vec<Option<Tensor>>,
     timeout: Option<Duration>,
     cancel: CancelToken,
@@ -98,8 +101,18 @@ impl<'p> Context<'p> {
         };
         let buffers = vec![None; plan.outputs.len()];
         let (prepared, cancel) = (Vec::new(), CancelToken::default());
-        let mut context =
-            Self { plan, state, prepared, current: None, shapes: None, buffers, timeout: None, cancel };
+        let mut context = Self {
+            plan,
+            state,
+            prepared,
+            current: None,
+            shapes: None,
+            changes: Changes::default(),
+            largest: None,
+            buffers,
+            timeout: None,
+            cancel,
+        };
         context.prepare_largest()?;
         Ok(context)
     }
@@ -212,6 +225,11 @@ impl<'p> Context<'p> {
     pub fn metas(&self) -> &[Option<TensorMeta>] {
         let current = self.current.and_then(|current| self.prepared.get(current));
         current.map_or(&[], |prepared| &prepared.metas)
+    }
+
+    /// What the last new shapes changed: which operands, and which of them need a larger buffer.
+    pub fn changes(&self) -> &Changes {
+        &self.changes
     }
 
     /// Runs on inputs and buffers; outputs without one go to buffers of the context.
@@ -350,14 +368,21 @@ impl Context<'_> {
 
     fn plan_shapes(&mut self, key: Key, inputs: &[TensorMeta]) -> Result<usize, EngineError> {
         let graph = &self.plan.graph;
+        if let Some(profile) = &self.plan.profile {
+            profile.check(inputs)?;
+        }
+        Binding::of(graph, &self.plan.symbols, inputs)?;
         let shapes = match self.shapes.take() {
-            Some(mut shapes) => shapes.update(graph, inputs).map(|_| shapes),
-            None => Shapes::infer(graph, inputs),
-        }?;
+            Some(mut shapes) => {
+                self.changes = shapes.update(graph, inputs)?;
+                shapes
+            }
+            None => Shapes::infer(graph, inputs)?,
+        };
         let metas = shapes.metas().to_vec();
         self.shapes = Some(shapes);
         configure(&self.plan, &mut self.state, &metas)?;
-        let memory = self.plan_memory(&metas)?;
+        let memory = self.fitted(self.plan_memory(&metas)?);
         if self.prepared.len() >= KEPT_SHAPES {
             self.prepared.remove(0);
         }
@@ -396,8 +421,17 @@ impl Context<'_> {
         Ok(plan)
     }
 
-    /// Has the memory for the largest shapes, where profiles name them.
+    /// A plan that needs more than the largest shapes do (it may, as packing is not perfect) takes their places.
+    fn fitted(&self, plan: MemoryPlan) -> MemoryPlan {
+        let largest = self.largest.as_ref().filter(|largest| plan.arena_bytes > largest.arena_bytes);
+        largest.and_then(|largest| plan.in_slots_of(largest)).unwrap_or(plan)
+    }
+
+    /// Has the memory for the largest shapes, where a profile names them.
     fn prepare_largest(&mut self) -> Result<(), EngineError> {
+        let Some(inputs) = self.plan.profile.as_ref().map(crate::shape::Profile::max) else { return Ok(()) };
+        let position = self.prepare_metas(&inputs)?;
+        self.largest = Some(self.prepared[position].memory.clone());
         Ok(())
     }
 

@@ -2,9 +2,9 @@
 
 use super::{Context, EngineError};
 use crate::Limits;
-use crate::graph::RuntimeGraph;
+use crate::graph::{RuntimeGraph, TensorMeta};
 use crate::passes::Statistics;
-use crate::shape::Shapes;
+use crate::shape::{Profile, Shapes};
 use crate::tensor::{DType, Tensor};
 use std::collections::HashMap;
 
@@ -35,6 +35,9 @@ pub struct Plan {
     pub(super) graph: RuntimeGraph,
     pub(super) statistics: Statistics,
     pub(super) shapes: Shapes,
+    /// The inputs, with symbols for the lengths that are not fixed.
+    pub(super) symbols: Vec<Option<TensorMeta>>,
+    pub(super) profile: Option<Profile>,
     /// The values of operators that depend on no input, by the operator's position.
     pub(super) constants: Vec<Option<Tensor>>,
     pub(super) inputs: Vec<Port>,
@@ -75,6 +78,11 @@ impl Plan {
     /// The symbolic shapes of all operands.
     pub fn shapes(&self) -> &Shapes {
         &self.shapes
+    }
+
+    /// Between which shapes inputs may be, where that was said.
+    pub fn profile(&self) -> Option<&Profile> {
+        self.profile.as_ref()
     }
 
     /// The inputs, in the order in which [`Context::run`] takes them.

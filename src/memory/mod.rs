@@ -12,6 +12,7 @@ mod offsets;
 mod plan;
 mod problem;
 mod report;
+mod reuse;
 mod sharing;
 mod values;
 
