@@ -153,9 +153,15 @@ impl Creator<dyn CpuLayer> {
 /// let error = registry.get("nn.Relu").unwrap_err();
 /// assert_eq!(error.to_string(), "no layer is registered for `nn.Relu`; did you mean `nn.ReLU`?");
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Registry<L: ?Sized = dyn CpuLayer> {
     creators: BTreeMap<String, Creator<L>>,
+}
+
+impl<L: ?Sized> Clone for Registry<L> {
+    fn clone(&self) -> Self {
+        Self { creators: self.creators.clone() }
+    }
 }
 
 impl<L: ?Sized + DeviceLayer> Registry<L> {

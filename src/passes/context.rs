@@ -2,10 +2,24 @@
 
 use super::Facts;
 use crate::Limits;
-use crate::graph::TensorMeta;
+use crate::graph::CpuLayer;
+use crate::graph::{Creator, Registry, TensorMeta};
 use crate::pnnx::Graph;
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
+
+/// Operators whose results depend on their names, or on nothing at all.
+const RANDOM: [&str; 9] = [
+    "torch.randn",
+    "torch.randn_like",
+    "torch.normal",
+    "torch.rand_like",
+    "aten::rand_like",
+    "torch.empty",
+    "torch.empty_like",
+    "Tensor.new_empty",
+    "F.rrelu",
+];
 
 /// What a run of passes works with: what is known of the model's inputs, the limits, and the facts that follow.
 ///
@@ -19,6 +33,7 @@ use std::collections::BTreeMap;
 #[derive(Debug, Default)]
 pub struct PassContext {
     inputs: BTreeMap<String, TensorMeta>,
+    registry: Registry,
     limits: Limits,
     facts: OnceCell<Facts>,
 }
@@ -28,6 +43,12 @@ impl PassContext {
     #[must_use]
     pub fn with_limits(self, limits: Limits) -> Self {
         Self { limits, ..self }
+    }
+
+    /// Knows the layers of this registry instead of the built-in ones.
+    #[must_use]
+    pub fn with_registry(self, registry: Registry) -> Self {
+        Self { registry, ..self }
     }
 
     /// Says what the input of this name will be. The dimensions of all others are symbols, whatever the file says: it
@@ -48,9 +69,21 @@ impl PassContext {
         &self.limits
     }
 
+    /// The layers.
+    pub fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// Whether an operator gives the same results for the same inputs, every time: one of Ixion's own that makes no
+    /// random numbers. Of a plugin nobody knows.
+    pub fn is_pure(&self, op_type: &str) -> bool {
+        let built_in = |creator: &Creator| creator.namespace == Creator::<dyn CpuLayer>::BUILT_IN;
+        !RANDOM.contains(&op_type) && self.registry.get(op_type).is_ok_and(built_in)
+    }
+
     /// Element types and dimensions of all operands; computed at the first call after a change.
     pub fn facts(&self, graph: &Graph) -> &Facts {
-        self.facts.get_or_init(|| Facts::infer(graph, &self.inputs, &self.limits))
+        self.facts.get_or_init(|| Facts::infer(graph, &self.inputs, self.registry.clone(), &self.limits))
     }
 
     /// Says that the graph has new operands, which facts are to be known of.

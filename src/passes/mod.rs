@@ -37,15 +37,26 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod all;
+mod axes;
 mod bypass;
+mod common_subexpressions;
+mod constant_folding;
 mod context;
+mod dead_code;
+mod elementwise;
 mod error;
+mod expression_chains;
+mod expression_identities;
 mod facts;
 mod matched;
+mod no_ops;
 mod pass;
 mod pattern;
+mod permute_chains;
 mod registry;
 mod replacement;
+mod reshape_chains;
 mod rewrite;
 mod statistics;
 #[cfg(test)]

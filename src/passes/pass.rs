@@ -15,6 +15,14 @@ pub trait Pass: fmt::Debug + Send + Sync {
     /// What it does, in one sentence.
     fn doc(&self) -> &str;
 
+    /// Looks for faults of the pass itself, such as a pattern that cannot be read. Default: none.
+    ///
+    /// # Errors
+    /// [`PassError::Pattern`].
+    fn validate(&self) -> Result<(), PassError> {
+        Ok(())
+    }
+
     /// Changes the graph wherever it can.
     ///
     /// # Errors

@@ -27,7 +27,16 @@ pub struct Entry {
 
 impl Default for Passes {
     fn default() -> Self {
-        Self::empty()
+        let mut entries = super::all::all();
+        entries.sort_by_key(|entry| entry.priority);
+        Self { entries, ..Self::empty() }
+    }
+}
+
+impl Entry {
+    /// A pass, switched on.
+    pub fn new(priority: u32, pass: impl Pass + 'static) -> Self {
+        Self { priority, enabled: true, pass: Arc::new(pass) }
     }
 }
 
@@ -48,7 +57,7 @@ impl Passes {
         if self.entries.iter().any(|entry| entry.pass.name() == pass.name()) {
             return Err(PassError::Duplicate { name: pass.name().to_owned() });
         }
-        self.entries.push(Entry { priority, enabled: true, pass: Arc::new(pass) });
+        self.entries.push(Entry::new(priority, pass));
         self.entries.sort_by_key(|entry| entry.priority);
         Ok(())
     }
@@ -158,4 +167,28 @@ fn check(pass: &dyn Pass, graph: &Graph, before: &[String]) -> Result<(), PassEr
         return Ok(());
     }
     Err(broken(format!("its inputs and outputs were {}, and are {}", before.join(", "), after.join(", "))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn all_passes_can_be_read_and_have_names_of_their_own() {
+        let passes = Passes::default();
+        passes.iter().for_each(|entry| entry.pass.validate().unwrap());
+        let names: BTreeSet<&str> = passes.iter().map(|entry| entry.pass.name()).collect();
+        assert_eq!(names.len(), passes.iter().count());
+        assert!(passes.iter().all(|entry| !entry.pass.doc().is_empty()));
+    }
+
+    #[test]
+    fn an_unknown_name_lists_the_known_ones() {
+        let mut passes = Passes::default();
+        let error = passes.set_enabled("dead_cod", false).unwrap_err().to_string();
+        assert!(error.starts_with("there is no pass `dead_cod`; there are dead_code, "), "{error}");
+        passes.set_enabled("dead_code", false).unwrap();
+        assert!(!passes.iter().next().unwrap().enabled);
+    }
 }

@@ -1,7 +1,7 @@
 //! Passes that are patterns.
 
 use super::matched::Match;
-use super::pattern::{Pattern, Solver};
+use super::pattern::{Pattern, Solver, read_lines};
 use super::replacement::{Plan, Problem, Replacement};
 use super::writes::written_through;
 use super::{Outcome, Pass, PassContext, PassError, PatternError};
@@ -85,14 +85,6 @@ impl Rewrite {
         self
     }
 
-    /// Reads all patterns.
-    ///
-    /// # Errors
-    /// The first that cannot be read.
-    pub fn check_patterns(&self) -> Result<(), PatternError> {
-        self.rules.iter().try_for_each(|rule| Pattern::parse(&rule.pattern).map(|_| ()))
-    }
-
     fn pattern_error(&self, source: PatternError) -> PassError {
         PassError::Pattern { pass: self.name.to_owned(), source }
     }
@@ -156,6 +148,17 @@ impl Pass for Rewrite {
 
     fn doc(&self) -> &str {
         self.doc
+    }
+
+    fn validate(&self) -> Result<(), PassError> {
+        let check = |rule: &Rule| {
+            Pattern::parse(&rule.pattern)?;
+            match &rule.target {
+                Target::Text(text) => read_lines(text).map(|_| ()),
+                Target::Computed(_) => Ok(()),
+            }
+        };
+        self.rules.iter().try_for_each(check).map_err(|source| self.pattern_error(source))
     }
 
     fn run(&self, graph: &mut Graph, context: &mut PassContext) -> Result<Outcome, PassError> {

@@ -126,6 +126,14 @@ impl Data {
         }
     }
 
+    /// The checksum that the archive has of the bytes.
+    pub(super) fn stored_crc(&self) -> Option<u32> {
+        match self {
+            Self::Stored { entry, .. } => Some(entry.crc32()),
+            _ => None,
+        }
+    }
+
     /// Compares a checksum with the archive's.
     pub(super) fn check_crc(&self, found: u32) -> Result<(), WeightError> {
         match self {

@@ -1,0 +1,23 @@
+//! The list of all passes, one line each.
+
+use super::registry::Entry;
+use super::{
+    common_subexpressions::CommonSubexpressions, constant_folding::ConstantFolding, dead_code::DeadCode,
+    expression_chains::ExpressionChains, expression_identities::ExpressionIdentities, no_ops::NoOps,
+    permute_chains::PermuteChains, reshape_chains::ReshapeChains,
+};
+
+/// All passes with their priorities. Below 200: what makes the graph smaller; from 200: fusions; from 800: what makes
+/// patterns hard to recognise.
+pub(super) fn all() -> Vec<Entry> {
+    vec![
+        Entry::new(100, DeadCode),
+        Entry::new(110, NoOps),
+        Entry::new(120, ConstantFolding),
+        Entry::new(130, CommonSubexpressions),
+        Entry::new(140, ReshapeChains),
+        Entry::new(150, PermuteChains),
+        Entry::new(160, ExpressionIdentities),
+        Entry::new(900, ExpressionChains),
+    ]
+}

@@ -1,0 +1,67 @@
+//! Operators that only give a tensor other axes.
+
+use crate::pnnx::Operator;
+
+/// Whether an operator keeps all elements in their row-major order, under another shape.
+pub(super) fn is_reshape(op_type: &str) -> bool {
+    matches!(
+        op_type,
+        "Tensor.reshape"
+            | "Tensor.view"
+            | "torch.reshape"
+            | "Tensor.reshape_as"
+            | "Tensor.view_as"
+            | "torch.flatten"
+            | "nn.Flatten"
+            | "torch.squeeze"
+            | "Tensor.squeeze"
+            | "torch.unsqueeze"
+            | "Tensor.unsqueeze"
+            | "torch.unflatten"
+            | "Tensor.unflatten"
+            | "nn.Unflatten"
+    )
+}
+
+/// For an operator that only changes the order of axes: the axis of the input that each axis of the output is.
+pub(super) fn order_of(operator: &Operator, rank: usize) -> Option<Vec<usize>> {
+    let axis = |axis: i64| {
+        let axis = if axis < 0 { axis.checked_add(i64::try_from(rank).ok()?)? } else { axis };
+        usize::try_from(axis).ok().filter(|&axis| axis < rank)
+    };
+    let mut order: Vec<usize> = (0..rank).collect();
+    match operator.op_type() {
+        "Tensor.permute" | "torch.permute" => {
+            let dims = operator.get::<Vec<i64>>("dims").ok()?;
+            order = dims.into_iter().map(axis).collect::<Option<_>>()?;
+        }
+        "torch.transpose" | "Tensor.transpose" => {
+            order.swap(axis(operator.get("dim0").ok()?)?, axis(operator.get("dim1").ok()?)?);
+        }
+        "torch.t" if rank <= 2 => order.reverse(),
+        _ => return None,
+    }
+    let mut sorted = order.clone();
+    sorted.sort_unstable();
+    sorted.into_iter().eq(0..rank).then_some(order)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::graph;
+    use super::*;
+
+    #[test]
+    fn orders() {
+        let order = |line: &str, rank| {
+            let graph = graph(&format!("pnnx.Input in 0 1 0\n{line}\npnnx.Output out 1 0 1"));
+            order_of(graph.operator(graph.operator_named("p").unwrap()), rank)
+        };
+        assert_eq!(order("Tensor.permute p 1 1 0 1 dims=(0,-1,1)", 3), Some(vec![0, 2, 1]));
+        assert_eq!(order("torch.transpose p 1 1 0 1 dim0=-1 dim1=0", 3), Some(vec![2, 1, 0]));
+        assert_eq!(order("torch.t p 1 1 0 1", 2), Some(vec![1, 0]));
+        assert_eq!(order("Tensor.permute p 1 1 0 1 dims=(0,0)", 2), None);
+        assert_eq!(order("torch.transpose p 1 1 0 1 dim0=0 dim1=3", 3), None);
+        assert_eq!(order("nn.ReLU p 1 1 0 1", 3), None);
+    }
+}

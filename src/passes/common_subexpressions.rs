@@ -1,0 +1,144 @@
+//! Operators that compute the same.
+
+use super::bypass::{bypass, refuse_bypass};
+use super::writes::written_through;
+use super::{Outcome, Pass, PassContext, PassError};
+use crate::pnnx::{Graph, GraphError, OperandId, Operator, OperatorId};
+use std::collections::HashMap;
+
+/// Computes once what several operators compute: those of the same type, parameters, attributes and inputs. Never random
+/// numbers, and never what a plugin computes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct CommonSubexpressions;
+
+impl Pass for CommonSubexpressions {
+    fn name(&self) -> &str {
+        "common_subexpressions"
+    }
+
+    fn doc(&self) -> &str {
+        "Computes once what several operators compute from the same inputs."
+    }
+
+    fn run(&self, graph: &mut Graph, context: &mut PassContext) -> Result<Outcome, PassError> {
+        let mut outcome = Outcome::default();
+        let frozen = written_through(graph);
+        let mut seen: HashMap<String, Vec<OperatorId>> = HashMap::new();
+        for id in graph.operator_ids().to_vec() {
+            context.limits().check_deadline().map_err(PassError::limit(self.name()))?;
+            let operator = graph.operator(id);
+            if frozen.contains(&id) || !context.is_pure(operator.op_type()) {
+                continue;
+            }
+            let alike = seen.entry(key(operator)).or_default();
+            match alike.iter().find(|&&other| same_attributes(operator, graph.operator(other))) {
+                None => alike.push(id),
+                Some(&first) => match refusal(graph, id, first) {
+                    Some(reason) => outcome.refuse(operator.name(), reason),
+                    None => {
+                        merge(graph, id, first).map_err(PassError::edit(self.name()))?;
+                        outcome.fired += 1;
+                    }
+                },
+            }
+        }
+        Ok(outcome)
+    }
+}
+
+/// Everything that must be equal but the bytes of attributes.
+fn key(operator: &Operator) -> String {
+    let params = operator.params().iter().map(|(key, value)| (key, value.raw()));
+    let attrs = operator.attrs().iter().map(|(key, value)| (key, value.dtype(), value.shape()));
+    let (params, attrs): (Vec<_>, Vec<_>) = (params.collect(), attrs.collect());
+    let (inputs, names, outputs) = (operator.inputs(), operator.input_names(), operator.outputs().len());
+    format!("{:?}", (operator.op_type(), inputs, names, outputs, params, attrs))
+}
+
+fn same_attributes(a: &Operator, b: &Operator) -> bool {
+    a.attrs().values().zip(b.attrs().values()).all(|(a, b)| a == b)
+}
+
+fn outputs(graph: &Graph, second: OperatorId, first: OperatorId) -> Vec<(OperandId, OperandId)> {
+    let [second, first] = [second, first].map(|id| graph.operator(id).outputs());
+    second.iter().copied().zip(first.iter().copied()).collect()
+}
+
+fn refusal(graph: &Graph, second: OperatorId, first: OperatorId) -> Option<String> {
+    outputs(graph, second, first).into_iter().find_map(|(second, first)| refuse_bypass(graph, second, first))
+}
+
+fn merge(graph: &mut Graph, second: OperatorId, first: OperatorId) -> Result<(), GraphError> {
+    for (second, first) in outputs(graph, second, first) {
+        bypass(graph, second, first)?;
+    }
+    graph.remove_operator(second).map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{graph, lines, run};
+    use super::*;
+    use crate::pnnx::Attribute;
+
+    #[test]
+    fn the_same_is_computed_once_and_chains_follow() {
+        let mut graph = graph(
+            "pnnx.Input in 0 1 0
+             F.softmax a 1 1 0 1 dim=1 $input=0
+             nn.ReLU b 1 1 1 2
+             F.softmax c 1 1 0 3 dim=1 $input=0
+             nn.ReLU d 1 1 3 4
+             pnnx.Expression e 2 1 2 4 5 expr=add(@0,@1)
+             pnnx.Output out 1 0 5",
+        );
+        assert_eq!(run(&CommonSubexpressions, &mut graph).fired, 2);
+        assert_eq!(
+            lines(&graph),
+            ["F.softmax(0)->1 dim=1", "nn.ReLU(1)->2", "pnnx.Expression(2,2)->5 expr=add(@0,@1)"]
+        );
+    }
+
+    #[test]
+    fn other_parameters_random_numbers_and_plugins_stay() {
+        let mut graph = graph(
+            "pnnx.Input in 0 1 0
+             F.softmax a 1 1 0 1 dim=1 $input=0
+             F.softmax b 1 1 0 2 dim=0 $input=0
+             torch.randn_like c 1 1 0 3
+             torch.randn_like d 1 1 0 4
+             my.Own e 1 1 0 5
+             my.Own f 1 1 0 6
+             pnnx.Output out 6 0 1 2 3 4 5 6",
+        );
+        assert_eq!(run(&CommonSubexpressions, &mut graph), Outcome::default());
+    }
+
+    #[test]
+    fn attributes_are_compared_by_their_bytes() {
+        let fired = |second: &[f32]| {
+            let mut graph = graph(
+                "pnnx.Input in 0 1 0
+                 pnnx.Attribute a 0 1 1 @data=(2)f32
+                 pnnx.Attribute b 0 1 2 @data=(2)f32
+                 pnnx.Expression c 3 1 0 1 2 3 expr=add(add(@0,@1),@2)
+                 pnnx.Output out 1 0 3",
+            );
+            for (name, values) in [("a", &[1.0, 2.0][..]), ("b", second)] {
+                let id = graph.operator_named(name).unwrap();
+                graph.set_attribute(id, "data", Attribute::from_f32s(vec![2], values).unwrap()).unwrap();
+            }
+            run(&CommonSubexpressions, &mut graph).fired
+        };
+        assert_eq!((fired(&[1.0, 2.0]), fired(&[1.0, 3.0])), (1, 0));
+    }
+
+    #[test]
+    fn outputs_of_the_model_keep_their_names() {
+        let mut graph =
+            graph("pnnx.Input in 0 1 0\nnn.ReLU a 1 1 0 1\nnn.ReLU b 1 1 0 2\npnnx.Output out 2 0 1 2");
+        let outcome = run(&CommonSubexpressions, &mut graph);
+        assert_eq!(outcome.fired, 0);
+        assert!(outcome.refused[0].reason.contains("both keep their names"));
+    }
+}

@@ -1,0 +1,291 @@
+//! What does not depend on the model's inputs is computed once.
+
+use super::bypass::is_returned;
+use super::replacement::fresh;
+use super::writes::written_through;
+use super::{Facts, Outcome, Pass, PassContext, PassError};
+use crate::graph::{GraphError, RuntimeGraph};
+use crate::pnnx::{self, Attribute, Graph, OperandId, OperatorId};
+use crate::tensor::Tensor;
+use std::collections::{HashMap, HashSet};
+
+/// Runs the operators that depend on constants alone, and stores what others read of them as `pnnx.Attribute`.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ConstantFolding;
+
+/// Results may be this large, ...
+const MOST_BYTES: u64 = 16 << 20;
+/// ... and so many times as large as the constants that they are computed from, ...
+const MOST_TIMES: u64 = 4;
+/// ... unless they are small.
+const SMALL_BYTES: u64 = 64 << 10;
+
+impl Pass for ConstantFolding {
+    fn name(&self) -> &str {
+        "constant_folding"
+    }
+
+    fn doc(&self) -> &str {
+        "Computes once what does not depend on the model's inputs."
+    }
+
+    fn run(&self, graph: &mut Graph, context: &mut PassContext) -> Result<Outcome, PassError> {
+        let mut outcome = Outcome::default();
+        for operand in frontier(graph, context) {
+            context.limits().check_deadline().map_err(PassError::limit(self.name()))?;
+            let folding = Folding::of(graph, operand);
+            let value =
+                folding.check(graph, context.facts(graph)).and_then(|()| folding.compute(graph, context));
+            // The deadline has passed while it was computed.
+            context.limits().check_deadline().map_err(PassError::limit(self.name()))?;
+            match value {
+                Ok(value) => {
+                    store(graph, operand, value).map_err(PassError::edit(self.name()))?;
+                    outcome.fired += 1;
+                }
+                Err(reason) => {
+                    let producer = graph.operand(operand).producer();
+                    let name = producer.map_or("", |producer| graph.operator(producer).name()).to_owned();
+                    outcome.refuse(name, reason);
+                }
+            }
+        }
+        Ok(outcome)
+    }
+}
+
+/// The operands that are computed from constants alone and read by operators that are not.
+fn frontier(graph: &Graph, context: &PassContext) -> Vec<OperandId> {
+    let frozen = written_through(graph);
+    let mut constants: HashSet<OperandId> = HashSet::new();
+    let mut computed = Vec::new();
+    for (id, operator) in graph.operators() {
+        let foldable = context.is_pure(operator.op_type())
+            && !operator.op_type().contains("::")
+            && !frozen.contains(&id)
+            && !is_literal(operator)
+            && operator.inputs().iter().all(|input| constants.contains(input));
+        if foldable {
+            constants.extend(operator.outputs());
+            if operator.op_type() != "pnnx.Attribute" {
+                computed.extend(operator.outputs().iter().copied());
+            }
+        }
+    }
+    let is_read = |operand: &OperandId| {
+        let consumers = graph.operand(*operand).consumers();
+        let folds =
+            |id: &OperatorId| graph.operator(*id).outputs().iter().all(|output| constants.contains(output));
+        consumers.iter().any(|id| graph.operator(*id).outputs().is_empty() || !folds(id))
+            && !consumers.iter().any(|id| wants_literals(graph.operator(*id).op_type()))
+    };
+    computed.retain(is_read);
+    computed
+}
+
+/// Numbers, words and lists of the text: parameters of whoever reads them.
+fn is_literal(operator: &pnnx::Operator) -> bool {
+    operator.op_type() == "pnnx.Expression"
+        && (operator.inputs().is_empty()
+            || operator.param("expr").is_some_and(|expr| expr.raw().starts_with('[')))
+}
+
+/// Operators that look at who made their inputs.
+fn wants_literals(op_type: &str) -> bool {
+    op_type.contains("::") || matches!(op_type, "Tensor.index" | "Tensor.index_put" | "Tensor.copy")
+}
+
+/// One operand and the operators that it is computed by.
+struct Folding {
+    operand: OperandId,
+    /// In their order.
+    operators: Vec<OperatorId>,
+    /// Bytes of the constants that it is computed from.
+    bytes: u64,
+}
+
+impl Folding {
+    fn of(graph: &Graph, operand: OperandId) -> Self {
+        let (mut needed, mut open) = (HashSet::new(), vec![operand]);
+        while let Some(operand) = open.pop() {
+            if let Some(producer) =
+                graph.operand(operand).producer().filter(|producer| needed.insert(*producer))
+            {
+                open.extend(graph.operator(producer).inputs());
+            }
+        }
+        let operators: Vec<OperatorId> =
+            graph.operator_ids().iter().copied().filter(|id| needed.contains(id)).collect();
+        let attributes = operators.iter().flat_map(|&id| graph.operator(id).attrs().values());
+        let bytes = attributes.map(|attribute| attribute.byte_len() as u64).fold(0, u64::saturating_add);
+        Self { operand, operators, bytes }
+    }
+
+    /// The size is looked at before anything is computed.
+    fn check(&self, graph: &Graph, facts: &Facts) -> Result<(), String> {
+        let name = graph.operand(self.operand).name();
+        let known = facts.get(name).and_then(|meta| meta.byte_len());
+        known.map_or(Ok(()), |bytes| self.check_size(bytes))
+    }
+
+    fn check_size(&self, bytes: u64) -> Result<(), String> {
+        if bytes > MOST_BYTES {
+            return Err(format!("the result would take {bytes} bytes, and {MOST_BYTES} are allowed"));
+        }
+        if bytes > SMALL_BYTES.max(self.bytes.saturating_mul(MOST_TIMES)) {
+            return Err(format!(
+                "the result would take {bytes} bytes, and what it is computed from only {}",
+                self.bytes
+            ));
+        }
+        Ok(())
+    }
+
+    fn compute(&self, graph: &Graph, context: &PassContext) -> Result<Attribute, String> {
+        let part = self.part(graph).map_err(|error| error.to_string())?;
+        let value = self.run(part, graph, context).map_err(|error| error.to_string())?;
+        self.check_size(value.byte_len() as u64)?;
+        let bytes = value.to_le_bytes().map_err(|error| error.to_string())?;
+        Attribute::new(value.dtype(), value.shape().to_vec(), bytes).map_err(|error| error.to_string())
+    }
+
+    /// Runs these operators alone, on the plain interpreter.
+    fn run(&self, part: Graph, graph: &Graph, context: &PassContext) -> Result<Tensor, GraphError> {
+        let mut limits = context.limits().clone();
+        limits.max_total_bytes = limits.max_total_bytes.min(MOST_BYTES.saturating_mul(16));
+        let runtime = RuntimeGraph::from_pnnx(part).with_limits(limits);
+        let mut runtime = runtime.with_registry(context.registry().clone());
+        runtime.build()?;
+        runtime.run()?;
+        runtime.output(graph.operand(self.operand).name())
+    }
+
+    /// A graph of these operators alone.
+    fn part(&self, graph: &Graph) -> Result<Graph, pnnx::GraphError> {
+        let mut part = Graph::new();
+        let mut operands: HashMap<OperandId, OperandId> = HashMap::new();
+        for &id in &self.operators {
+            let operator = graph.operator(id);
+            let copy = part.new_operator(operator.op_type(), operator.name())?;
+            for (input, name) in operator.inputs().iter().zip(operator.input_names()) {
+                if let Some(&input) = operands.get(input) {
+                    part.connect_input(copy, input, name.as_deref())?;
+                }
+            }
+            for &output in operator.outputs() {
+                let operand = graph.operand(output);
+                let new = part.new_operand(operand.name())?;
+                part.set_operand_type(new, operand.dtype(), operand.shape().map(<[_]>::to_vec))?;
+                part.connect_output(copy, new)?;
+                operands.insert(output, new);
+            }
+            for (key, value) in operator.params() {
+                part.set_param(copy, key, value.clone())?;
+            }
+            for (key, value) in operator.attrs() {
+                part.set_attribute(copy, key, value.clone())?;
+            }
+        }
+        let output =
+            part.new_operator("pnnx.Output", &fresh("output", |name| graph.operator_named(name).is_some()))?;
+        if let Some(&operand) = operands.get(&self.operand) {
+            part.connect_input(output, operand, None)?;
+        }
+        Ok(part)
+    }
+}
+
+/// Makes everybody who reads an operand read a stored constant. Who computed it has nothing to do any more.
+fn store(graph: &mut Graph, operand: OperandId, value: Attribute) -> Result<(), pnnx::GraphError> {
+    let Some(producer) = graph.operand(operand).producer() else { return Ok(()) };
+    let returned = is_returned(graph, operand);
+    let name = graph.operand(operand).name().to_owned();
+    let unused = |graph: &Graph| {
+        fresh(&format!("{name}_folded"), |name| {
+            graph.operator_named(name).is_some() || graph.operand_named(name).is_some()
+        })
+    };
+    let new_name = unused(graph);
+    let stored = graph.new_operator_before("pnnx.Attribute", &new_name, producer)?;
+    let new = graph.new_operand(&new_name)?;
+    let shape = value.shape().iter().map(|&size| pnnx::Dim::Fixed(size as u64)).collect();
+    graph.set_operand_type(new, Some(value.dtype()), Some(shape))?;
+    graph.set_attribute(stored, "data", value)?;
+    graph.connect_output(stored, new)?;
+    graph.replace_uses(operand, new)?;
+    if returned {
+        let unused = unused(graph);
+        graph.rename_operand(operand, &unused)?;
+        graph.rename_operand(new, &name)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{graph, lines, run};
+    use super::*;
+
+    fn with_weight(text: &str, values: &[f32]) -> Graph {
+        let mut graph = graph(text);
+        let id = graph.operator_named("w").unwrap();
+        graph.set_attribute(id, "data", Attribute::from_f32s(vec![values.len()], values).unwrap()).unwrap();
+        graph
+    }
+
+    const MODEL: &str = "pnnx.Input in 0 1 0 #0=(2)f32
+         pnnx.Attribute w 0 1 1 @data=(2)f32
+         pnnx.Expression e 1 1 1 2 expr=mul(@0,3)
+         torch.unsqueeze u 1 1 2 3 dim=0
+         pnnx.Expression s 2 1 0 3 4 expr=add(@0,@1)
+         pnnx.Output out 1 0 4";
+
+    #[test]
+    fn what_depends_on_constants_becomes_one() {
+        let mut graph = with_weight(MODEL, &[1.0, 2.0]);
+        assert_eq!(run(&ConstantFolding, &mut graph).fired, 1);
+        super::super::dead_code::DeadCode.run(&mut graph, &mut PassContext::default()).unwrap();
+        assert_eq!(
+            lines(&graph),
+            ["pnnx.Attribute()->3_folded", "pnnx.Expression(0,3_folded)->4 expr=add(@0,@1)"]
+        );
+        let folded = graph.operator(graph.operator_named("3_folded").unwrap()).attr("data").unwrap();
+        assert_eq!((folded.shape(), folded.to_f32s().unwrap()), (&[1, 2][..], vec![3.0, 6.0]));
+    }
+
+    #[test]
+    fn a_returned_constant_keeps_its_name() {
+        let mut graph = with_weight(&MODEL.replace("1 0 4", "2 0 4 3"), &[1.0, 2.0]);
+        assert_eq!(run(&ConstantFolding, &mut graph).fired, 1);
+        let operand = graph.operand(graph.operand_named("3").unwrap());
+        assert_eq!(graph.operator(operand.producer().unwrap()).op_type(), "pnnx.Attribute");
+    }
+
+    #[test]
+    fn random_numbers_literals_and_plugins_stay() {
+        let mut graph = graph(
+            "pnnx.Input in 0 1 0 #0=(2)f32
+             torch.randn r 0 1 1 size=(2)
+             pnnx.Expression l 0 1 2 expr=[2,-1]
+             my.Own o 0 1 3
+             pnnx.Expression s 3 1 0 1 3 4 expr=add(add(@0,@1),@2)
+             Tensor.reshape t 2 1 4 2 5 $input=4 $shape=2
+             pnnx.Output out 1 0 5",
+        );
+        assert_eq!(run(&ConstantFolding, &mut graph), Outcome::default());
+    }
+
+    #[test]
+    fn large_results_of_small_constants_stay() {
+        let mut graph = with_weight(
+            &MODEL.replace("torch.unsqueeze u 1 1 2 3 dim=0", "Tensor.expand u 1 1 2 3 sizes=(65536,2)"),
+            &[1.0, 2.0],
+        );
+        let outcome = run(&ConstantFolding, &mut graph);
+        assert_eq!(outcome.fired, 0);
+        assert_eq!(
+            outcome.refused[0].to_string(),
+            "`u`: the result would take 524288 bytes, and what it is computed from only 8"
+        );
+    }
+}

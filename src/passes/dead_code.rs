@@ -1,0 +1,67 @@
+//! Operators whose results nobody uses.
+
+use super::{Outcome, Pass, PassContext, PassError};
+use crate::pnnx::{Graph, OperatorId};
+
+/// Removes operators whose results nobody uses. The model's inputs stay.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct DeadCode;
+
+impl Pass for DeadCode {
+    fn name(&self) -> &str {
+        "dead_code"
+    }
+
+    fn doc(&self) -> &str {
+        "Removes operators whose results nobody uses."
+    }
+
+    fn run(&self, graph: &mut Graph, _: &mut PassContext) -> Result<Outcome, PassError> {
+        let mut outcome = Outcome::default();
+        // From the last to the first: what only a dead operator uses is dead, too.
+        for id in graph.operator_ids().iter().rev().copied().collect::<Vec<_>>() {
+            if is_dead(graph, id) {
+                graph.remove_operator(id).map_err(PassError::edit(self.name()))?;
+                outcome.fired += 1;
+            }
+        }
+        Ok(outcome)
+    }
+}
+
+fn is_dead(graph: &Graph, id: OperatorId) -> bool {
+    let operator = graph.operator(id);
+    let unused = |&output| graph.operand(output).consumers().is_empty();
+    !matches!(operator.op_type(), "pnnx.Input" | "pnnx.Output") && operator.outputs().iter().all(unused)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{graph, lines, run};
+    use super::*;
+
+    #[test]
+    fn what_nobody_uses_vanishes_with_all_before_it() {
+        let mut graph = graph(
+            "pnnx.Input in 0 1 0
+             pnnx.Input unused 0 1 1
+             nn.ReLU a 1 1 0 2
+             nn.Tanh b 1 1 0 3
+             nn.Tanh c 1 1 3 4
+             pnnx.Output out 1 0 2",
+        );
+        assert_eq!(run(&DeadCode, &mut graph).fired, 2);
+        assert_eq!(lines(&graph), ["nn.ReLU(0)->2"]);
+        assert!(graph.operator_named("unused").is_some());
+    }
+
+    #[test]
+    fn an_operator_of_which_one_result_is_used_stays() {
+        let mut graph = graph(
+            "pnnx.Input in 0 1 0
+             torch.chunk a 1 2 0 1 2 chunks=2 dim=0
+             pnnx.Output out 1 0 2",
+        );
+        assert_eq!(run(&DeadCode, &mut graph).fired, 0);
+    }
+}

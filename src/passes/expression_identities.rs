@@ -1,0 +1,170 @@
+//! Arithmetic that changes nothing: `x * 1`, `x / 1`, `x - 0`, `x ** 1`, `-(-x)`.
+//!
+//! `x + 0` of floats is no such thing: it makes 0 of -0.
+
+use super::bypass::{bypass, refuse_bypass};
+use super::{Facts, Outcome, Pass, PassContext, PassError};
+use crate::pnnx::{Expr, Function, Graph, OperandId, Operator, OperatorId};
+use crate::tensor::DType;
+
+/// Leaves arithmetic that changes nothing out of expressions, and expressions that then compute nothing out of the graph.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ExpressionIdentities;
+
+impl Pass for ExpressionIdentities {
+    fn name(&self) -> &str {
+        "expression_identities"
+    }
+
+    fn doc(&self) -> &str {
+        "Leaves out arithmetic that changes nothing, such as x * 1, where the element type stays."
+    }
+
+    fn run(&self, graph: &mut Graph, context: &mut PassContext) -> Result<Outcome, PassError> {
+        let mut outcome = Outcome::default();
+        for id in graph.operator_ids().to_vec() {
+            let Some(expr) = expression(graph.operator(id)) else { continue };
+            let Some(numbers) = numbers(graph, id, context.facts(graph)) else { continue };
+            let simple = simplified(expr.clone(), numbers);
+            if let Some(input) = copied(graph, id, &simple, context.facts(graph)) {
+                let &[output] = graph.operator(id).outputs() else { continue };
+                if let Some(reason) = refuse_bypass(graph, output, input) {
+                    outcome.refuse(graph.operator(id).name(), reason);
+                    continue;
+                }
+                bypass(graph, output, input).map_err(PassError::edit(self.name()))?;
+                graph.remove_operator(id).map_err(PassError::edit(self.name()))?;
+                outcome.fired += 1;
+            } else if simple != expr && simple.input_count() == expr.input_count() {
+                graph.set_param(id, "expr", simple.to_string()).map_err(PassError::edit(self.name()))?;
+                outcome.fired += 1;
+            }
+        }
+        Ok(outcome)
+    }
+}
+
+/// The expression that an operator computes.
+pub(super) fn expression(operator: &Operator) -> Option<Expr> {
+    let raw = operator.param("expr").filter(|_| operator.op_type() == "pnnx.Expression")?;
+    Expr::parse(raw.raw()).ok()
+}
+
+/// What kind of numbers all inputs of an operator are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Numbers {
+    Floats,
+    Integers,
+}
+
+fn numbers(graph: &Graph, id: OperatorId, facts: &Facts) -> Option<Numbers> {
+    let dtype = |&input: &OperandId| facts.get(graph.operand(input).name()).map(|meta| meta.dtype());
+    let dtypes: Vec<DType> = graph.operator(id).inputs().iter().map(dtype).collect::<Option<_>>()?;
+    match dtypes.first()? {
+        first if first.is_float() && dtypes.iter().all(|dtype| dtype == first) => Some(Numbers::Floats),
+        DType::I64 if dtypes.iter().all(|&dtype| dtype == DType::I64) => Some(Numbers::Integers),
+        _ => None,
+    }
+}
+
+fn simplified(expr: Expr, numbers: Numbers) -> Expr {
+    let (function, args) = match expr {
+        Expr::Call { function: Function::Size, args } => {
+            return Expr::Call { function: Function::Size, args };
+        }
+        Expr::Call { function, args } => (function, args),
+        Expr::List(items) => {
+            return Expr::List(items.into_iter().map(|item| simplified(item, numbers)).collect());
+        }
+        leaf => return leaf,
+    };
+    let args: Vec<Expr> = args.into_iter().map(|arg| simplified(arg, numbers)).collect();
+    let kept = match (function, args.as_slice()) {
+        (Function::Mul, [x, one]) | (Function::Mul, [one, x]) if is(one, 1, x, numbers) => Some(x),
+        (Function::Sub, [x, zero]) if is(zero, 0, x, numbers) => Some(x),
+        (Function::Add, [x, zero]) | (Function::Add, [zero, x])
+            if numbers == Numbers::Integers && is(zero, 0, x, numbers) =>
+        {
+            Some(x)
+        }
+        (Function::Div | Function::Pow, [x, one]) if numbers == Numbers::Floats && is(one, 1, x, numbers) => {
+            Some(x)
+        }
+        (Function::Neg, [Expr::Call { function: Function::Neg, args }]) => args.first(),
+        _ => None,
+    };
+    kept.cloned().unwrap_or(Expr::Call { function, args })
+}
+
+/// Whether a literal is this number, and of the kind that does not change the element type of `x`.
+fn is(literal: &Expr, number: i64, x: &Expr, numbers: Numbers) -> bool {
+    let tensor = is_tensor(x);
+    match literal {
+        Expr::Int(value) => *value == number && (tensor || numbers == Numbers::Integers),
+        Expr::Float(value) => *value == number as f64 && tensor && numbers == Numbers::Floats,
+        _ => false,
+    }
+}
+
+/// Whether the value is computed from elements, and not from sizes and literals alone.
+fn is_tensor(expr: &Expr) -> bool {
+    match expr {
+        Expr::Input(_) => true,
+        Expr::Call { function: Function::Size | Function::Int | Function::Cast(_), .. } => false,
+        other => other.children().iter().any(is_tensor),
+    }
+}
+
+/// The input that the expression is, if element type and shape are the same.
+fn copied(graph: &Graph, id: OperatorId, expr: &Expr, facts: &Facts) -> Option<OperandId> {
+    let Expr::Input(position) = expr else { return None };
+    let operator = graph.operator(id);
+    let (&input, &[output]) = (operator.inputs().get(*position)?, operator.outputs()) else { return None };
+    let [before, after] = [input, output].map(|operand| facts.get(graph.operand(operand).name()));
+    let (before, after) = (before?, after?);
+    (before.dtype() == after.dtype() && before.dims() == after.dims()).then_some(input)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{graph, lines, run};
+    use super::*;
+
+    fn after(expr: &str, dtype: &str) -> (usize, String) {
+        let mut graph = graph(&format!(
+            "pnnx.Input in 0 1 0 #0=(2,3){dtype}
+             pnnx.Expression e 1 1 0 1 expr={expr}
+             F.sigmoid s 1 1 1 2
+             pnnx.Output out 1 0 2"
+        ));
+        let outcome = run(&ExpressionIdentities, &mut graph);
+        (outcome.fired, lines(&graph).remove(0))
+    }
+
+    #[test]
+    fn what_changes_nothing_is_left_out() {
+        for expr in
+            ["mul(@0,1)", "mul(1.0,@0)", "div(@0,1)", "sub(@0,0)", "pow(@0,1.0)", "neg(neg(@0))", "@0"]
+        {
+            assert_eq!(after(expr, "f32"), (1, "F.sigmoid(0)->2".to_owned()), "{expr}");
+        }
+        assert_eq!(after("exp(mul(@0,1))", "f32").1, "pnnx.Expression(0)->1 expr=exp(@0)");
+        assert_eq!(after("add(@0,0)", "i64").0, 1);
+    }
+
+    #[test]
+    fn what_changes_something_stays() {
+        for (expr, dtype) in [
+            ("add(@0,0)", "f32"),
+            ("sub(0,@0)", "f32"),
+            ("mul(@0,2)", "f32"),
+            ("mul(@0,1.0)", "i64"),
+            ("div(@0,1)", "i64"),
+            ("mul(@0,1)", "bool"),
+            ("mul(size(@0,0),1.0)", "f32"),
+            ("sub(@0,@0)", "f32"),
+        ] {
+            assert_eq!(after(expr, dtype).0, 0, "{expr} of {dtype}");
+        }
+    }
+}

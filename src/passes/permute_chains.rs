@@ -1,0 +1,117 @@
+//! Permutations of permutations.
+
+use super::axes::order_of;
+use super::bypass::{bypass, refuse_bypass};
+use super::no_ops::main_input;
+use super::reshape_chains::become_operator;
+use super::writes::written_through;
+use super::{Facts, Outcome, Pass, PassContext, PassError};
+use crate::pnnx::{Graph, GraphError, OperandId, OperatorId};
+
+/// Makes one permutation of several, or none where the axes come back to their places.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PermuteChains;
+
+impl Pass for PermuteChains {
+    fn name(&self) -> &str {
+        "permute_chains"
+    }
+
+    fn doc(&self) -> &str {
+        "Makes one permutation of several (permute, transpose, t), or none."
+    }
+
+    fn run(&self, graph: &mut Graph, context: &mut PassContext) -> Result<Outcome, PassError> {
+        let mut outcome = Outcome::default();
+        let frozen = written_through(graph);
+        for id in graph.operator_ids().to_vec() {
+            if frozen.contains(&id) {
+                continue;
+            }
+            let Some(chain) = Chain::at(graph, id, context.facts(graph)) else { continue };
+            match chain.refusal(graph) {
+                Some(reason) => outcome.refuse(graph.operator(id).name(), reason),
+                None => {
+                    chain.apply(graph).map_err(PassError::edit(self.name()))?;
+                    outcome.fired += 1;
+                }
+            }
+        }
+        Ok(outcome)
+    }
+}
+
+/// A permutation of a permutation of `from`.
+struct Chain {
+    last: OperatorId,
+    from: OperandId,
+    to: OperandId,
+    /// Both in one.
+    order: Vec<usize>,
+}
+
+impl Chain {
+    fn at(graph: &Graph, last: OperatorId, facts: &Facts) -> Option<Self> {
+        let operator = graph.operator(last);
+        let middle = main_input(operator)?;
+        let first = graph.operator(graph.operand(middle).producer()?);
+        let from = main_input(first)?;
+        let rank = facts.get(graph.operand(from).name())?.rank();
+        let (inner, outer) = (order_of(first, rank)?, order_of(operator, rank)?);
+        let order = outer.into_iter().map(|axis| inner.get(axis).copied()).collect::<Option<_>>()?;
+        let &[to] = operator.outputs() else { return None };
+        Some(Self { last, from, to, order })
+    }
+
+    fn is_identity(&self) -> bool {
+        self.order.iter().copied().eq(0..self.order.len())
+    }
+
+    fn refusal(&self, graph: &Graph) -> Option<String> {
+        if self.is_identity() { refuse_bypass(graph, self.to, self.from) } else { None }
+    }
+
+    fn apply(&self, graph: &mut Graph) -> Result<(), GraphError> {
+        if self.is_identity() {
+            bypass(graph, self.to, self.from)?;
+            return graph.remove_operator(self.last).map(|_| ());
+        }
+        become_operator(graph, self.last, "Tensor.permute", self.from)?;
+        let dims: Vec<String> = self.order.iter().map(usize::to_string).collect();
+        graph.set_param(self.last, "dims", format!("({})", dims.join(",")))?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{graph, lines, run};
+    use super::*;
+
+    fn after(operators: &str) -> (Vec<String>, Outcome) {
+        let mut graph = graph(&format!(
+            "pnnx.Input in 0 1 0 #0=(2,3,4)f32\n{operators}\nF.sigmoid s 1 1 2 end\npnnx.Output out 1 0 end"
+        ));
+        let outcome = run(&PermuteChains, &mut graph);
+        (lines(&graph), outcome)
+    }
+
+    #[test]
+    fn two_become_one() {
+        let (lines, _) =
+            after("Tensor.permute a 1 1 0 1 dims=(1,2,0)\ntorch.transpose b 1 1 1 2 dim0=0 dim1=-1 $input=1");
+        assert_eq!(lines[1], "Tensor.permute(0)->2 dims=(0,2,1)");
+    }
+
+    #[test]
+    fn there_and_back_is_nothing() {
+        let (lines, outcome) =
+            after("torch.transpose a 1 1 0 1 dim0=1 dim1=2\nTensor.permute b 1 1 1 2 dims=(0,2,1)");
+        assert_eq!((outcome.fired, lines[1].as_str()), (1, "F.sigmoid(0)->end"));
+    }
+
+    #[test]
+    fn a_permutation_of_something_else_stays() {
+        assert_eq!(after("nn.ReLU a 1 1 0 1\nTensor.permute b 1 1 1 2 dims=(0,2,1)").1, Outcome::default());
+    }
+}
