@@ -1,6 +1,6 @@
 //! Making those who read one operand read another that holds the same.
 
-use crate::pnnx::{Graph, GraphError, OperandId};
+use crate::pnnx::{Graph, GraphError, OperandId, Parameter};
 
 /// Whether the model returns an operand, alone or in a tuple.
 pub(super) fn is_returned(graph: &Graph, operand: OperandId) -> bool {
@@ -20,10 +20,26 @@ pub(super) fn is_input(graph: &Graph, operand: OperandId) -> bool {
     producer.is_some_and(|producer| graph.operator(producer).op_type() == "pnnx.Input")
 }
 
+/// Whether an operand is a list in the text, `[…]`: what it becomes depends on who reads it.
+pub(super) fn is_list(graph: &Graph, operand: OperandId) -> bool {
+    let producer = graph.get_operand(operand).and_then(|operand| operand.producer());
+    producer.is_some_and(|producer| {
+        let operator = graph.operator(producer);
+        let starts_list = |expr: &Parameter| expr.raw().starts_with('[');
+        match operator.op_type() {
+            "pnnx.Expression" => operator.param("expr").is_some_and(starts_list),
+            op_type => op_type.starts_with("prim::"),
+        }
+    })
+}
+
 /// Why `old` cannot be left out in favour of `new`, which holds the same: the model's inputs and outputs keep their
 /// names.
 pub(super) fn refuse_bypass(graph: &Graph, old: OperandId, new: OperandId) -> Option<String> {
     let name = |id: OperandId| graph.operand(id).name().to_owned();
+    if is_list(graph, old) || is_list(graph, new) {
+        return Some(format!("`{}` or `{}` is a list", name(old), name(new)));
+    }
     if !is_returned(graph, old) {
         return None;
     }

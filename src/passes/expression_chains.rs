@@ -226,7 +226,10 @@ mod tests {
 
     #[test]
     fn both_arms_of_a_sum_can_be_moved() {
-        let (lines, _) = after("nn.ReLU a 1 1 0 3\nnn.Sigmoid b 1 1 1 4\npnnx.Expression c 2 1 3 4 5 expr=mul(@0,@1)", "5");
+        let (lines, _) = after(
+            "nn.ReLU a 1 1 0 3\nnn.Sigmoid b 1 1 1 4\npnnx.Expression c 2 1 3 4 5 expr=mul(@0,@1)",
+            "5",
+        );
         assert_eq!(lines, ["pnnx.Expression(1,0)->5 expr=mul(relu(@1),sigmoid(@0))"]);
     }
 
