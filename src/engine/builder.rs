@@ -3,7 +3,7 @@
 use super::plan::Names;
 use super::{EngineError, Plan, Port};
 use crate::Limits;
-use crate::graph::{GraphError, Registry, RuntimeGraph};
+use crate::graph::{GraphError, Registry, RuntimeGraph, TensorMeta};
 use crate::passes::{PassContext, Passes};
 use crate::pnnx;
 use crate::shape::{InputRange, InputShape, Profile, Shapes};
@@ -125,8 +125,11 @@ impl Builder {
     pub fn build(self) -> Result<Plan, EngineError> {
         let path = self.source.path().map(PathBuf::from);
         let mut file = self.source.into_pnnx()?;
-        let statistics =
-            self.passes.run(&mut file, PassContext::default().with_limits(self.limits.clone()))?;
+        let known =
+            PassContext::default().with_limits(self.limits.clone()).with_registry(self.registry.clone());
+        let fixed: Vec<(String, TensorMeta)> = fixed_inputs(&file, &self.shapes).collect();
+        let known = fixed.into_iter().fold(known, |known, (name, meta)| known.with_input(name, meta));
+        let statistics = self.passes.run(&mut file, known)?;
         let mut graph = RuntimeGraph::from_pnnx(file)
             .with_registry(self.registry)
             .with_limits(self.limits.clone())
@@ -150,6 +153,18 @@ impl Builder {
         };
         plan.with_donations(&self.donations)
     }
+}
+
+/// The inputs whose shapes were said, by the names that the file has for their operators.
+fn fixed_inputs<'a>(
+    file: &'a pnnx::Graph,
+    shapes: &'a [(String, InputShape)],
+) -> impl Iterator<Item = (String, TensorMeta)> {
+    shapes.iter().filter_map(|(name, shape)| {
+        let input = file.operator(file.operator_named(name)?);
+        let dtype = file.operand(*input.outputs().first()?).dtype()?;
+        Some((name.clone(), TensorMeta::new(dtype, shape.dims(name))))
+    })
 }
 
 /// The values of operators that depend on no input.
