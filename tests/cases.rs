@@ -7,7 +7,7 @@
 
 mod common;
 
-use common::own_cases;
+use common::{MODES, own_cases};
 use ixion::Limits;
 use ixion::graph::{Registry, RuntimeGraph};
 use ixion::pnnx::Graph;
@@ -17,16 +17,19 @@ use std::path::Path;
 use std::process::Command;
 
 #[test]
-fn every_case_passes() {
+fn every_case_passes_in_every_way() {
     let cases = own_cases();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_ixion"));
-    let output = command.args(["verify", "--json"]).args(&cases).output().unwrap();
-    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    let verdicts = json["cases"].as_array().unwrap();
-    assert_eq!(verdicts.len(), cases.len());
-    let wrong = verdicts.iter().filter(|case| case["verdict"] != "pass");
-    let wrong: Vec<String> = wrong.map(|case| format!("{}: {}", case["name"], case["reason"])).collect();
-    assert!(wrong.is_empty(), "{} cases are wrong:\n{}", wrong.len(), wrong.join("\n"));
+    let mut wrong: Vec<String> = Vec::new();
+    for (mode, options) in MODES {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ixion"));
+        let output = command.args(["verify", "--json"]).args(options).args(&cases).output().unwrap();
+        let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let verdicts = json["cases"].as_array().unwrap();
+        assert_eq!(verdicts.len(), cases.len());
+        let failed = verdicts.iter().filter(|case| case["verdict"] != "pass");
+        wrong.extend(failed.map(|case| format!("{mode}: {}: {}", case["name"], case["reason"])));
+    }
+    assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 
 #[test]

@@ -15,7 +15,7 @@ const HEAD: &str = "\
 
 What is done to a graph before it runs, in this order, again and again until nothing changes any more. A pass fires only
 where what takes the place computes the same for every input; where something looks alike and is not, it says why:
-`ixion plan MODEL.param --refused`. `--without NAME` leaves a pass out, and so does `Passes::set_enabled`.
+`ixion plan MODEL.param` lists it. `--without NAME` leaves a pass out, and so does `Passes::set_enabled`.
 
 | pass | what it does |
 |---|---|

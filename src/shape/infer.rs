@@ -229,7 +229,7 @@ impl<'a> Update<'a> {
         }
     }
 
-    /// Adds the values of small integers that do not depend on anything.
+    /// Adds the values of small integers that do not depend on anything, and sizes that only computing them tells.
     fn with_constant(
         &self,
         operator: &RuntimeOperator,
@@ -237,7 +237,7 @@ impl<'a> Update<'a> {
     ) -> Result<Vec<TensorMeta>, LayerError> {
         if let (Some(layer), [output], true) =
             (operator.layer(), &mut outputs[..], operator.inputs().is_empty())
-            && output.may_have_values()
+            && (output.may_have_values() || output.shape().is_err())
             && let Some(tensor) = layer.constant(self.graph.limits())?
         {
             *output = TensorMeta::of(&tensor.view());
