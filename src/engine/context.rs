@@ -382,7 +382,12 @@ impl Context<'_> {
         let metas = shapes.metas().to_vec();
         self.shapes = Some(shapes);
         configure(&self.plan, &mut self.state, &metas)?;
-        let memory = self.fitted(self.plan_memory(&metas)?);
+        // Layers ask for scratch memory for the threads that they find around them.
+        let memory = match &self.plan.pool {
+            Some(pool) => pool.install(|| self.plan_memory(&metas)),
+            None => self.plan_memory(&metas),
+        }?;
+        let memory = self.fitted(memory);
         if self.prepared.len() >= KEPT_SHAPES {
             self.prepared.remove(0);
         }

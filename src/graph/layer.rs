@@ -343,6 +343,15 @@ impl<'a> ForwardContext<'a> {
         Ok((self.scratch.slice(len)?, self.limits))
     }
 
+    /// As many elements of scratch memory as there are, between a number that is needed and one that is of use.
+    ///
+    /// # Errors
+    /// As [`ForwardContext::scratch`], when there are fewer than are needed.
+    pub fn scratch_between<T: Element>(&mut self, least: usize, most: usize) -> Result<&mut [T], LayerError> {
+        let room = self.scratch.len() / size_of::<T>().max(1);
+        self.scratch(room.min(most).max(least))
+    }
+
     /// The limits of this run; a layer that computes for long checks the deadline from time to time.
     pub fn limits(&self) -> &Limits {
         self.limits

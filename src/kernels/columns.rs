@@ -6,6 +6,7 @@
 use super::Float;
 use super::window::Window;
 use ndarray::{ArrayView2, ArrayViewMut2, ShapeBuilder};
+use std::cell::Cell;
 use std::ops::Range;
 
 /// Bytes of columns that one tile aims for: a part of a usual second-level cache, which the other operands need as well.
@@ -32,12 +33,18 @@ struct Run {
     count: usize,
 }
 
+thread_local! {
+    /// The memory that a thread finds runs in, kept so that it is allocated once.
+    static RUNS: Cell<Vec<Run>> = const { Cell::new(Vec::new()) };
+}
+
 impl Columns<'_> {
     /// Writes the columns of a range of positions, one row of `range.len()` after the other; 0 in the padding.
     pub(super) fn gather<T: Float>(&self, image: &[T], range: Range<usize>, columns: &mut [T]) {
         let (taps, pixels, width) = (self.taps(), self.pixels(), range.len());
+        let mut runs = RUNS.take();
         for tap in 0..taps {
-            let runs = self.runs(tap, range.clone());
+            self.find_runs(tap, range.clone(), &mut runs);
             let padded = runs.iter().map(|run| run.count).sum::<usize>() < width;
             let lines = columns.chunks_exact_mut(width.max(1)).skip(tap).step_by(taps);
             for (plane, line) in image.chunks_exact(pixels.max(1)).zip(lines) {
@@ -47,18 +54,21 @@ impl Columns<'_> {
                 runs.iter().for_each(|run| self.read(run, plane, line));
             }
         }
+        RUNS.set(runs);
     }
 
     /// Adds the columns of a range of positions to the elements that they were seen at.
     pub(super) fn scatter<T: Float>(&self, columns: &[T], range: Range<usize>, image: &mut [T]) {
         let (taps, pixels, width) = (self.taps(), self.pixels(), range.len());
+        let mut runs = RUNS.take();
         for tap in 0..taps {
-            let runs = self.runs(tap, range.clone());
+            self.find_runs(tap, range.clone(), &mut runs);
             let lines = columns.chunks_exact(width.max(1)).skip(tap).step_by(taps);
             for (plane, line) in image.chunks_exact_mut(pixels.max(1)).zip(lines) {
                 runs.iter().for_each(|run| self.add(run, line, plane));
             }
         }
+        RUNS.set(runs);
     }
 
     fn read<T: Float>(&self, run: &Run, plane: &[T], line: &mut [T]) {
@@ -77,8 +87,8 @@ impl Columns<'_> {
         }
     }
 
-    /// The runs that a tap sees in a range of positions.
-    fn runs(&self, tap: usize, range: Range<usize>) -> Vec<Run> {
+    /// Finds the runs that a tap sees in a range of positions.
+    fn find_runs(&self, tap: usize, range: Range<usize>, found: &mut Vec<Run>) {
         let taps = unravel(tap, self.windows.iter().map(|window| window.kernel));
         let outer = self.positions.len() - 1;
         let (len, window, positions) = (self.lens[outer], self.windows[outer], self.positions[outer].max(1));
@@ -92,7 +102,8 @@ impl Columns<'_> {
             let element = self.row(row, &taps)? * len + along;
             Some(Run { position: first - range.start, element, count })
         });
-        runs.collect()
+        found.clear();
+        found.extend(runs);
     }
 
     /// The row of the plane that a tap sees at a row of positions, unless it sees the padding.

@@ -6,10 +6,14 @@
 
 use super::Float;
 use super::columns::{Columns, TILE_BYTES, matrix, matrix_mut};
-use super::direct;
-use super::gemm::gemm;
+use super::direct::{self, Direct};
+use super::elementwise::Finish;
+use super::gemm::{gemm, gemm_here};
+use super::parallel::threads;
 use super::window::Window;
-use crate::{LimitError, Limits};
+use crate::Limits;
+use crate::tensor::Result;
+use ndarray::{ArrayView2, ArrayViewMut2, Axis};
 
 /// The sizes of a convolution of one sample: C×… → O×….
 #[derive(Debug, Clone)]
@@ -60,27 +64,6 @@ impl ConvShape {
         self.windows.iter().all(|window| Window { dilation: 1, ..*window } == pointwise)
     }
 
-    /// Positions of a tile: tiles of nearly equal size, of whole blocks of the matrix product.
-    fn tile(&self, element_bytes: usize) -> usize {
-        let positions: usize = self.outputs().iter().product();
-        let rows = match self.is_pointwise() {
-            true => (self.channels + self.out_channels) / self.groups.max(1),
-            false => self.taps(),
-        };
-        let most = (TILE_BYTES / rows.saturating_mul(element_bytes).max(1)).max(2 * BLOCK);
-        let tiles = positions.div_ceil(most).max(1);
-        positions.div_ceil(tiles).next_multiple_of(BLOCK).min(positions.max(1))
-    }
-
-    /// Number of elements of scratch memory that [`conv`] needs.
-    pub fn scratch(&self, element_bytes: usize) -> usize {
-        let outputs = self.outputs();
-        if self.is_narrow(&outputs) {
-            return direct::scratch(self, &outputs);
-        }
-        if self.is_pointwise() { 0 } else { self.taps().saturating_mul(self.tile(element_bytes)) }
-    }
-
     /// Multiply-accumulate operations of one sample.
     pub fn macs(&self) -> u64 {
         let positions = self.outputs().iter().fold(1u64, |product, &len| product.saturating_mul(len as u64));
@@ -88,64 +71,263 @@ impl ConvShape {
     }
 }
 
-/// Convolves one sample. All slices are contiguous: input C×…, weight O×(C/groups)×…, output O×….
-///
-/// # Errors
-/// [`LimitError::DeadlineExceeded`], checked for each group and tile.
-///
-/// # Panics
-/// When a slice is shorter than its shape; callers have checked them.
-pub fn conv<T: Float>(
-    shape: &ConvShape,
-    input: &[T],
-    weight: &[T],
-    bias: Option<&[T]>,
-    output: &mut [T],
-    scratch: &mut [T],
-    limits: &Limits,
-) -> Result<(), LimitError> {
-    let outputs = shape.outputs();
-    if shape.is_narrow(&outputs) {
-        return direct::direct(shape, &outputs, input, weight, bias, output, scratch, limits);
-    }
-    let (positions, pixels) = (outputs.iter().product::<usize>(), shape.lens.iter().product::<usize>());
-    let (out_per_group, in_per_group) = (shape.out_channels / shape.groups, shape.channels / shape.groups);
-    let (taps, tile) = (shape.taps(), shape.tile(size_of::<T>()));
-    let columns = Columns { lens: &shape.lens, positions: &outputs, windows: &shape.windows };
-    for group in 0..shape.groups {
-        let input = &input[group * in_per_group * pixels..][..in_per_group * pixels];
-        let weight = matrix(&weight[group * out_per_group * taps..], out_per_group, taps, taps);
-        let bias = bias.map(|bias| &bias[group * out_per_group..]);
-        let output = &mut output[group * out_per_group * positions..][..out_per_group * positions];
-        for start in (0..positions).step_by(tile) {
-            limits.check_deadline()?;
-            let range = start..(start + tile).min(positions);
-            let width = range.len();
-            for (channel, plane) in output.chunks_exact_mut(positions).enumerate() {
-                plane[range.clone()].fill(bias.map_or(T::zero(), |bias| bias[channel]));
-            }
-            let output =
-                matrix_mut(output.get_mut(start..).unwrap_or_default(), out_per_group, width, positions);
-            if shape.is_pointwise() {
-                gemm(
-                    weight,
-                    matrix(input.get(start..).unwrap_or_default(), in_per_group, width, pixels),
-                    output,
-                    true,
-                );
-            } else {
-                columns.gather(input, range, &mut scratch[..taps * width]);
-                gemm(weight, matrix(scratch, taps, width, width), output, true);
-            }
+/// A convolution that is ready to run on samples of one shape, any number of times, without allocating.
+#[derive(Debug, Clone)]
+pub struct ConvPlan {
+    shape: ConvShape,
+    outputs: Vec<usize>,
+    way: Way,
+}
+
+#[derive(Debug, Clone)]
+enum Way {
+    /// Narrow groups.
+    Direct(Direct),
+    /// By products of matrices over tiles of so many positions.
+    Product { tile: usize },
+}
+
+/// What the elements of a sample are multiplied with, and what becomes of the sums.
+#[derive(Debug, Clone, Copy)]
+pub struct Factors<'a, T> {
+    /// O×(C/groups)×….
+    pub weight: &'a [T],
+    /// One number for each output channel, added at the end.
+    pub bias: Option<&'a [T]>,
+    /// What is done to outputs while they are in the cache, and the position of the sample's first one in the whole output.
+    pub finish: Option<(&'a dyn Finish<T>, usize)>,
+}
+
+impl<T: Float> Factors<'_, T> {
+    /// Finishes outputs from a position of the sample on.
+    pub(super) fn finish(&self, position: usize, outputs: &mut [T]) -> Result<()> {
+        match self.finish {
+            Some((finish, first)) => finish.finish(first + position, outputs),
+            None => Ok(()),
         }
     }
-    Ok(())
+}
+
+impl ConvPlan {
+    /// Prepares for elements of so many bytes, and for the threads of the pool around.
+    pub fn new(shape: ConvShape, element_bytes: usize) -> Self {
+        let outputs = shape.outputs();
+        let way = match shape.is_narrow(&outputs) {
+            true => Way::Direct(Direct::new(&shape, &outputs)),
+            false => Way::Product { tile: tile(&shape, &outputs, element_bytes) },
+        };
+        Self { shape, outputs, way }
+    }
+
+    /// Number of elements of scratch memory for one thread.
+    fn lane(&self) -> usize {
+        match &self.way {
+            Way::Direct(direct) => direct.scratch(),
+            Way::Product { .. } if self.shape.is_pointwise() => 0,
+            Way::Product { tile } => self.shape.taps().saturating_mul(*tile),
+        }
+    }
+
+    /// How many threads can work apart from each other, each in scratch memory of its own.
+    fn lanes(&self) -> usize {
+        let most = match &self.way {
+            Way::Direct(_) => self.shape.groups,
+            Way::Product { tile } => self.outputs.iter().product::<usize>().div_ceil((*tile).max(1)),
+        };
+        threads().min(most).max(1)
+    }
+
+    /// Number of elements of scratch memory that [`ConvPlan::run`] wants; more than [`ConvPlan::least_scratch`] where
+    /// there are threads to use it.
+    pub fn scratch(&self) -> usize {
+        self.lane().saturating_mul(self.lanes())
+    }
+
+    /// Number of elements of scratch memory that [`ConvPlan::run`] needs.
+    pub fn least_scratch(&self) -> usize {
+        self.lane()
+    }
+
+    /// Number of elements of a sample, and of its output.
+    pub fn sample(&self) -> [usize; 2] {
+        let pixels: usize = self.shape.lens.iter().product();
+        [self.shape.channels * pixels, self.shape.out_channels * self.outputs.iter().product::<usize>()]
+    }
+
+    /// Convolves one sample. All slices are contiguous: input C×…, output O×….
+    ///
+    /// # Errors
+    /// A deadline that has passed, checked for each group and tile; what finishing says.
+    ///
+    /// # Panics
+    /// When a slice is shorter than its shape; callers have checked them.
+    pub fn run<T: Float>(
+        &self,
+        input: &[T],
+        factors: &Factors<'_, T>,
+        output: &mut [T],
+        scratch: &mut [T],
+        limits: &Limits,
+    ) -> Result<()> {
+        let available = scratch.len().checked_div(self.lane()).unwrap_or(usize::MAX);
+        let lanes = self.lanes().min(available).max(1);
+        match &self.way {
+            Way::Direct(direct) => direct.run(&self.shape, input, factors, output, (scratch, lanes), limits),
+            Way::Product { tile } => (0..self.shape.groups).try_for_each(|group| {
+                let product = Product::new(self, *tile, group, input, factors, limits);
+                let positions = product.positions;
+                let len = product.out_channels * positions;
+                let output = &mut output[group * len..][..len];
+                let output = matrix_mut(output, product.out_channels, positions, positions);
+                product.tiles(0, output, scratch, (lanes, lanes > 1))
+            }),
+        }
+    }
+}
+
+/// Positions of a tile: tiles of nearly equal size, of whole blocks of the matrix product, and as many as there are
+/// threads where the output is large enough.
+fn tile(shape: &ConvShape, outputs: &[usize], element_bytes: usize) -> usize {
+    let positions: usize = outputs.iter().product();
+    let rows = match shape.is_pointwise() {
+        true => (shape.channels + shape.out_channels) / shape.groups.max(1),
+        false => shape.taps(),
+    };
+    let most = (TILE_BYTES / rows.saturating_mul(element_bytes).max(1)).max(2 * BLOCK);
+    let tiles = positions.div_ceil(most).max(threads().min(positions / (2 * BLOCK))).max(1);
+    positions.div_ceil(tiles).next_multiple_of(BLOCK).min(positions.max(1))
+}
+
+/// The convolution of a group by products of matrices.
+struct Product<'a, T> {
+    plan: &'a ConvPlan,
+    tile: usize,
+    group: usize,
+    input: &'a [T],
+    weight: ArrayView2<'a, T>,
+    factors: &'a Factors<'a, T>,
+    limits: &'a Limits,
+    out_channels: usize,
+    positions: usize,
+    pixels: usize,
+}
+
+impl<'a, T: Float> Product<'a, T> {
+    fn new(
+        plan: &'a ConvPlan,
+        tile: usize,
+        group: usize,
+        input: &'a [T],
+        factors: &'a Factors<'a, T>,
+        limits: &'a Limits,
+    ) -> Self {
+        let (shape, taps) = (&plan.shape, plan.shape.taps());
+        let (channels, out_channels) = (shape.channels / shape.groups, shape.out_channels / shape.groups);
+        let pixels: usize = shape.lens.iter().product();
+        Self {
+            input: &input[group * channels * pixels..][..channels * pixels],
+            weight: matrix(&factors.weight[group * out_channels * taps..], out_channels, taps, taps),
+            positions: plan.outputs.iter().product(),
+            plan,
+            tile,
+            group,
+            factors,
+            limits,
+            out_channels,
+            pixels,
+        }
+    }
+
+    /// Computes the outputs from position `start` on, on as many threads as there are lanes of scratch memory; `beside`
+    /// says whether other threads do the same.
+    fn tiles(
+        &self,
+        start: usize,
+        output: ArrayViewMut2<'_, T>,
+        scratch: &mut [T],
+        (lanes, beside): (usize, bool),
+    ) -> Result<()> {
+        let tiles = output.ncols().div_ceil(self.tile.max(1));
+        if lanes <= 1 || tiles <= 1 {
+            return self.tiles_here(start, output, scratch, beside);
+        }
+        let middle = tiles / 2 * self.tile;
+        let (left, right) = output.split_at(Axis(1), middle);
+        let (left_lanes, half) = (lanes / 2, scratch.len() / lanes * (lanes / 2));
+        let (left_scratch, right_scratch) = scratch.split_at_mut(half);
+        let (left, right) = rayon::join(
+            || self.tiles(start, left, left_scratch, (left_lanes, beside)),
+            || self.tiles(start + middle, right, right_scratch, (lanes - left_lanes, beside)),
+        );
+        left.and(right)
+    }
+
+    /// Computes outputs one tile after the other.
+    fn tiles_here(
+        &self,
+        start: usize,
+        mut output: ArrayViewMut2<'_, T>,
+        scratch: &mut [T],
+        beside: bool,
+    ) -> Result<()> {
+        let tiles = output.axis_chunks_iter_mut(Axis(1), self.tile.max(1)).enumerate();
+        for (index, mut output) in tiles {
+            self.limits.check_deadline()?;
+            let start = start + index * self.tile;
+            self.start_from_bias(output.view_mut());
+            self.multiply(start, output.view_mut(), scratch, beside);
+            self.finish(start, output)?;
+        }
+        Ok(())
+    }
+
+    fn start_from_bias(&self, mut output: ArrayViewMut2<'_, T>) {
+        let bias = self.factors.bias.map(|bias| &bias[self.group * self.out_channels..]);
+        for (channel, mut row) in output.rows_mut().into_iter().enumerate() {
+            row.fill(bias.map_or(T::zero(), |bias| bias[channel]));
+        }
+    }
+
+    /// Adds a tile's products.
+    fn multiply(&self, start: usize, output: ArrayViewMut2<'_, T>, scratch: &mut [T], beside: bool) {
+        let (shape, width, taps) = (&self.plan.shape, output.ncols(), self.weight.ncols());
+        let columns = if shape.is_pointwise() {
+            matrix(self.input.get(start..).unwrap_or_default(), taps, width, self.pixels)
+        } else {
+            let columns =
+                Columns { lens: &shape.lens, positions: &self.plan.outputs, windows: &shape.windows };
+            columns.gather(self.input, start..start + width, &mut scratch[..taps * width]);
+            matrix(scratch, taps, width, width)
+        };
+        if beside {
+            gemm_here(self.weight, columns, output, true)
+        } else {
+            gemm(self.weight, columns, output, true)
+        }
+    }
+
+    /// Finishes a tile: each channel, or all at once where they follow each other.
+    fn finish(&self, start: usize, mut output: ArrayViewMut2<'_, T>) -> Result<()> {
+        if self.factors.finish.is_none() {
+            return Ok(());
+        }
+        let first = self.group * self.out_channels * self.positions + start;
+        if let Some(outputs) = output.as_slice_mut() {
+            return self.factors.finish(first, outputs);
+        }
+        for (channel, row) in output.rows_mut().into_iter().enumerate() {
+            let row = row.into_slice().unwrap_or_default();
+            self.factors.finish(first + channel * self.positions, row)?;
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::kernels::naive;
+    use crate::kernels::parallel::tests::on_threads;
     use crate::kernels::testing::whole_noise;
     use proptest::prelude::*;
 
@@ -170,10 +352,16 @@ mod tests {
         let bias = whole_noise(&[shape.out_channels], 3);
         let bias = with_bias.then(|| bias.as_slice().unwrap());
         let want = naive::conv(input.view(), weight.view(), bias, &shape.windows, shape.groups);
-        let (mut got, mut scratch) = (vec![1.0; want.len()], vec![7.0; shape.scratch(8)]);
         let (input, weight) = (input.as_slice().unwrap(), weight.as_slice().unwrap());
-        conv(shape, input, weight, bias, &mut got, &mut scratch, &Limits::default()).unwrap();
-        assert_eq!(got, want.as_slice().unwrap());
+        let (alone, pooled) = on_threads(&[1, 3], || {
+            let plan = ConvPlan::new(shape.clone(), 8);
+            let (mut got, mut scratch) = (vec![1.0; want.len()], vec![7.0; plan.scratch()]);
+            let factors = Factors { weight, bias, finish: None };
+            plan.run(input, &factors, &mut got, &mut scratch, &Limits::default()).unwrap();
+            got
+        });
+        assert_eq!(alone, want.as_slice().unwrap());
+        assert!(pooled.iter().all(|got| *got == alone), "{shape:?}");
     }
 
     proptest! {
@@ -206,7 +394,8 @@ mod tests {
                 windows[lens.len() - 1] = window;
                 windows[0] = if lens.len() == 2 { Window { kernel: 1, ..windows[0] } } else { windows[0] };
                 let shape = ConvShape { channels: 2, out_channels: 4, groups: 2, lens, windows };
-                assert!(shape.scratch(8) < 1 << 16, "{shape:?} needs {}", shape.scratch(8));
+                let scratch = ConvPlan::new(shape.clone(), 8).scratch();
+                assert!(scratch < 1 << 16, "{shape:?} needs {scratch}");
                 check(&shape, 1, true);
             }
         }
@@ -235,7 +424,7 @@ mod tests {
             lens: vec![40, 40],
             windows: vec![window; 2],
         };
-        assert!(shape.tile(8) < 1600, "one tile");
+        assert!(tile(&shape, &shape.outputs(), 8) < 1600, "one tile");
         check(&shape, 40, false);
     }
 }

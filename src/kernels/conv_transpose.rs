@@ -2,9 +2,11 @@
 
 use super::Float;
 use super::columns::{Columns, TILE_BYTES, matrix, matrix_mut};
+use super::conv::Factors;
 use super::gemm::gemm;
 use super::window::Window;
-use crate::{LimitError, Limits};
+use crate::Limits;
+use crate::tensor::Result;
 
 /// The sizes of a transposed convolution of one sample: C×… → O×….
 #[derive(Debug, Clone)]
@@ -39,27 +41,32 @@ impl ConvTransposeShape {
     pub fn scratch(&self, element_bytes: usize) -> usize {
         self.taps().saturating_mul(self.tile(element_bytes))
     }
+
+    /// Number of elements of a sample, and of its output.
+    pub fn sample(&self) -> [usize; 2] {
+        let elements = |channels: usize, lens: &[usize]| channels * lens.iter().product::<usize>();
+        [elements(self.channels, &self.lens), elements(self.out_channels, &self.outputs)]
+    }
 }
 
 /// Transposed convolution of one sample. All slices are contiguous: input C×…, weight C×(O/groups)×…, output O×….
 ///
 /// # Errors
-/// [`LimitError::DeadlineExceeded`], checked for each tile.
+/// A deadline that has passed, checked for each tile; what finishing says.
 ///
 /// # Panics
 /// When a slice is shorter than its shape; callers have checked them.
 pub fn conv_transpose<T: Float>(
     shape: &ConvTransposeShape,
     input: &[T],
-    weight: &[T],
-    bias: Option<&[T]>,
+    factors: &Factors<'_, T>,
     output: &mut [T],
     scratch: &mut [T],
     limits: &Limits,
-) -> Result<(), LimitError> {
+) -> Result<()> {
     let (pixels, out_pixels) =
         (shape.lens.iter().product::<usize>(), shape.outputs.iter().product::<usize>());
-    match bias {
+    match factors.bias {
         Some(bias) => {
             output.chunks_exact_mut(out_pixels.max(1)).zip(bias).for_each(|(plane, &bias)| plane.fill(bias))
         }
@@ -70,8 +77,9 @@ pub fn conv_transpose<T: Float>(
     let columns = Columns { lens: &shape.outputs, positions: &shape.lens, windows: &shape.windows };
     for group in 0..shape.groups {
         let input = &input[group * in_per_group * pixels..][..in_per_group * pixels];
-        let weight = matrix(&weight[group * in_per_group * taps..], in_per_group, taps, taps);
-        let output = &mut output[group * out_per_group * out_pixels..][..out_per_group * out_pixels];
+        let weight = matrix(&factors.weight[group * in_per_group * taps..], in_per_group, taps, taps);
+        let first = group * out_per_group * out_pixels;
+        let output = &mut output[first..][..out_per_group * out_pixels];
         for start in (0..pixels).step_by(tile) {
             limits.check_deadline()?;
             let range = start..(start + tile).min(pixels);
@@ -80,6 +88,7 @@ pub fn conv_transpose<T: Float>(
             gemm(weight.t(), input, matrix_mut(scratch, taps, width, width), false);
             columns.scatter(scratch, range, output);
         }
+        factors.finish(first, output)?;
     }
     Ok(())
 }
@@ -108,7 +117,8 @@ mod tests {
         );
         let (mut got, mut scratch) = (vec![1.0; want.len()], vec![7.0; shape.scratch(8)]);
         let (input, weight) = (input.as_slice().unwrap(), weight.as_slice().unwrap());
-        conv_transpose(shape, input, weight, bias, &mut got, &mut scratch, &Limits::default()).unwrap();
+        let factors = Factors { weight, bias, finish: None };
+        conv_transpose(shape, input, &factors, &mut got, &mut scratch, &Limits::default()).unwrap();
         assert_eq!(got, want.as_slice().unwrap());
     }
 

@@ -5,11 +5,13 @@
 //! no edge needs care: a block of outputs is a sum of weighted blocks.
 
 use super::Float;
-use super::conv::ConvShape;
+use super::conv::{ConvShape, Factors};
 use super::wide::widest;
 use super::window::Window;
-use crate::{LimitError, Limits};
+use crate::Limits;
+use crate::tensor::Result;
 use std::array::from_fn;
+use std::ops::Range;
 
 /// Outputs that are computed at once: a vector of the widest kind, of f32.
 const BLOCK: usize = 16;
@@ -21,7 +23,7 @@ const SPARSE: usize = 8;
 const SMALL: usize = 32 << 10;
 
 /// Where elements stand in the padded planes.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Padded {
     windows: [Window; 3],
     lens: [usize; 3],
@@ -131,43 +133,108 @@ pub(super) fn is_dense(shape: &ConvShape, outputs: &[usize]) -> bool {
     Padded::new(shape, outputs).plane() <= seen.max(SMALL)
 }
 
-/// Number of elements of scratch memory that [`direct`] needs.
-pub(super) fn scratch(shape: &ConvShape, outputs: &[usize]) -> usize {
-    Padded::new(shape, outputs).scratch(shape.channels / shape.groups.max(1))
+/// A direct convolution, ready to run.
+#[derive(Debug, Clone)]
+pub(super) struct Direct {
+    padded: Padded,
+    offsets: Vec<usize>,
+    /// Input and output channels of a group.
+    channels: usize,
+    out_channels: usize,
 }
 
-/// Convolves one sample; as [`conv`](super::conv::conv).
-#[allow(clippy::too_many_arguments, reason = "the operands of a convolution")]
-pub(super) fn direct<T: Float>(
-    shape: &ConvShape,
-    outputs: &[usize],
-    input: &[T],
-    weight: &[T],
-    bias: Option<&[T]>,
-    output: &mut [T],
-    scratch: &mut [T],
-    limits: &Limits,
-) -> Result<(), LimitError> {
-    let (in_per_group, out_per_group) = (shape.channels / shape.groups, shape.out_channels / shape.groups);
-    let (pixels, positions) = (shape.lens.iter().product::<usize>(), outputs.iter().product::<usize>());
-    let padded = Padded::new(shape, outputs);
-    let offsets = padded.offsets(in_per_group);
-    let scratch = &mut scratch[..padded.scratch(in_per_group)];
-    scratch.fill(T::zero());
-    for group in 0..shape.groups {
-        limits.check_deadline()?;
-        let planes = input[group * in_per_group * pixels..].chunks_exact(pixels.max(1)).take(in_per_group);
-        for (plane, target) in planes.zip(scratch.chunks_exact_mut(padded.plane().max(1))) {
-            widest(|| padded.fill(plane, target));
-        }
-        for channel in group * out_per_group..(group + 1) * out_per_group {
-            let weight = &weight[channel * offsets.len()..][..offsets.len()];
-            let start = bias.map_or(T::zero(), |bias| bias[channel]);
-            let output = &mut output[channel * positions..][..positions];
-            widest(|| fill_channel(&padded, &offsets, scratch, weight, start, output));
+/// One sample: its elements, and what they are multiplied with.
+struct Sample<'a, T> {
+    input: &'a [T],
+    factors: &'a Factors<'a, T>,
+    limits: &'a Limits,
+    pixels: usize,
+    positions: usize,
+}
+
+impl Direct {
+    pub(super) fn new(shape: &ConvShape, outputs: &[usize]) -> Self {
+        let groups = shape.groups.max(1);
+        let (padded, channels) = (Padded::new(shape, outputs), shape.channels / groups);
+        Self {
+            offsets: padded.offsets(channels),
+            padded,
+            channels,
+            out_channels: shape.out_channels / groups,
         }
     }
-    Ok(())
+
+    /// Number of elements of scratch memory for one thread.
+    pub(super) fn scratch(&self) -> usize {
+        self.padded.scratch(self.channels)
+    }
+
+    /// Convolves one sample; as [`ConvPlan::run`](super::conv::ConvPlan::run), on as many threads as there are lanes of
+    /// scratch memory.
+    pub(super) fn run<T: Float>(
+        &self,
+        shape: &ConvShape,
+        input: &[T],
+        factors: &Factors<'_, T>,
+        output: &mut [T],
+        (scratch, lanes): (&mut [T], usize),
+        limits: &Limits,
+    ) -> Result<()> {
+        let (pixels, positions) = (shape.lens.iter().product(), self.padded.positions.iter().product());
+        let sample = Sample { input, factors, limits, pixels, positions };
+        self.groups(&sample, 0..shape.groups, output, scratch, lanes)
+    }
+
+    fn groups<T: Float>(
+        &self,
+        sample: &Sample<'_, T>,
+        groups: Range<usize>,
+        output: &mut [T],
+        scratch: &mut [T],
+        lanes: usize,
+    ) -> Result<()> {
+        if lanes <= 1 || groups.len() <= 1 {
+            return self.groups_here(sample, groups, output, scratch);
+        }
+        let middle = groups.start + groups.len() / 2;
+        let of_group = self.out_channels * sample.positions;
+        let (left, right) = output.split_at_mut((middle - groups.start) * of_group);
+        let (left_lanes, half) = (lanes / 2, scratch.len() / lanes * (lanes / 2));
+        let (left_scratch, right_scratch) = scratch.split_at_mut(half);
+        let (left, right) = rayon::join(
+            || self.groups(sample, groups.start..middle, left, left_scratch, left_lanes),
+            || self.groups(sample, middle..groups.end, right, right_scratch, lanes - left_lanes),
+        );
+        left.and(right)
+    }
+
+    fn groups_here<T: Float>(
+        &self,
+        sample: &Sample<'_, T>,
+        groups: Range<usize>,
+        output: &mut [T],
+        scratch: &mut [T],
+    ) -> Result<()> {
+        let scratch = &mut scratch[..self.scratch()];
+        scratch.fill(T::zero());
+        let of_group = (self.out_channels * sample.positions).max(1);
+        for (group, output) in groups.zip(output.chunks_exact_mut(of_group)) {
+            sample.limits.check_deadline()?;
+            let planes = &sample.input[group * self.channels * sample.pixels..];
+            let planes = planes.chunks_exact(sample.pixels.max(1)).take(self.channels);
+            for (plane, target) in planes.zip(scratch.chunks_exact_mut(self.padded.plane().max(1))) {
+                widest(|| self.padded.fill(plane, target));
+            }
+            let first = group * self.out_channels;
+            for (channel, output) in (first..).zip(output.chunks_exact_mut(sample.positions.max(1))) {
+                let weight = &sample.factors.weight[channel * self.offsets.len()..][..self.offsets.len()];
+                let start = sample.factors.bias.map_or(T::zero(), |bias| bias[channel]);
+                widest(|| fill_channel(&self.padded, &self.offsets, scratch, weight, start, output));
+            }
+            sample.factors.finish(first * sample.positions, output)?;
+        }
+        Ok(())
+    }
 }
 
 /// Computes one channel.

@@ -5,6 +5,9 @@
 //! every input is read once, the output is written once, and intermediate results never take more than a few blocks.
 //! Values that are the same for all elements are computed once, before the first block.
 //!
+//! A program that runs often is [prepared](Program::prepare) once; then it allocates nothing more, and threads share its
+//! blocks.
+//!
 //! Blocks are computed in `i64`, `f32`, `f64`, `Complex<f32>` and `Complex<f64>`. After every step of another type the
 //! block is rounded or wrapped to what that type can hold, as PyTorch does.
 
@@ -12,15 +15,17 @@ mod complex;
 mod integer;
 mod number;
 mod operand;
+mod prepared;
 mod real;
 mod run;
 mod source;
 
 use crate::Limits;
 use crate::pnnx::Function;
-use crate::tensor::{DType, Layout, Result, Scalar, Shape, Tensor, TensorError, TensorView, TensorViewMut};
+use crate::tensor::{DType, Result, Scalar, Shape, TensorError, TensorView, TensorViewMut};
 use operand::Operand;
-use run::Run;
+pub use prepared::Prepared;
+pub use run::{Finish, Run};
 use std::collections::BTreeMap;
 
 /// Number of elements that are computed at a time. A few blocks of `f32` fit the first-level cache.
@@ -68,6 +73,8 @@ struct Step {
 #[derive(Debug, Clone, Copy)]
 enum Operation {
     Input(usize),
+    /// What stands in the output.
+    Output,
     Constant(Scalar),
     /// Conversion of another value.
     Cast(Value),
@@ -78,7 +85,7 @@ enum Operation {
 impl Operation {
     fn arguments(&self) -> &[Value] {
         match self {
-            Operation::Input(_) | Operation::Constant(_) => &[],
+            Operation::Input(_) | Operation::Output | Operation::Constant(_) => &[],
             Operation::Cast(value) => std::slice::from_ref(value),
             Operation::Apply(_, values) => values,
         }
@@ -94,6 +101,11 @@ impl Program {
         let value = self.push(dtype, Operation::Input(position));
         self.inputs.insert(position, value);
         value
+    }
+
+    /// The elements that stand in the output, which is of this type: the program then works in place.
+    pub fn output(&mut self, dtype: DType) -> Value {
+        self.push(dtype, Operation::Output)
     }
 
     /// A number.
@@ -142,18 +154,25 @@ impl Program {
         output: &mut TensorViewMut<'_>,
         limits: &Limits,
     ) -> Result<()> {
-        let (shape, layout) = (*output.shape(), *output.layout());
+        let shape = *output.shape();
         if shape.num_elements() == 0 {
             return Ok(());
         }
-        if layout.is_contiguous() {
-            let row = Layout::strided(Shape::new(&[shape.num_elements()])?, &[1], layout.offset())?;
-            let mut row = output.reborrow().with_layout(row)?;
-            return Run::new(&self.steps[..=value.0], inputs, &shape)?.all(&mut row, limits);
-        }
-        let mut whole = Tensor::zeros(output.dtype(), &shape)?;
-        self.run(value, inputs, &mut whole.view_mut()?, limits)?;
-        output.copy_from(&whole.view())
+        self.prepare(value, inputs, output.dtype(), &shape)?.start(inputs)?.whole(output, limits)
+    }
+
+    /// Makes the program ready to compute a value for an output of this type and shape, from inputs like these.
+    ///
+    /// # Errors
+    /// As [`Program::run`].
+    pub fn prepare(
+        &self,
+        value: Value,
+        inputs: &[TensorView<'_>],
+        dtype: DType,
+        shape: &Shape,
+    ) -> Result<Prepared> {
+        Prepared::new(&self.steps[..=value.0], inputs, dtype, shape)
     }
 }
 
@@ -164,6 +183,7 @@ fn undefined(function: Function, dtype: DType) -> TensorError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tensor::Tensor;
 
     fn run(program: &Program, value: Value, inputs: &[Tensor]) -> Result<Tensor> {
         let mut output = Tensor::zeros(program.dtype(value), &[3])?;
@@ -195,6 +215,44 @@ mod tests {
         );
         assert_eq!(program.cast(root, DType::F16), root);
         assert_eq!(program.input(0, DType::I8), x);
+    }
+
+    #[test]
+    fn threads_change_no_bit() {
+        let mut program = Program::default();
+        let (x, y) = (program.input(0, DType::F32), program.input(1, DType::F32));
+        let sum = program.apply(Function::Add, DType::F32, x, y);
+        let value = program.apply(Function::Sin, DType::F32, sum, sum);
+        let wide = Tensor::from_vec((0..300_000).map(|i| i as f32 * 0.01).collect(), &[300, 1000]).unwrap();
+        let line = Tensor::from_vec((0..300).map(|i| i as f32).collect(), &[300, 1]).unwrap();
+        let (alone, pooled) = crate::kernels::parallel::tests::on_threads(&[1, 2, 3], || {
+            let mut output = Tensor::zeros(DType::F32, &[300, 1000]).unwrap();
+            let inputs = [wide.view(), line.view()];
+            program.run(value, &inputs, &mut output.view_mut().unwrap(), &Limits::default()).unwrap();
+            output.to_le_bytes().unwrap()
+        });
+        assert!(pooled.iter().all(|bytes| *bytes == alone));
+    }
+
+    #[test]
+    fn pieces_and_rows_of_an_output() {
+        let mut program = Program::default();
+        let (x, y) = (program.output(DType::F32), program.input(0, DType::F32));
+        let value = program.apply(Function::Sub, DType::F32, y, x);
+        let y = Tensor::from_vec(vec![10f32, 20.0], &[2, 1]).unwrap();
+        let shape = Shape::new(&[2, 3]).unwrap();
+        let inputs = [y.view()];
+        let mut prepared = program.prepare(value, &inputs, DType::F32, &shape).unwrap();
+        let run = prepared.start(&inputs).unwrap();
+        let mut piece = [1f32, 2.0, 3.0];
+        run.piece(2, &mut piece).unwrap();
+        assert_eq!(piece, [9.0, 18.0, 17.0]);
+        assert!(run.piece(0, &mut [0f64]).is_err());
+        let mut memory = [1f32; 9];
+        let layout = crate::tensor::Layout::strided(shape, &[4, 1], 1).unwrap();
+        let mut output = TensorViewMut::from_slice(&mut memory, layout).unwrap();
+        run.whole(&mut output, &Limits::default()).unwrap();
+        assert_eq!(memory, [1.0, 9.0, 9.0, 9.0, 1.0, 19.0, 19.0, 19.0, 1.0]);
     }
 
     #[test]

@@ -1,46 +1,201 @@
-//! Matrix products on slices, through the crate `gemm`.
+//! Matrix products on slices. The innermost loops are those of the crate `gemm`; what is around them is ours, so that
+//! operands are packed into memory that a thread keeps, and threads change no bit.
+
+mod blocked;
 
 use super::Float;
+use super::parallel::threads;
+use crate::tensor::DType;
+use blocked::{Blocked, blocked};
 use ndarray::{ArrayView2, ArrayViewMut2};
 
-/// C = A·B, or C = C + A·B with `accumulate`: (m×k)·(k×n) → m×n, of any strides.
+/// C = A·B, or C = C + A·B with `accumulate`: (m×k)·(k×n) → m×n, of any strides. Within a pool, threads share the work.
 ///
 /// # Panics
 /// When the shapes do not fit each other; callers have checked them.
-pub fn gemm<T: Float>(
+pub fn gemm<T: Float>(a: ArrayView2<'_, T>, b: ArrayView2<'_, T>, c: ArrayViewMut2<'_, T>, accumulate: bool) {
+    multiply(a, b, c, accumulate, threads());
+}
+
+/// As [`gemm`], on the thread that calls it, where other threads have other work.
+///
+/// # Panics
+/// As [`gemm`].
+pub fn gemm_here<T: Float>(
+    a: ArrayView2<'_, T>,
+    b: ArrayView2<'_, T>,
+    c: ArrayViewMut2<'_, T>,
+    accumulate: bool,
+) {
+    multiply(a, b, c, accumulate, 1);
+}
+
+fn multiply<T: Float>(
     a: ArrayView2<'_, T>,
     b: ArrayView2<'_, T>,
     mut c: ArrayViewMut2<'_, T>,
     accumulate: bool,
+    threads: usize,
 ) {
     let ((m, k), (k_b, n)) = (a.dim(), b.dim());
     assert!(k == k_b && c.dim() == (m, n), "{m}×{k} · {k_b}×{n} does not give {:?}", c.dim());
-    let [c_rows, c_cols] = [c.strides()[0], c.strides()[1]];
-    // SAFETY: all three are ndarray views, so every element that shape and strides reach is valid; C is borrowed
-    // mutably and thus apart from A and B, and its elements are distinct, as an `ArrayViewMut2` cannot overlap itself.
-    // C is not read when it is not accumulated to. Sizes were compared above.
-    unsafe {
-        gemm::gemm(
-            m,
-            n,
-            k,
-            c.as_mut_ptr(),
-            c_cols,
-            c_rows,
-            accumulate,
-            a.as_ptr(),
-            a.strides()[1],
-            a.strides()[0],
-            b.as_ptr(),
-            b.strides()[1],
-            b.strides()[0],
-            T::one(),
-            T::one(),
-            false,
-            false,
-            false,
-            gemm::Parallelism::None,
+    let strides = |strides: &[isize]| [strides[0], strides[1]];
+    let problem = Problem {
+        dims: [m, n, k],
+        a: a.as_ptr(),
+        a_strides: strides(a.strides()),
+        b: b.as_ptr(),
+        b_strides: strides(b.strides()),
+        c_strides: strides(c.strides()),
+        c: c.as_mut_ptr(),
+        accumulate,
+    };
+    // SAFETY: all three are ndarray views, so every element that shape and strides reach is valid; C is borrowed mutably
+    // and thus apart from A and B, and its elements are distinct, as an `ArrayViewMut2` cannot overlap itself.
+    unsafe { problem.turned().solve(threads) }
+}
+
+/// A product of matrices that lie anywhere.
+#[derive(Clone, Copy)]
+struct Problem<T> {
+    /// m, n and k.
+    dims: [usize; 3],
+    a: *const T,
+    a_strides: [isize; 2],
+    b: *const T,
+    b_strides: [isize; 2],
+    c: *mut T,
+    c_strides: [isize; 2],
+    accumulate: bool,
+}
+
+// SAFETY: a problem borrows its matrices as `multiply` does, and its parts write to different elements of C.
+unsafe impl<T: Send> Send for Problem<T> {}
+
+/// Multiply-accumulate operations that are worth a thread.
+const WORTH: usize = 1 << 19;
+
+/// Parts are cut at multiples of it, which vectors of every width divide.
+const CUT: usize = 192;
+
+impl<T: Float> Problem<T> {
+    /// The same product, or its transpose, whose output lies column by column, as vectors run.
+    fn turned(self) -> Self {
+        if self.c_strides[0].abs() <= self.c_strides[1].abs() {
+            return self;
+        }
+        let turn = |[a, b]: [isize; 2]| [b, a];
+        let [m, n, k] = self.dims;
+        Self {
+            dims: [n, m, k],
+            a: self.b,
+            a_strides: turn(self.b_strides),
+            b: self.a,
+            b_strides: turn(self.a_strides),
+            c_strides: turn(self.c_strides),
+            ..self
+        }
+    }
+
+    /// Whether the crate `gemm` has a loop of its own for it, which packs nothing: thin and small products.
+    fn is_thin(&self) -> bool {
+        let ([m, n, k], [a_rows, a_cols]) = (self.dims, self.a_strides);
+        let ([b_rows, b_cols], [c_rows, c_cols]) = (self.b_strides, self.c_strides);
+        k <= 2
+            || (a_cols == 1 && b_rows == 1 && m * n <= 256)
+            || (n == 1 && ((a_rows == 1 && c_rows == 1) || (a_cols == 1 && b_rows == 1)))
+            || (m == 1 && ((b_cols == 1 && c_cols == 1) || (b_rows == 1 && a_cols == 1)))
+    }
+
+    /// # Safety
+    /// As the fields promise: all elements of A and B are readable, those of C writable and distinct.
+    unsafe fn solve(self, threads: usize) {
+        let [m, n, k] = self.dims;
+        if m == 0 || n == 0 {
+            return;
+        }
+        let parts = threads.min(m.saturating_mul(n).saturating_mul(k) / WORTH).max(1);
+        let way: unsafe fn(Self) = match T::DTYPE {
+            _ if k == 0 || self.is_thin() => Self::by_crate,
+            DType::F32 if f32::kernels().is_some() => Self::by_blocks_of::<f32>,
+            DType::F64 if f64::kernels().is_some() => Self::by_blocks_of::<f64>,
+            _ => Self::by_crate,
+        };
+        // SAFETY: the caller's promise.
+        unsafe { self.share(parts, way) }
+    }
+
+    /// Cuts the output into parts and computes each.
+    ///
+    /// # Safety
+    /// As [`Problem::solve`].
+    unsafe fn share(self, parts: usize, way: unsafe fn(Self)) {
+        let [m, n, k] = self.dims;
+        let (rows, columns) = (m.div_ceil(CUT), n.div_ceil(CUT));
+        if parts <= 1 || rows.max(columns) <= 1 {
+            // SAFETY: the caller's promise.
+            return unsafe { way(self) };
+        }
+        let (first, second) = if rows >= columns {
+            let cut = rows / 2 * CUT;
+            let [a_step, c_step] = [self.a_strides[0], self.c_strides[0]].map(|step| step * cut as isize);
+            let (a, c) = (self.a.wrapping_offset(a_step), self.c.wrapping_offset(c_step));
+            (Self { dims: [cut, n, k], ..self }, Self { dims: [m - cut, n, k], a, c, ..self })
+        } else {
+            let cut = columns / 2 * CUT;
+            let [b_step, c_step] = [self.b_strides[1], self.c_strides[1]].map(|step| step * cut as isize);
+            let (b, c) = (self.b.wrapping_offset(b_step), self.c.wrapping_offset(c_step));
+            (Self { dims: [m, cut, k], ..self }, Self { dims: [m, n - cut, k], b, c, ..self })
+        };
+        let [first_parts, second_parts] = [parts / 2, parts - parts / 2];
+        // SAFETY: both lie within what the caller promised, and share no element of C.
+        rayon::join(
+            move || unsafe { { first }.share(first_parts, way) },
+            move || unsafe { { second }.share(second_parts, way) },
         );
+    }
+
+    /// # Safety
+    /// As [`Problem::solve`].
+    unsafe fn by_crate(self) {
+        let [m, n, k] = self.dims;
+        // SAFETY: the caller's promise. C is not read when it is not accumulated to.
+        unsafe {
+            gemm::gemm(
+                m,
+                n,
+                k,
+                self.c,
+                self.c_strides[1],
+                self.c_strides[0],
+                self.accumulate,
+                self.a,
+                self.a_strides[1],
+                self.a_strides[0],
+                self.b,
+                self.b_strides[1],
+                self.b_strides[0],
+                T::one(),
+                T::one(),
+                false,
+                false,
+                false,
+                gemm::Parallelism::None,
+            );
+        }
+    }
+
+    /// # Safety
+    /// As [`Problem::solve`], and `S` must be `T`.
+    unsafe fn by_blocks_of<S: Blocked>(self) {
+        debug_assert!(S::DTYPE == T::DTYPE);
+        let Self { dims, a_strides, b_strides, c_strides, accumulate, .. } = self;
+        let (a, b, c) = (self.a.cast::<S>(), self.b.cast::<S>(), self.c.cast::<S>());
+        let problem = Problem { dims, a, a_strides, b, b_strides, c, c_strides, accumulate };
+        if let Some(kernels) = S::kernels() {
+            // SAFETY: the caller's promise; the processor has what the kernels are compiled for.
+            unsafe { blocked(&problem, kernels) }
+        }
     }
 }
 
@@ -48,6 +203,7 @@ pub fn gemm<T: Float>(
 mod tests {
     use super::*;
     use crate::kernels::naive;
+    use crate::kernels::parallel::tests::on_threads;
     use ndarray::Array2;
     use proptest::prelude::*;
 
@@ -55,7 +211,54 @@ mod tests {
         Array2::from_shape_fn((rows, cols), |(i, j)| ((i * 7 + j * 13 + seed) % 11) as f64 - 5.0)
     }
 
+    /// Numbers whose sums are rounded, so that another order of sums shows.
+    fn rough(rows: usize, cols: usize, seed: usize) -> Array2<f32> {
+        Array2::from_shape_fn((rows, cols), |(i, j)| ((i * 31 + j * 17 + seed) % 97) as f32 / 7.3 - 6.1)
+    }
+
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(40))]
+        #[test]
+        fn large_products_are_those_of_the_naive_one(
+            (m, k, n) in (1usize..150, 1usize..700, 1usize..150),
+            turn_a: bool,
+            turn_b: bool,
+            turn_c: bool,
+            accumulate: bool,
+        ) {
+            let stored = |rows, cols, seed, turn| if turn { matrix(cols, rows, seed) } else { matrix(rows, cols, seed) };
+            let (a, b, mut c) = (stored(m, k, 1, turn_a), stored(k, n, 2, turn_b), stored(m, n, 3, turn_c));
+            let a = if turn_a { a.t() } else { a.view() };
+            let b = if turn_b { b.t() } else { b.view() };
+            let mut c = if turn_c { c.view_mut().reversed_axes() } else { c.view_mut() };
+            let mut want = if accumulate { c.to_owned() } else { Array2::zeros((m, n)) };
+            want += &naive::matmul(a, b);
+            gemm(a, b, c.view_mut(), accumulate);
+            prop_assert_eq!(c, want);
+        }
+
+        #[test]
+        fn threads_change_no_bit(
+            (m, k, n) in prop_oneof![
+                (1usize..300, 1usize..600, 1usize..300),
+                (Just(1), 1000usize..2000, 700usize..1500),
+                (700usize..1500, 1000usize..2000, Just(1)),
+            ],
+            turn_a: bool,
+            turn_b: bool,
+        ) {
+            let stored = |rows, cols, seed, turn| if turn { rough(cols, rows, seed) } else { rough(rows, cols, seed) };
+            let (a, b) = (stored(m, k, 1, turn_a), stored(k, n, 2, turn_b));
+            let (alone, pooled) = on_threads(&[1, 2, 3], || {
+                let a = if turn_a { a.t() } else { a.view() };
+                let b = if turn_b { b.t() } else { b.view() };
+                let mut c = Array2::from_elem((m, n), 0.1f32);
+                gemm(a, b, c.view_mut(), true);
+                c
+            });
+            prop_assert!(pooled.iter().all(|c| *c == alone));
+        }
+
         #[test]
         fn it_equals_the_naive_product(m in 0usize..12, k in 0usize..12, n in 0usize..12, turn: bool, accumulate: bool) {
             let a = matrix(m, k, 1);

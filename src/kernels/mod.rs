@@ -18,6 +18,7 @@ pub mod grid;
 pub mod math;
 pub mod naive;
 pub mod norm;
+pub mod parallel;
 pub mod pool;
 pub mod recurrent;
 pub mod reduce;

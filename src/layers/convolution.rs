@@ -4,18 +4,21 @@ mod common;
 mod transposed;
 
 use super::choices::PerAxis;
+use super::epilogue::{self, Epilogue};
 use super::float::{self, with_real};
 use super::padding::PaddingMode;
+use super::ready::Ready;
 use crate::Limits;
 use crate::graph::{
     Cost, CpuLayer, ForwardContext, FromParameter, Layer, LayerError, Registry, RegistryError,
     RuntimeParameter, TensorMeta, Weight,
 };
 use crate::kernels::Float;
-use crate::kernels::conv::{ConvShape, conv};
+use crate::kernels::conv::{ConvPlan, ConvShape, Factors};
 use crate::kernels::naive::pad;
+use crate::kernels::parallel::threads;
 use crate::kernels::window::Window;
-use crate::tensor::{Dim, TensorError, TensorView, TensorViewMut};
+use crate::tensor::{DType, Dim, Shape, TensorError, TensorView, TensorViewMut};
 use common::{Parameters, Sizes, invalid, per_axis};
 use ndarray::{ArrayViewD, IxDyn};
 use std::borrow::Cow;
@@ -69,6 +72,10 @@ crate::operator! {
         weight: Weight,
         /// One number for each output channel, added at the end.
         bias: Option<Weight> = None,
+        /// What is done to the result before it is stored; Ixion's passes write it.
+        epilogue: Option<Epilogue> = None,
+        /// What was prepared for the shapes of the last run.
+        ready: Ready<Plan>,
     }
     validate |conv| {
         if conv.padding == Padding::Same && conv.stride.values().iter().any(|&stride| stride != 1) {
@@ -114,65 +121,108 @@ impl Conv {
         self.parameters().windows(kernel, pads)
     }
 
+    /// Everything that depends on shapes alone.
+    fn plan(&self, input: &[usize], weight: &[usize], dtype: DType) -> Result<Plan, LayerError> {
+        let kernel = weight.get(2..).unwrap_or_default();
+        let mut windows = self.windows(kernel)?;
+        let mut lens = input[input.len().saturating_sub(kernel.len())..].to_vec();
+        let mut pads = Vec::new();
+        if self.padding_mode.mirror().is_some() {
+            pads = vec![(0, 0); input.len() - kernel.len()];
+            for (window, len) in windows.iter_mut().zip(&mut lens) {
+                pads.push((window.pad_before, window.pad_after));
+                *len += window.pad_before + window.pad_after;
+                (window.pad_before, window.pad_after) = (0, 0);
+            }
+        }
+        let (groups, channels) = (self.groups, weight[1] * self.groups);
+        let shape = ConvShape { channels, out_channels: weight[0], groups, lens, windows };
+        let conv = ConvPlan::new(shape, float::computed_size(dtype));
+        Ok(Plan { input: Shape::new(input)?, weight: Shape::new(weight)?, threads: threads(), pads, conv })
+    }
+
     fn run<T: Float>(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        output: &mut TensorViewMut<'_>,
+        context: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        let (mut ready, mut epilogue) = (self.ready.take(), self.epilogue.take());
+        let result = self.run_with::<T>(&mut ready, epilogue.as_mut(), inputs, output, context);
+        (self.ready, self.epilogue) = (ready, epilogue);
+        result
+    }
+
+    fn run_with<T: Float>(
         &self,
+        ready: &mut Ready<Plan>,
+        epilogue: Option<&mut Epilogue>,
         inputs: &[TensorView<'_>],
         output: &mut TensorViewMut<'_>,
         context: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
         let (weights, bias) = Parameters::read::<T>(&self.weight, self.bias.as_ref(), inputs)?;
-        let weight = self.weight.view(inputs)?;
-        let (data, mut shape) = self.padded_input::<T>(&inputs[0], weight.shape(), context.limits())?;
-        shape.out_channels = weight.shape()[0];
-        let sample = shape.channels * shape.lens.iter().product::<usize>();
-        let out_sample = shape.out_channels * shape.outputs().iter().product::<usize>();
+        let (input, weight) = (&inputs[0], self.weight.view(inputs)?);
+        let ready = ready.get_or_make(
+            |ready| ready.fits(input.shape(), weight.shape()),
+            || self.plan(input.shape(), weight.shape(), input.dtype()),
+        )?;
+        let data = self.padded_input::<T>(input, &ready.pads, context.limits())?;
+        let [sample, out_sample] = ready.conv.sample();
         if out_sample == 0 {
             return Ok(());
         }
         let limits = context.limits().clone();
-        let scratch = context.scratch::<T>(shape.scratch(size_of::<T>()))?;
-        float::write::<T>(output, |output| {
+        let scratch = context.scratch_between::<T>(ready.conv.least_scratch(), ready.conv.scratch())?;
+        epilogue::with::<T>(epilogue, inputs, output, &limits, |output, finish| {
             for (index, output) in output.chunks_exact_mut(out_sample).enumerate() {
                 let input = data.get(index * sample..(index + 1) * sample).unwrap_or_default();
-                conv(&shape, input, &weights, bias.as_deref(), output, scratch, &limits)?;
+                let finish = finish.map(|finish| (finish, index * out_sample));
+                let factors = Factors { weight: &weights, bias: bias.as_deref(), finish };
+                ready.conv.run(input, &factors, output, scratch, &limits)?;
             }
             Ok(())
         })
     }
 
-    /// The input's elements and the sizes of the convolution; other padding than zeros is put around the input here.
+    /// The input's elements; other padding than zeros is put around them here.
     fn padded_input<'a, T: Float>(
         &self,
         input: &TensorView<'a>,
-        weight: &[usize],
+        pads: &[(usize, usize)],
         limits: &Limits,
-    ) -> Result<(Cow<'a, [T]>, ConvShape), LayerError> {
+    ) -> Result<Cow<'a, [T]>, LayerError> {
         let data = float::read::<T>(input)?;
-        let kernel = &weight[2..];
-        let mut windows = self.windows(kernel)?;
-        let lens = input.shape()[input.shape().rank() - kernel.len()..].to_vec();
-        let channels = weight[1] * self.groups;
-        let shape =
-            |lens, windows| ConvShape { channels, out_channels: 0, groups: self.groups, lens, windows };
-        let Some(mode) = self.padding_mode.mirror() else { return Ok((data, shape(lens, windows))) };
-        let mut pads = vec![(0, 0); input.shape().rank() - kernel.len()];
-        pads.extend(windows.iter().map(|window| (window.pad_before, window.pad_after)));
-        let padded = input.shape().iter().zip(&pads).map(|(&len, pad)| (len + pad.0 + pad.1) as u64);
+        let Some(mode) = self.padding_mode.mirror() else { return Ok(data) };
+        let padded = input.shape().iter().zip(pads).map(|(&len, pad)| (len + pad.0 + pad.1) as u64);
         let bytes = padded.fold(size_of::<T>() as u64, u64::saturating_mul);
         limits.check_tensor("the padded input", bytes)?;
         let array = ArrayViewD::from_shape(IxDyn(input.shape()), &data)?;
-        let padded = pad(array, &pads, mode).map_err(TensorError::InvalidArgument)?;
-        let lens = padded.shape()[pads.len() - kernel.len()..].to_vec();
-        for window in &mut windows {
-            (window.pad_before, window.pad_after) = (0, 0);
-        }
-        Ok((Cow::Owned(padded.iter().copied().collect()), shape(lens, windows)))
+        let padded = pad(array, pads, mode).map_err(TensorError::InvalidArgument)?;
+        Ok(Cow::Owned(padded.iter().copied().collect()))
+    }
+}
+
+/// What depends on the shapes of input and weights.
+#[derive(Debug)]
+pub struct Plan {
+    input: Shape,
+    weight: Shape,
+    threads: usize,
+    /// Places that are put around the input beforehand, for each of its axes; none where they are zeros.
+    pads: Vec<(usize, usize)>,
+    conv: ConvPlan,
+}
+
+impl Plan {
+    fn fits(&self, input: &Shape, weight: &Shape) -> bool {
+        self.input == *input && self.weight == *weight && self.threads == threads()
     }
 }
 
 impl Layer for Conv {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = self.parameters().num_inputs();
+        let count = self.parameters().num_inputs() + epilogue::num_inputs(self.epilogue.as_ref());
         count..=count
     }
 
@@ -196,7 +246,9 @@ impl Layer for Conv {
             }
             dims.push(room.floor_div(window.stride) + 1);
         }
-        Ok(vec![input.with_dims(dims)])
+        let output = input.with_dims(dims);
+        epilogue::check(self.epilogue.as_ref(), &output, inputs)?;
+        Ok(vec![output])
     }
 
     fn cost(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Cost {
@@ -207,15 +259,10 @@ impl Layer for Conv {
 impl CpuLayer for Conv {
     fn workspace(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> usize {
         let scratch = || -> Option<usize> {
-            let weight = self.weight.meta(inputs).ok()?.shape().ok()?;
-            let output = outputs.first()?.shape().ok()?;
-            let windows = self.windows(weight.get(2..)?).ok()?;
-            let lens = windows.iter().zip(output.get(output.rank() - windows.len()..)?);
-            let lens = lens.map(|(window, &positions)| window.len_of(positions)).collect();
-            let channels = weight.get(1)?.checked_mul(self.groups)?;
-            let shape = ConvShape { channels, out_channels: weight[0], groups: self.groups, lens, windows };
-            let size = float::computed_size(inputs[0].dtype());
-            shape.scratch(size).checked_mul(size)
+            let (input, weight) = (inputs.first()?, self.weight.meta(inputs).ok()?.shape().ok()?);
+            outputs.first()?.shape().ok()?;
+            let ready = self.plan(&input.shape().ok()?, &weight, input.dtype()).ok()?;
+            ready.conv.scratch().checked_mul(float::computed_size(input.dtype()))
         };
         scratch().unwrap_or(0)
     }

@@ -16,9 +16,11 @@ pub use formula::Compiled;
 pub use promotion::{Standing, promote, result_type};
 
 use super::broadcast::broadcast;
+use super::ready::Ready;
 use crate::Limits;
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
-use crate::tensor::{DType, Dim, Tensor, TensorView, TensorViewMut};
+use crate::kernels::elementwise::Prepared;
+use crate::tensor::{DType, Dim, Layout, Shape, Tensor, TensorView, TensorViewMut};
 use formula::{Form, Formula};
 use std::ops::RangeInclusive;
 use typing::Type;
@@ -33,36 +35,35 @@ crate::operator! {
     pub struct Expression for "pnnx.Expression" {
         /// The expression.
         expr: Compiled,
+        /// What was prepared for the inputs of the last run.
+        ready: Ready<Plan>,
+        /// The same, for a run in place.
+        ready_in_place: Ready<Prepared>,
     }
 }
 
 impl Expression {
     /// The layer of an expression.
     pub fn new(expr: Compiled) -> Self {
-        Self { expr }
+        Self { expr, ready: Ready::default(), ready_in_place: Ready::default() }
     }
 
     fn run(
-        &self,
+        &mut self,
         inputs: &[TensorView<'_>],
         output: &mut TensorViewMut<'_>,
         limits: &Limits,
     ) -> Result<(), LayerError> {
-        let metas: Vec<TensorMeta> = inputs
-            .iter()
-            .map(|input| TensorMeta::new(input.dtype(), input.shape().iter().copied()))
-            .collect();
-        match &self.expr.form {
-            Form::Value(formula) => compute(formula, &metas, inputs, output, limits),
-            Form::Sizes(formula) => {
-                let sizes: Option<Vec<i64>> = sizes(formula, &metas)?.iter().map(Dim::fixed).collect();
-                let sizes = sizes.unwrap_or_default();
-                Ok(output.copy_from(&Tensor::from_vec(sizes.clone(), &[sizes.len()])?.view())?)
-            }
-            Form::List(items) => {
-                for (position, item) in items.iter().enumerate() {
+        let (form, shape, dtype) = (&self.expr.form, *output.shape(), output.dtype());
+        let fits = |ready: &Plan| ready.fits(inputs, dtype, &shape);
+        let ready = self.ready.get_or_make(fits, || Plan::new(form, inputs, dtype, &shape))?;
+        match &mut ready.result {
+            Computed::Known(value) => Ok(output.copy_from(&value.view())?),
+            Computed::Value(program) => Ok(program.start(inputs)?.whole(output, limits)?),
+            Computed::Items(programs) => {
+                for (position, program) in programs.iter_mut().enumerate() {
                     let layout = output.layout().select(0, position)?;
-                    compute(item, &metas, inputs, &mut output.reborrow().with_layout(layout)?, limits)?;
+                    program.start(inputs)?.whole(&mut output.reborrow().with_layout(layout)?, limits)?;
                 }
                 Ok(())
             }
@@ -70,22 +71,90 @@ impl Expression {
     }
 }
 
-/// Runs one formula; the output may be of another integer type than its value.
-fn compute(
+/// An expression, ready to run on inputs of certain types, shapes and strides.
+#[derive(Debug)]
+pub struct Plan {
+    inputs: Vec<(DType, Layout)>,
+    output: (DType, Shape),
+    result: Computed,
+}
+
+#[derive(Debug)]
+enum Computed {
+    Value(Prepared),
+    Items(Vec<Prepared>),
+    /// Sizes, which do not depend on elements; and what has no elements.
+    Known(Tensor),
+}
+
+impl Plan {
+    fn new(form: &Form, inputs: &[TensorView<'_>], dtype: DType, shape: &Shape) -> Result<Self, LayerError> {
+        let metas = metas_of(inputs);
+        let result = match form {
+            _ if shape.num_elements() == 0 => Computed::Known(Tensor::zeros(dtype, shape)?),
+            Form::Value(formula) => Computed::Value(prepare(formula, &metas, inputs, dtype, shape)?),
+            Form::Sizes(formula) => {
+                let sizes: Option<Vec<i64>> = sizes(formula, &metas)?.iter().map(Dim::fixed).collect();
+                let sizes = sizes.unwrap_or_default();
+                Computed::Known(Tensor::from_vec(sizes.clone(), &[sizes.len()])?)
+            }
+            Form::List(items) => {
+                let shape = Shape::new(shape.get(1..).unwrap_or_default())?;
+                let items = items.iter().map(|item| prepare(item, &metas, inputs, dtype, &shape));
+                Computed::Items(items.collect::<Result<_, _>>()?)
+            }
+        };
+        let inputs = inputs.iter().map(|input| (input.dtype(), *input.layout())).collect();
+        Ok(Self { inputs, output: (dtype, *shape), result })
+    }
+
+    fn fits(&self, inputs: &[TensorView<'_>], dtype: DType, shape: &Shape) -> bool {
+        let same = |(known, input): (&(DType, Layout), &TensorView<'_>)| {
+            known.0 == input.dtype() && known.1.is_moved(input.layout())
+        };
+        self.output == (dtype, *shape)
+            && self.inputs.len() == inputs.len()
+            && self.inputs.iter().zip(inputs).all(same)
+    }
+}
+
+/// What is known of tensors without looking at their elements.
+fn metas_of(inputs: &[TensorView<'_>]) -> Vec<TensorMeta> {
+    inputs.iter().map(|input| TensorMeta::new(input.dtype(), input.shape().iter().copied())).collect()
+}
+
+/// The program of a formula; the output may be of another integer type than its value.
+fn prepare(
     formula: &Formula,
     metas: &[TensorMeta],
     inputs: &[TensorView<'_>],
-    output: &mut TensorViewMut<'_>,
-    limits: &Limits,
-) -> Result<(), LayerError> {
-    let types = formula.types(metas)?;
-    let (mut program, value) = formula.program(&types)?;
-    let value = program.cast(value, output.dtype());
-    Ok(program.run(value, inputs, output, limits)?)
+    dtype: DType,
+    shape: &Shape,
+) -> Result<Prepared, LayerError> {
+    let (mut program, value) = formula.program(&formula.types(metas)?, Some)?;
+    let value = program.cast(value, dtype);
+    Ok(program.prepare(value, inputs, dtype, shape)?)
+}
+
+/// The program of a formula whose input 0 stands in the output; `others` are the other inputs.
+fn prepare_in_place(
+    formula: &Formula,
+    data: (DType, &Shape),
+    others: &[TensorView<'_>],
+) -> Result<Prepared, LayerError> {
+    let mut metas = vec![TensorMeta::new(data.0, data.1.iter().copied())];
+    metas.extend(metas_of(others));
+    let (program, value) = formula.program(&formula.types(&metas)?, |position| position.checked_sub(1))?;
+    Ok(program.prepare(value, others, data.0, data.1)?)
 }
 
 fn sizes(formula: &Formula, inputs: &[TensorMeta]) -> Result<Vec<Dim>, LayerError> {
     Ok(formula.types(inputs)?.pop().map(|last| last.dims).unwrap_or_default())
+}
+
+fn infer_sizes(formula: &Formula, inputs: &[TensorMeta]) -> Result<TensorMeta, LayerError> {
+    let sizes = sizes(formula, inputs)?;
+    Ok(TensorMeta::new(DType::I64, [sizes.len()]).with_values(sizes))
 }
 
 fn infer_value(formula: &Formula, inputs: &[TensorMeta]) -> Result<TensorMeta, LayerError> {
@@ -146,15 +215,15 @@ impl Layer for Expression {
     }
 
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-        let meta = match &self.expr.form {
-            Form::Value(formula) => infer_value(formula, inputs)?,
-            Form::List(items) => infer_list(items, inputs)?,
-            Form::Sizes(formula) => {
-                let sizes = sizes(formula, inputs)?;
-                TensorMeta::new(DType::I64, [sizes.len()]).with_values(sizes)
-            }
-        };
-        Ok(vec![meta])
+        Ok(vec![self.expr.infer(inputs)?])
+    }
+
+    /// Input 0, where the expression is arithmetic on it: nothing else reads an element that was overwritten.
+    fn in_place(&self, _: usize) -> Option<usize> {
+        match &self.expr.form {
+            Form::Value(formula) if formula.reads(0) => Some(0),
+            _ => None,
+        }
     }
 
     fn constant(&self, limits: &Limits) -> Result<Option<Tensor>, LayerError> {
@@ -163,7 +232,7 @@ impl Layer for Expression {
         }
         let Some(meta) = self.infer(&[])?.pop() else { return Ok(None) };
         let mut value = Tensor::zeros(meta.dtype(), &meta.shape()?)?;
-        self.run(&[], &mut value.view_mut()?, limits)?;
+        self.clone().run(&[], &mut value.view_mut()?, limits)?;
         Ok(Some(value))
     }
 }
@@ -176,6 +245,26 @@ impl CpuLayer for Expression {
         context: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
         self.run(inputs, &mut outputs[0], context.limits())
+    }
+
+    fn forward_in_place(
+        &mut self,
+        data: &mut TensorViewMut<'_>,
+        others: &[TensorView<'_>],
+        context: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        let Form::Value(formula) = &self.expr.form else {
+            return Err(LayerError::Unsupported("a list cannot be made in place".to_owned()));
+        };
+        if data.num_elements() == 0 {
+            return Ok(());
+        }
+        let (dtype, shape) = (data.dtype(), *data.shape());
+        let program = self.ready_in_place.get_or_make(
+            |program| program.fits(others, dtype, &shape),
+            || prepare_in_place(formula, (dtype, &shape), others),
+        )?;
+        Ok(program.start(others)?.whole(data, context.limits())?)
     }
 }
 

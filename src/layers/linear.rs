@@ -1,13 +1,17 @@
 //! Products with a matrix of weights.
 
+use super::epilogue::{self, Epilogue};
 use super::float::{self, with_real};
+use crate::Limits;
 use crate::graph::{
     Cost, CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta, Weight,
 };
 use crate::kernels::Float;
 use crate::kernels::gemm::gemm;
-use crate::tensor::{Dim, TensorView, TensorViewMut};
-use ndarray::{ArrayView2, ArrayViewMut2};
+use crate::kernels::parallel::for_each_chunk;
+use crate::tensor::{Dim, Shape, TensorView, TensorViewMut};
+use ndarray::{ArrayView2, ArrayViewMut2, s};
+use std::borrow::Cow;
 use std::ops::RangeInclusive;
 
 crate::operator! {
@@ -22,6 +26,8 @@ crate::operator! {
         weight: Weight,
         /// O numbers, added at the end.
         bias: Option<Weight> = None,
+        /// What is done to the result before it is stored; Ixion's passes write it.
+        epilogue: Option<Epilogue> = None,
     }
     validate |linear| {
         let Weight::Attribute(weight) = &linear.weight else { return Ok(()) };
@@ -38,37 +44,65 @@ crate::operator! {
     }
 }
 
+/// Rows that are multiplied at a time, so that what becomes of them is computed while they are in the cache.
+const ROWS: usize = 512;
+
 impl Linear {
     fn run<T: Float>(
-        &self,
+        &mut self,
         inputs: &[TensorView<'_>],
         output: &mut TensorViewMut<'_>,
+        limits: &Limits,
     ) -> Result<(), LayerError> {
-        let weight_view = self.weight.view(inputs)?;
-        let bias = self.bias.as_ref().map(|bias| bias.view(inputs)).transpose()?;
+        let Self { weight, bias, epilogue, .. } = self;
+        let weight_view = weight.view(inputs)?;
+        let bias = bias.as_ref().map(|bias| bias.view(inputs)).transpose()?;
         let bias = bias.map(|bias| float::read::<T>(&bias)).transpose()?;
-        let (input, weight) = (float::read::<T>(&inputs[0])?, float::read::<T>(&weight_view)?);
+        let weight = float::read::<T>(&weight_view)?;
         let features = inputs[0].shape().last().copied().unwrap_or(1);
         let outputs = if weight_view.shape().rank() == 2 { weight_view.shape()[0] } else { 1 };
-        float::write::<T>(output, |output| {
-            match &bias {
-                Some(bias) => {
-                    output.chunks_exact_mut(outputs.max(1)).for_each(|row| row.copy_from_slice(bias))
+        let weight = ArrayView2::from_shape((outputs, features), &weight)?;
+        let rows = output.num_elements() / outputs.max(1);
+        let mut copy = Cow::Borrowed(&[][..]);
+        let input = rows_of(&inputs[0], rows, features, &mut copy)?;
+        epilogue::with::<T>(epilogue.as_mut(), inputs, output, limits, |output, finish| {
+            for_each_chunk(output, ROWS * outputs, &|start, output| {
+                limits.check_deadline()?;
+                let (first, rows) = (start / outputs.max(1), output.len() / outputs.max(1));
+                match &bias {
+                    Some(bias) => {
+                        output.chunks_exact_mut(outputs.max(1)).for_each(|row| row.copy_from_slice(bias))
+                    }
+                    None => output.fill(T::zero()),
                 }
-                None => output.fill(T::zero()),
-            }
-            let rows = output.len() / outputs.max(1);
-            let input = ArrayView2::from_shape((rows, features), &input)?;
-            let weight = ArrayView2::from_shape((outputs, features), &weight)?;
-            gemm(input, weight.t(), ArrayViewMut2::from_shape((rows, outputs), output)?, true);
-            Ok(())
+                let product = ArrayViewMut2::from_shape((rows, outputs), &mut *output)?;
+                gemm(input.slice(s![first..first + rows, ..]), weight.t(), product, true);
+                Ok(finish.map_or(Ok(()), |finish| finish.finish(start, output))?)
+            })
         })
     }
+}
+
+/// A tensor as the rows of a matrix, in place where they lie evenly; `copy` keeps them otherwise.
+fn rows_of<'a, T: Float>(
+    view: &TensorView<'a>,
+    rows: usize,
+    columns: usize,
+    copy: &'a mut Cow<'a, [T]>,
+) -> Result<ArrayView2<'a, T>, LayerError> {
+    if view.dtype() == T::DTYPE
+        && let Some(layout) = view.layout().reshape(&Shape::new(&[rows, columns])?)?
+    {
+        return Ok(view.with_layout(layout)?.array::<T>()?.into_dimensionality()?);
+    }
+    *copy = float::read::<T>(view)?;
+    Ok(ArrayView2::from_shape((rows, columns), copy)?)
 }
 
 impl Layer for Linear {
     fn num_inputs(&self) -> RangeInclusive<usize> {
         let count = 1 + self.weight.num_inputs() + self.bias.as_ref().map_or(0, Weight::num_inputs);
+        let count = count + epilogue::num_inputs(self.epilogue.as_ref());
         count..=count
     }
 
@@ -97,7 +131,9 @@ impl Layer for Linear {
         if let Some(bias) = bias.filter(|bias| bias.num_elements().differs(&wanted)) {
             return Err(LayerError::shape("the bias", format!("{wanted} elements"), bias));
         }
-        Ok(vec![input.with_dims(rest.iter().chain(outputs).cloned())])
+        let output = input.with_dims(rest.iter().chain(outputs).cloned());
+        epilogue::check(self.epilogue.as_ref(), &output, inputs)?;
+        Ok(vec![output])
     }
 
     fn cost(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Cost {
@@ -114,9 +150,9 @@ impl CpuLayer for Linear {
         &mut self,
         inputs: &[TensorView<'_>],
         outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
+        context: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
-        with_real!(inputs[0].dtype(), T => self.run::<T>(inputs, &mut outputs[0]))
+        with_real!(inputs[0].dtype(), T => self.run::<T>(inputs, &mut outputs[0], context.limits()))
     }
 }
 

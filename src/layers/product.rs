@@ -2,10 +2,16 @@
 
 use super::arguments::Operand;
 use super::broadcast::broadcasts;
+use super::epilogue::{self, Epilogue};
 use super::number::{self, Number, with_number};
+use crate::Limits;
 use crate::graph::{Cost, CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
-use crate::tensor::{Dim, TensorView, TensorViewMut};
-use ndarray::{ArrayView2, ArrayViewD, ArrayViewMut2, Axis, Dimension, Ix2, IxDyn};
+use crate::kernels::elementwise::Finish;
+use crate::kernels::parallel::for_each_chunk;
+use crate::tensor::{
+    DType, Dim, Layout, MAX_RANK, Shape, Tensor, TensorView, TensorViewMut, broadcast_shapes,
+};
+use ndarray::{ArrayView2, ArrayViewMut2, ShapeBuilder, s};
 use std::ops::RangeInclusive;
 
 crate::operator! {
@@ -14,6 +20,68 @@ crate::operator! {
     pub struct Matmul for "torch.matmul", "Tensor.matmul" {
         /// The right factor.
         other: Operand,
+        /// What is done to the result before it is stored; Ixion's passes write it.
+        epilogue: Option<Epilogue> = None,
+    }
+}
+
+impl Matmul {
+    fn product(&self) -> Product {
+        Product { factors: [0, self.other.0], ranks: None, added: None }
+    }
+
+    /// The product with its epilogue, which numbers that are computed as they are take piece by piece.
+    fn run(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        output: &mut TensorViewMut<'_>,
+        limits: &Limits,
+    ) -> Result<(), LayerError> {
+        let product = self.product();
+        match (output.dtype(), &mut self.epilogue) {
+            (DType::F32, epilogue) => {
+                epilogue::with::<f32>(epilogue.as_mut(), inputs, output, limits, |output, finish| {
+                    product.multiply(inputs, output, finish, limits)
+                })
+            }
+            (DType::F64, epilogue) => {
+                epilogue::with::<f64>(epilogue.as_mut(), inputs, output, limits, |output, finish| {
+                    product.multiply(inputs, output, finish, limits)
+                })
+            }
+            (dtype, epilogue) => {
+                with_number!(dtype, T => product.run::<T>(inputs, output, limits))?;
+                epilogue.as_mut().map_or(Ok(()), |epilogue| epilogue.apply(inputs, output, limits))
+            }
+        }
+    }
+}
+
+impl Layer for Matmul {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        let count = 2 + epilogue::num_inputs(self.epilogue.as_ref());
+        count..=count
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        let outputs = self.product().infer(inputs)?;
+        epilogue::check(self.epilogue.as_ref(), &outputs[0], inputs)?;
+        Ok(outputs)
+    }
+
+    fn cost(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Cost {
+        self.product().cost(inputs, outputs)
+    }
+}
+
+impl CpuLayer for Matmul {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        context: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        self.run(inputs, &mut outputs[0], context.limits())
     }
 }
 
@@ -110,11 +178,12 @@ impl Product {
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
         let input = &inputs[0];
         number::check("the input", input.dtype())?;
-        if let Some(other) = inputs.iter().find(|other| other.dtype() != input.dtype()) {
+        let factors = self.factors.map(|position| &inputs[position]);
+        if let Some(other) = factors.into_iter().find(|other| other.dtype() != input.dtype()) {
             let what = "another input".to_owned();
             return Err(LayerError::DType { what, wanted: input.dtype().to_string(), found: other.dtype() });
         }
-        let [left, right] = self.factors.map(|position| &inputs[position]);
+        let [left, right] = factors;
         for (position, (factor, rank)) in
             [left, right].into_iter().zip(self.ranks.into_iter().flatten()).enumerate()
         {
@@ -136,14 +205,11 @@ impl Product {
         &self,
         inputs: &[TensorView<'_>],
         output: &mut TensorViewMut<'_>,
+        limits: &Limits,
     ) -> Result<(), LayerError> {
-        let [left, right] = self.factors.map(|position| &inputs[position]);
-        let (mut left_copy, mut right_copy) = (Vec::new(), Vec::new());
-        let left = elements::<T>(left, &mut left_copy)?;
-        let right = elements::<T>(right, &mut right_copy)?;
         let shape = *output.shape();
         number::write::<T>(output, |output| {
-            multiply(left, right, output)?;
+            self.multiply(inputs, output, None, limits)?;
             let Some([beta, alpha]) = self.added else { return Ok(()) };
             let (alpha, zero) = (T::of(alpha), T::default());
             if beta == 0.0 {
@@ -155,6 +221,21 @@ impl Product {
             output.iter_mut().zip(added.iter()).for_each(|(y, &x)| *y = T::weighted(alpha, *y, beta, x));
             Ok(())
         })
+    }
+
+    /// Writes the product, whose factors fit each other, in row-major order.
+    fn multiply<T: Number>(
+        &self,
+        inputs: &[TensorView<'_>],
+        output: &mut [T],
+        finish: Option<&dyn Finish<T>>,
+        limits: &Limits,
+    ) -> Result<(), LayerError> {
+        let [left, right] = self.factors.map(|position| &inputs[position]);
+        let (mut left_copy, mut right_copy) = (None, None);
+        let left = elements::<T>(left, &mut left_copy)?;
+        let right = elements::<T>(right, &mut right_copy)?;
+        Factors::new(&left, &right)?.multiply(output, finish, limits)
     }
 
     fn cost(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Cost {
@@ -201,79 +282,109 @@ fn split_at_last(dims: &[Dim], count: usize) -> (&[Dim], &[Dim]) {
     dims.split_at(dims.len().saturating_sub(count))
 }
 
-/// The elements as an array, in place where they are `T`; `copy` keeps them otherwise.
+/// The elements where they lie, if they are `T`; `copy` keeps them otherwise.
 fn elements<'a, T: Number>(
     view: &TensorView<'a>,
-    copy: &'a mut Vec<T>,
-) -> Result<ArrayViewD<'a, T>, LayerError> {
+    copy: &'a mut Option<Tensor>,
+) -> Result<TensorView<'a>, LayerError> {
     if view.dtype() == T::DTYPE {
-        return Ok(view.array()?);
+        return Ok(*view);
     }
-    *copy = number::read::<T>(view)?.into_owned();
-    Ok(ArrayViewD::from_shape(IxDyn(view.shape()), copy)?)
+    Ok(copy.insert(view.cast(T::DTYPE)?).view())
 }
 
-/// Writes the product of two arrays, which fit each other, in row-major order.
-fn multiply<T: Number>(
-    mut left: ArrayViewD<'_, T>,
-    mut right: ArrayViewD<'_, T>,
-    output: &mut [T],
-) -> Result<(), LayerError> {
-    if left.ndim() == 1 {
-        left.insert_axis_inplace(Axis(0));
-    }
-    if right.ndim() == 1 {
-        right.insert_axis_inplace(Axis(1));
-    }
-    let inner = left.len_of(Axis(left.ndim() - 1));
-    if right.ndim() == 2 && left.is_standard_layout() {
-        // One matrix for the whole batch: its rows may as well stand in one matrix too.
-        let (rows, columns) = (left.len() / inner.max(1), right.len_of(Axis(1)));
-        let rows = if inner == 0 { output.len() / columns.max(1) } else { rows };
-        let left = left.to_shape((rows, inner))?;
-        return product(left.view(), right.into_dimensionality::<Ix2>()?, output);
-    }
-    let batch = broadcast_batch(left.shape(), right.shape());
-    let matrices = |array: ArrayViewD<'_, T>| [&batch[..], &array.shape()[array.ndim() - 2..]].concat();
-    let (left_shape, right_shape) = (matrices(left.view()), matrices(right.view()));
-    let (Some(left), Some(right)) = (left.broadcast(left_shape), right.broadcast(right_shape)) else {
-        return Err(LayerError::shape(
-            "the right factor",
-            "a batch that fits the left one",
-            format!("{batch:?}"),
-        ));
-    };
-    let size = left.shape()[batch.len()] * right.shape()[batch.len() + 1];
-    for (at, output) in ndarray::indices(IxDyn(&batch)).into_iter().zip(output.chunks_exact_mut(size.max(1)))
-    {
-        product(matrix_at(&left, at.slice())?, matrix_at(&right, at.slice())?, output)?;
-    }
-    Ok(())
+/// Two factors, seen as batches of matrices of one number.
+struct Factors<'a, T> {
+    /// The elements of each, from its first one on.
+    elements: [&'a [T]; 2],
+    /// Where the matrices of each lie.
+    layouts: [Layout; 2],
+    /// Lengths of the batch's axes, of which there may be none.
+    batch: Shape,
+    /// Rows, inner length and columns.
+    dims: [usize; 3],
 }
 
-/// One matrix of a batch.
-fn matrix_at<'a, T>(array: &ArrayViewD<'a, T>, at: &[usize]) -> Result<ArrayView2<'a, T>, LayerError> {
-    let mut matrix = array.clone();
-    at.iter().for_each(|&index| matrix.index_axis_inplace(Axis(0), index));
-    Ok(matrix.into_dimensionality::<Ix2>()?)
+/// Rows of one product that are computed at a time, so that what becomes of them is computed while they are in the cache.
+const ROWS: usize = 512;
+
+impl<'a, T: Number> Factors<'a, T> {
+    /// Vectors become a row on the left and a column on the right; batches are broadcast.
+    fn new(left: &TensorView<'a>, right: &TensorView<'a>) -> Result<Self, LayerError> {
+        let (mut a, mut b) = (*left.layout(), *right.layout());
+        if a.shape().rank() == 1 {
+            a = a.unsqueeze(0)?;
+        }
+        if b.shape().rank() == 1 {
+            b = b.unsqueeze(1)?;
+        }
+        let (rank, inner) = (a.shape().rank(), a.shape().last().copied().unwrap_or(1));
+        if b.shape().rank() == 2 && rank > 2 {
+            // One matrix for the whole batch: its rows may as well stand in one matrix too.
+            let rows: usize = a.shape()[..rank - 1].iter().product();
+            a = a.reshape(&Shape::new(&[rows, inner])?)?.unwrap_or(a);
+        }
+        let batch = |layout: &Layout| Shape::new(&layout.shape()[..layout.shape().rank() - 2]);
+        let batch = broadcast_shapes(&batch(&a)?, &batch(&b)?)?;
+        let matrices = |layout: Layout| -> Result<Layout, LayerError> {
+            let mut dims = [1; MAX_RANK];
+            let (all, own) = (batch.rank() + 2, layout.shape());
+            dims[..batch.rank()].copy_from_slice(&batch);
+            dims[all - 2..all].copy_from_slice(&own[own.rank() - 2..]);
+            Ok(layout.expand(&dims[..all])?)
+        };
+        let [rows, columns] = [a.shape()[a.shape().rank() - 2], b.shape()[b.shape().rank() - 1]];
+        Ok(Self {
+            elements: [storage(left)?, storage(right)?],
+            layouts: [matrices(a)?, matrices(b)?],
+            batch,
+            dims: [rows, inner, columns],
+        })
+    }
+
+    /// Writes all products, one matrix after the other.
+    fn multiply(
+        &self,
+        output: &mut [T],
+        finish: Option<&dyn Finish<T>>,
+        limits: &Limits,
+    ) -> Result<(), LayerError> {
+        let [rows, _, columns] = self.dims;
+        // Matrices without elements are not there to be written.
+        let of_matrix = (rows * columns).max(1);
+        for_each_chunk(output, of_matrix, &|start, output: &mut [T]| {
+            let [a, b] = [0, 1].map(|factor| self.matrix(factor, start / of_matrix));
+            let (a, b) = (a?, b?);
+            for_each_chunk(output, ROWS * columns, &|from, output: &mut [T]| {
+                limits.check_deadline()?;
+                let (first, rows) = (from / columns, output.len() / columns);
+                let product = ArrayViewMut2::from_shape((rows, columns), &mut *output)?;
+                T::multiply(a.slice(s![first..first + rows, ..]), b, product);
+                Ok(finish.map_or(Ok(()), |finish| finish.finish(start + from, output))?)
+            })
+        })
+    }
+
+    /// One matrix of a factor.
+    fn matrix(&self, factor: usize, index: usize) -> Result<ArrayView2<'a, T>, LayerError> {
+        let (layout, axes) = (&self.layouts[factor], self.batch.rank());
+        let (mut rest, mut offset) = (index, 0);
+        for (&len, &stride) in self.batch.iter().zip(layout.strides()).rev() {
+            offset += rest % len * stride;
+            rest /= len;
+        }
+        let (rows, columns) = (layout.shape()[axes], layout.shape()[axes + 1]);
+        let strides = (layout.strides()[axes], layout.strides()[axes + 1]);
+        let elements = self.elements[factor].get(offset..).unwrap_or_default();
+        Ok(ArrayView2::from_shape((rows, columns).strides(strides), elements)?)
+    }
 }
 
-fn product<T: Number>(
-    left: ArrayView2<'_, T>,
-    right: ArrayView2<'_, T>,
-    output: &mut [T],
-) -> Result<(), LayerError> {
-    let output = ArrayViewMut2::from_shape((left.nrows(), right.ncols()), output)?;
-    T::multiply(left, right, output);
-    Ok(())
-}
-
-/// The lengths before the matrices, broadcast; callers have checked that they fit.
-fn broadcast_batch(left: &[usize], right: &[usize]) -> Vec<usize> {
-    let (left, right) = (&left[..left.len() - 2], &right[..right.len() - 2]);
-    let of = |dims: &[usize], i: usize| dims.len().checked_sub(i).map_or(1, |axis| dims[axis]);
-    let lens = (1..=left.len().max(right.len())).rev().map(|i| (of(left, i), of(right, i)));
-    lens.map(|(left, right)| if left == 1 { right } else { left }).collect()
+/// The elements of a view from its first one on, as far as it reaches.
+fn storage<'a, T: Number>(view: &TensorView<'a>) -> Result<&'a [T], LayerError> {
+    let layout = view.layout();
+    let len = layout.span() - layout.offset();
+    Ok(view.with_layout(Layout::strided(Shape::new(&[len])?, &[1], layout.offset())?)?.slice()?)
 }
 
 macro_rules! product_layers {
@@ -304,16 +415,16 @@ macro_rules! product_layers {
                 &mut self,
                 inputs: &[TensorView<'_>],
                 outputs: &mut [TensorViewMut<'_>],
-                _: &mut ForwardContext<'_>,
+                context: &mut ForwardContext<'_>,
             ) -> Result<(), LayerError> {
-                with_number!(inputs[0].dtype(), T => self.product().run::<T>(inputs, &mut outputs[0]))
+                let limits = context.limits();
+                with_number!(inputs[0].dtype(), T => self.product().run::<T>(inputs, &mut outputs[0], limits))
             }
         }
     )*};
 }
 
 product_layers! {
-    Matmul |layer| Product { factors: [0, layer.other.0], ranks: None, added: None };
     Mm |layer| Product { factors: [0, layer.mat2.0], ranks: Some([2, 2]), added: None };
     Bmm |layer| Product { factors: [0, layer.mat2.0], ranks: Some([3, 3]), added: None };
     Mv |layer| Product { factors: [0, layer.vec.0], ranks: Some([2, 1]), added: None };

@@ -113,6 +113,11 @@ impl Layout {
         self.format
     }
 
+    /// True when the other layout is the same, wherever the two begin.
+    pub fn is_moved(&self, other: &Layout) -> bool {
+        Self { offset: other.offset, ..*self } == *other
+    }
+
     /// True when the elements lie in row-major order without gaps, wherever they begin.
     pub fn is_contiguous(&self) -> bool {
         if self.format != Format::Plain {

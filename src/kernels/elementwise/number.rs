@@ -61,28 +61,12 @@ pub(super) fn dtype_of(dtype: DType) -> DType {
     with_number!(dtype, T => T::DTYPE)
 }
 
-/// Memory for intermediate results of one type: blocks, or a single number where all elements are equal.
+/// Memory for intermediate results of one type: blocks, which all programs of a thread share, and single numbers, which
+/// belong to one program.
 #[derive(Debug, Default)]
 pub(super) struct Pool<T> {
-    pub(super) registers: Vec<Vec<T>>,
-    free: Vec<usize>,
-}
-
-impl<T: Copy + Default> Pool<T> {
-    /// A register of `len` numbers that nothing else uses.
-    pub(super) fn take(&mut self, len: usize) -> usize {
-        let suitable = self.free.iter().position(|&register| self.registers[register].len() == len);
-        if let Some(suitable) = suitable {
-            return self.free.swap_remove(suitable);
-        }
-        self.registers.push(vec![T::default(); len]);
-        self.registers.len() - 1
-    }
-
-    /// Allows a register to be taken again.
-    pub(super) fn give_back(&mut self, register: usize) {
-        self.free.push(register);
-    }
+    pub(super) blocks: Vec<Vec<T>>,
+    pub(super) uniforms: Vec<T>,
 }
 
 /// Memory for intermediate results.
@@ -93,6 +77,25 @@ pub(super) struct Registers {
     f64: Pool<f64>,
     c64: Pool<Complex<f32>>,
     c128: Pool<Complex<f64>>,
+}
+
+impl<T: Copy + Default> Pool<T> {
+    fn reserve(&mut self, blocks: usize) {
+        while self.blocks.len() < blocks {
+            self.blocks.push(vec![T::default(); super::BLOCK]);
+        }
+    }
+}
+
+impl Registers {
+    /// Makes sure that there are as many blocks as `wanted` has.
+    pub(super) fn reserve(&mut self, wanted: &Self) {
+        self.i64.reserve(wanted.i64.blocks.len());
+        self.f32.reserve(wanted.f32.blocks.len());
+        self.f64.reserve(wanted.f64.blocks.len());
+        self.c64.reserve(wanted.c64.blocks.len());
+        self.c128.reserve(wanted.c128.blocks.len());
+    }
 }
 
 macro_rules! registers {

@@ -1,199 +1,208 @@
-//! One run of a program: where each value lies, and the loop over blocks.
+//! One run of a prepared program: the loop over blocks.
 
 use super::number::{Number, Registers, Stored, constant, convert, with_number};
-use super::source::Source;
+use super::prepared::{Place, Prepared};
+use super::source::{Axes, merge, offset_of, row, slice_of};
 use super::{BLOCK, Operand, Operation, Step, Value};
 use crate::Limits;
-use crate::tensor::{Complex, DType, Result, Shape, TensorError, TensorView, TensorViewMut, with_element};
+use crate::kernels::parallel::for_each_chunk;
+use crate::tensor::{
+    Complex, DType, Element, Layout, Result, Shape, TensorError, TensorView, TensorViewMut, with_element,
+};
+use smallvec::SmallVec;
+use std::cell::RefCell;
 use std::mem;
 use std::ops::Range;
 
-/// The deadline is looked at after so many blocks.
-const BLOCKS_BETWEEN_CHECKS: usize = 64;
+/// Elements of a piece of work of one thread.
+const CHUNK: usize = 16 * BLOCK;
 
 /// The type that elements of type `E` are computed in.
 type NumberOf<E> = <E as Stored>::Number;
 
-/// Where a value lies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
-    /// In an input, which is used as it lies.
-    Direct,
-    /// In a register of one number: all elements are equal.
-    Uniform(usize),
-    /// In a register of a block.
-    Block(usize),
-    /// In the output.
-    Output,
+thread_local! {
+    /// The blocks of this thread, which all programs share, so that they stay in its first-level cache.
+    static REGISTERS: RefCell<Registers> = RefCell::default();
 }
 
-/// A program and its inputs, prepared for one output shape.
-pub(super) struct Run<'a> {
-    /// The last one computes the output.
-    steps: &'a [Step],
-    /// The inputs that the steps read, at the positions of those steps.
-    sources: Vec<Option<Source<'a>>>,
-    places: Vec<Place>,
-    registers: Registers,
-    len: usize,
+/// A prepared program with the inputs of one run. It may be asked for pieces of the output, from several threads.
+#[derive(Debug)]
+pub struct Run<'a> {
+    prepared: &'a Prepared,
+    /// All inputs as rows, which begin at their first elements.
+    rows: SmallVec<[TensorView<'a>; 4]>,
 }
 
 impl<'a> Run<'a> {
-    pub(super) fn new(steps: &'a [Step], inputs: &[TensorView<'a>], shape: &Shape) -> Result<Self> {
-        let sources = steps.iter().map(|step| match step.operation {
-            Operation::Input(position) => source(inputs, position, step.dtype, shape).map(Some),
-            _ => Ok(None),
-        });
-        let sources = sources.collect::<Result<_>>()?;
-        let mut run = Self {
-            steps,
-            sources,
-            places: Vec::new(),
-            registers: Registers::default(),
-            len: shape.num_elements(),
-        };
-        run.place_all();
-        Ok(run)
+    pub(super) fn new(prepared: &'a Prepared, inputs: &[TensorView<'a>]) -> Result<Self> {
+        let rows = inputs.iter().map(row).collect::<Result<_>>()?;
+        Ok(Self { prepared, rows })
     }
 
-    /// Gives every value its place. A register is used again once the last step that reads it has run.
-    fn place_all(&mut self) {
-        let mut last_use = vec![usize::MAX; self.steps.len()];
-        for (index, step) in self.steps.iter().enumerate() {
-            step.operation.arguments().iter().for_each(|value| last_use[value.0] = index);
+    /// Computes all elements of an output.
+    ///
+    /// # Errors
+    /// [`TensorError::WrongDType`] for an output of another type; [`TensorError::UndefinedFor`] for a function that the
+    /// numbers do not have; [`TensorError::DivisionByZero`] for integers; a deadline that has passed.
+    pub fn whole(&self, output: &mut TensorViewMut<'_>, limits: &Limits) -> Result<()> {
+        if output.num_elements() == 0 {
+            return Ok(());
         }
-        for (index, step) in self.steps.iter().enumerate() {
-            let place = with_number!(step.dtype, T => self.place::<T>(index));
-            self.places.push(place);
-            for value in step.operation.arguments() {
-                let ends = mem::replace(&mut last_use[value.0], usize::MAX) == index;
-                if let (true, Place::Block(register)) = (ends, self.places[value.0]) {
-                    let dtype = self.steps[value.0].dtype;
-                    with_number!(dtype, T => T::pool_mut(&mut self.registers).give_back(register));
-                }
-            }
+        if output.layout().is_contiguous() {
+            return with_element!(output.dtype(), E => {
+                for_each_chunk(output.slice::<E>()?, CHUNK, &|start, piece: &mut [E]| {
+                    limits.check_deadline()?;
+                    self.piece(start, piece)
+                })
+            });
         }
+        let axes = merge(output.shape(), output.layout().strides());
+        if axes.last().is_some_and(|inner| inner.1 == 1) {
+            return with_element!(output.dtype(), E => self.rows_of::<E>(&axes, output, limits));
+        }
+        let mut copy = output.as_view().to_tensor()?;
+        self.whole(&mut copy.view_mut()?, limits)?;
+        output.copy_from(&copy.view())
     }
 
-    fn place<T: Number>(&mut self, index: usize) -> Place {
-        let Step { dtype, operation } = self.steps[index];
-        let source = self.sources[index].as_ref();
-        let is_uniform = |value: &Value| matches!(self.places[value.0], Place::Uniform(_));
-        let uniform = match source {
-            Some(source) => source.is_uniform(),
-            None => operation.arguments().iter().all(is_uniform),
-        };
-        if uniform {
-            Place::Uniform(T::pool_mut(&mut self.registers).take(1))
-        } else if index + 1 == self.steps.len() && dtype == T::DTYPE {
-            Place::Output
-        } else if source.is_some_and(Source::is_direct) {
-            Place::Direct
-        } else {
-            Place::Block(T::pool_mut(&mut self.registers).take(BLOCK.min(self.len)))
-        }
-    }
-
-    /// Computes all elements of an output, whose shape is a row.
-    pub(super) fn all(mut self, output: &mut TensorViewMut<'_>, limits: &Limits) -> Result<()> {
-        self.check_output(output.dtype())?;
-        let (uniform, varying): (Vec<usize>, Vec<usize>) =
-            (0..self.steps.len()).partition(|&index| matches!(self.places[index], Place::Uniform(_)));
-        uniform.into_iter().try_for_each(|index| self.step(index, 0..1, output))?;
-        for (count, start) in (0..self.len).step_by(BLOCK).enumerate() {
-            if count % BLOCKS_BETWEEN_CHECKS == 0 {
-                limits.check_deadline()?;
-            }
-            let range = start..(start + BLOCK).min(self.len);
-            varying.iter().try_for_each(|&index| self.step(index, range.clone(), output))?;
-            if self.places.last() != Some(&Place::Output) {
-                with_element!(output.dtype(), E => self.store::<E>(range, output)?);
-            }
+    /// Computes an output whose innermost axis lies in one piece.
+    fn rows_of<E: Element>(
+        &self,
+        axes: &Axes,
+        output: &mut TensorViewMut<'_>,
+        limits: &Limits,
+    ) -> Result<()> {
+        let (total, offset) = (output.num_elements(), output.layout().offset());
+        let whole = Layout::strided(Shape::new(&[output.layout().span()])?, &[1], 0)?;
+        let mut whole = output.reborrow().with_layout(whole)?;
+        let whole = whole.slice::<E>()?;
+        let Some((&(len, _), outer)) = axes.split_last() else { return Ok(()) };
+        for start in (0..total).step_by(len.max(1)) {
+            limits.check_deadline()?;
+            let first = offset + offset_of(start / len.max(1), outer);
+            self.piece(start, whole.get_mut(first..first + len).unwrap_or_default())?;
         }
         Ok(())
     }
 
-    fn check_output(&self, found: DType) -> Result<()> {
-        match self.steps.last() {
-            Some(step) if step.dtype != found => Err(TensorError::WrongDType { wanted: step.dtype, found }),
-            _ => Ok(()),
+    /// Computes the elements of the output from position `start` on, counted in row-major order.
+    ///
+    /// # Errors
+    /// As [`Run::whole`], except that no deadline is looked at.
+    pub fn piece<E: Element>(&self, start: usize, output: &mut [E]) -> Result<()> {
+        if E::DTYPE != self.prepared.dtype {
+            return Err(TensorError::WrongDType { wanted: self.prepared.dtype, found: E::DTYPE });
+        }
+        REGISTERS.with_borrow_mut(|registers| {
+            registers.reserve(&self.prepared.blocks);
+            let mut position = start;
+            for block in output.chunks_mut(BLOCK) {
+                let range = position..position + block.len();
+                position = range.end;
+                let layout = Layout::contiguous(Shape::new(&[block.len()])?);
+                let output = &mut TensorViewMut::from_slice(block, layout)?;
+                Block { prepared: self.prepared, rows: &self.rows, range, registers, output }.compute()?;
+            }
+            Ok(())
+        })
+    }
+}
+
+/// What is done to pieces of an output as soon as they are computed, by a kernel that knows no more of it.
+pub trait Finish<T>: Sync + std::fmt::Debug {
+    /// Finishes the elements from position `start` of the output on, counted in row-major order.
+    ///
+    /// # Errors
+    /// As [`Run::piece`].
+    fn finish(&self, start: usize, piece: &mut [T]) -> Result<()>;
+}
+
+impl<T: Element> Finish<T> for Run<'_> {
+    fn finish(&self, start: usize, piece: &mut [T]) -> Result<()> {
+        self.piece(start, piece)
+    }
+}
+
+/// Some elements of the output, and where they and intermediate results are written.
+struct Block<'r, 'o> {
+    prepared: &'r Prepared,
+    rows: &'r [TensorView<'r>],
+    range: Range<usize>,
+    registers: &'r mut Registers,
+    output: &'r mut TensorViewMut<'o>,
+}
+
+/// What a step may read: inputs, numbers, and blocks that are not being written.
+struct Values<'r> {
+    prepared: &'r Prepared,
+    rows: &'r [TensorView<'r>],
+    range: Range<usize>,
+    registers: &'r Registers,
+}
+
+impl Block<'_, '_> {
+    fn compute(&mut self) -> Result<()> {
+        let prepared = self.prepared;
+        prepared.varying.iter().try_for_each(|&index| self.step(index))?;
+        match prepared.places.last() {
+            Some(Place::Output) | None => Ok(()),
+            _ => with_element!(self.output.dtype(), E => self.store::<E>()),
         }
     }
 
-    /// Computes one value for some elements.
-    fn step(&mut self, index: usize, range: Range<usize>, output: &mut TensorViewMut<'_>) -> Result<()> {
-        let dtype = self.steps[index].dtype;
-        if self.sources[index].is_some() {
-            return with_element!(dtype, E => self.write::<NumberOf<E>>(index, range, output, |run, range, out| {
-                run.sources[index].as_ref().map_or(Ok(()), |source| source.gather::<E>(range, out))
+    /// Computes one value.
+    fn step(&mut self, index: usize) -> Result<()> {
+        let Step { dtype, operation } = self.prepared.steps[index];
+        if matches!(operation, Operation::Output) {
+            return with_element!(dtype, E => self.load::<E>(index));
+        }
+        if self.prepared.sources[index].is_some() {
+            return with_element!(dtype, E => self.write(index, |values, out: &mut [NumberOf<E>]| {
+                values.gather::<E>(index, out)
             }));
         }
-        with_number!(dtype, T => self.write::<T>(index, range, output, |run, range, out| {
-            run.compute(index, range, out)
-        }))
+        with_number!(dtype, T => self.write(index, |values, out: &mut [T]| values.apply(index, out)))
     }
 
-    /// Lets `fill` write a value to its place; it may read all other places.
+    /// Lets `fill` write a value to its place.
     fn write<T: Number>(
         &mut self,
         index: usize,
-        range: Range<usize>,
-        output: &mut TensorViewMut<'_>,
-        fill: impl FnOnce(&Self, Range<usize>, &mut [T]) -> Result<()>,
+        fill: impl FnOnce(&Values<'_>, &mut [T]) -> Result<()>,
     ) -> Result<()> {
-        match self.places[index] {
-            Place::Direct => Ok(()),
+        let Self { prepared, rows, ref range, .. } = *self;
+        match prepared.places[index] {
+            Place::Direct | Place::Uniform(_) => Ok(()),
             Place::Output => {
-                let out = output.slice::<T>()?.get_mut(range.clone()).unwrap_or_default();
-                fill(self, range, out)
+                let values = Values { prepared, rows, range: range.clone(), registers: self.registers };
+                fill(&values, self.output.slice::<T>()?)
             }
-            Place::Uniform(register) | Place::Block(register) => {
-                let mut block = mem::take(&mut T::pool_mut(&mut self.registers).registers[register]);
-                let len = range.len();
-                let result = fill(self, range, &mut block[..len]);
-                T::pool_mut(&mut self.registers).registers[register] = block;
+            Place::Block(block) => {
+                let mut taken = mem::take(&mut T::pool_mut(self.registers).blocks[block]);
+                let values = Values { prepared, rows, range: range.clone(), registers: self.registers };
+                let result = fill(&values, &mut taken[..range.len()]);
+                T::pool_mut(self.registers).blocks[block] = taken;
                 result
             }
         }
     }
 
-    fn compute<T: Number>(&self, index: usize, range: Range<usize>, out: &mut [T]) -> Result<()> {
-        let Step { dtype, operation } = self.steps[index];
-        match operation {
-            Operation::Input(_) => {}
-            Operation::Constant(scalar) => out.fill(constant(scalar)),
-            Operation::Cast(value) => {
-                let from = self.steps[value.0].dtype;
-                with_number!(from, S => convert(self.operand::<S>(value, range)?, out, dtype));
-            }
-            Operation::Apply(function, [a, b]) => {
-                T::apply(function, self.operand(a, range.clone())?, self.operand(b, range)?, out)?;
-            }
-        }
-        // The last value is rounded when it is stored.
-        if index + 1 < self.steps.len() {
-            T::settle(dtype, out);
+    /// Reads what stands in the output.
+    fn load<E: Stored>(&mut self, index: usize) -> Result<()> {
+        if let Place::Block(block) = self.prepared.places[index] {
+            let block = &mut E::Number::pool_mut(self.registers).blocks[block];
+            E::load_all(self.output.slice::<E>()?, &mut block[..self.range.len()]);
         }
         Ok(())
     }
 
-    fn operand<T: Number>(&self, value: Value, range: Range<usize>) -> Result<Operand<'_, T>> {
-        let registers = &T::pool(&self.registers).registers;
-        Ok(match (self.places[value.0], &self.sources[value.0]) {
-            (Place::Direct, Some(source)) => Operand::Block(source.slice(range)?),
-            (Place::Uniform(register), _) => Operand::Uniform(registers[register][0]),
-            (Place::Block(register), _) => Operand::Block(&registers[register][..range.len()]),
-            // Nothing reads the output: its step is the last.
-            (Place::Direct | Place::Output, _) => Operand::Block(&[]),
-        })
-    }
-
     /// Writes the last value to an output of a type that it is not computed in, or fills it with a single number.
-    fn store<E: Stored>(&self, range: Range<usize>, output: &mut TensorViewMut<'_>) -> Result<()> {
-        let last = Value(self.steps.len() - 1);
-        let from = self.operand::<NumberOf<E>>(last, range.clone())?;
-        let to = output.slice::<E>()?.get_mut(range).unwrap_or_default();
-        match from {
+    fn store<E: Stored>(&mut self) -> Result<()> {
+        let Self { prepared, rows, ref range, .. } = *self;
+        let values = Values { prepared, rows, range: range.clone(), registers: self.registers };
+        let last = Value(prepared.steps.len() - 1);
+        let to = self.output.slice::<E>()?;
+        match values.operand::<NumberOf<E>>(last)? {
             Operand::Block(block) => E::store_all(block, to),
             Operand::Uniform(number) => to.fill(E::store(number)),
         }
@@ -201,37 +210,71 @@ impl<'a> Run<'a> {
     }
 }
 
-fn source<'a>(inputs: &[TensorView<'a>], position: usize, dtype: DType, shape: &Shape) -> Result<Source<'a>> {
-    let missing = TensorError::OutOfRange { what: "input", index: position as i64, len: inputs.len() };
-    let view = *inputs.get(position).ok_or(missing)?;
-    if view.dtype() != dtype {
-        return Err(TensorError::WrongDType { wanted: dtype, found: view.dtype() });
+impl Values<'_> {
+    fn gather<E: Stored>(&self, index: usize, out: &mut [E::Number]) -> Result<()> {
+        let Some(source) = &self.prepared.sources[index] else { return Ok(()) };
+        source.gather(self.rows[source.position].slice::<E>()?, self.range.clone(), out);
+        Ok(())
     }
-    Source::new(view, shape)
+
+    fn apply<T: Number>(&self, index: usize, out: &mut [T]) -> Result<()> {
+        let Step { dtype, operation } = self.prepared.steps[index];
+        match operation {
+            Operation::Input(_) | Operation::Output => {}
+            Operation::Constant(scalar) => out.fill(constant(scalar)),
+            Operation::Cast(value) => {
+                let from = self.prepared.steps[value.0].dtype;
+                with_number!(from, S => convert(self.operand::<S>(value)?, out, dtype));
+            }
+            Operation::Apply(function, [a, b]) => {
+                T::apply(function, self.operand(a)?, self.operand(b)?, out)?;
+            }
+        }
+        // The last value is rounded when it is stored.
+        if index + 1 < self.prepared.steps.len() {
+            T::settle(dtype, out);
+        }
+        Ok(())
+    }
+
+    fn operand<T: Number>(&self, value: Value) -> Result<Operand<'_, T>> {
+        Ok(match (self.prepared.places[value.0], &self.prepared.sources[value.0]) {
+            (Place::Direct, Some(source)) => {
+                Operand::Block(slice_of(&self.rows[source.position], self.range.clone())?)
+            }
+            (Place::Uniform(number), _) => {
+                Operand::Uniform(T::pool(&self.prepared.uniforms).uniforms[number])
+            }
+            (Place::Block(block), _) => {
+                Operand::Block(&T::pool(self.registers).blocks[block][..self.range.len()])
+            }
+            // Nothing reads the output: its step is the last.
+            (Place::Direct | Place::Output, _) => Operand::Block(&[]),
+        })
+    }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::super::Program;
-    use super::*;
-    use crate::pnnx::Function;
-    use crate::tensor::{Scalar, Tensor};
-
-    #[test]
-    fn a_long_chain_takes_two_blocks() {
-        let mut program = Program::default();
-        let mut value = program.input(0, DType::F32);
-        for number in 0..100 {
-            let number = program.constant(Scalar::Int(number), DType::F32);
-            let sum = program.apply(Function::Add, DType::F32, value, number);
-            value = program.apply(Function::Neg, DType::F32, sum, sum);
+/// The number that a step gives for all elements.
+pub(super) fn number_of<T: Number>(
+    prepared: &Prepared,
+    index: usize,
+    inputs: &[TensorView<'_>],
+) -> Result<T> {
+    let mut number = [T::default()];
+    let source = prepared.sources[index].as_ref();
+    let input = source.and_then(|source| inputs.get(source.position)).map(row).transpose()?;
+    let registers = Registers::default();
+    let values = Values { prepared, rows: &[], range: 0..1, registers: &registers };
+    match (source, input) {
+        (Some(source), Some(row)) => {
+            with_element!(row.dtype(), E => {
+                let mut found = [NumberOf::<E>::default()];
+                source.gather(row.slice::<E>()?, 0..1, &mut found);
+                number = found.map(|found| found.to());
+            })
         }
-        let x = Tensor::zeros(DType::F32, &[3 * BLOCK]).unwrap();
-        let run = Run::new(&program.steps, &[x.view()], x.shape()).unwrap();
-        let blocks = |len: usize| {
-            f32::pool(&run.registers).registers.iter().filter(|block| block.len() == len).count()
-        };
-        assert_eq!((blocks(BLOCK), blocks(1)), (2, 100));
-        assert_eq!((run.places[0], run.places.last()), (Place::Direct, Some(&Place::Output)));
+        _ => values.apply(index, &mut number)?,
     }
+    let [number] = number;
+    Ok(number)
 }

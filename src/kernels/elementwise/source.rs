@@ -1,58 +1,43 @@
 //! Reading an input that is broadcast, strided or of another type than it is computed in.
 
 use super::number::Stored;
-use crate::tensor::{DType, Element, Layout, Result, Shape, TensorView};
+use crate::tensor::{DType, Element, Layout, Result, Shape, TensorError, TensorView};
+use smallvec::SmallVec;
 use std::ops::Range;
 
-/// An input of a program, seen in the shape of the output.
+/// Lengths and strides of axes; those that continue each other are one.
+pub(super) type Axes = SmallVec<[(usize, usize); 4]>;
+
+/// How an input of a program is read in the shape of the output.
 #[derive(Debug, Clone)]
-pub(super) struct Source<'a> {
-    /// The whole storage, as a row.
-    storage: TensorView<'a>,
-    offset: usize,
-    /// (length, stride) of each axis; axes that continue each other are one.
-    axes: Vec<(usize, usize)>,
+pub(super) struct Source {
+    /// The position of the input.
+    pub(super) position: usize,
+    axes: Axes,
     /// Whether the elements lie in the output's order already, in the type that they are computed in.
-    is_direct: bool,
+    pub(super) is_direct: bool,
     /// Whether there is one element only.
-    is_uniform: bool,
+    pub(super) is_uniform: bool,
 }
 
-impl<'a> Source<'a> {
+impl Source {
     /// An input, broadcast to `shape`.
     ///
     /// # Errors
     /// When it cannot be broadcast, or is blocked.
-    pub(super) fn new(view: TensorView<'a>, shape: &Shape) -> Result<Self> {
+    pub(super) fn new(position: usize, view: &TensorView<'_>, shape: &Shape) -> Result<Self> {
         let layout = view.layout().expand(shape)?;
-        let row = Layout::contiguous(Shape::new(&[view.layout().span()])?);
         let native = matches!(view.dtype(), DType::I64 | DType::F32 | DType::F64 | DType::C64 | DType::C128);
         Ok(Self {
-            storage: view.with_layout(row)?,
-            offset: layout.offset(),
+            position,
             axes: merge(shape, layout.strides()),
             is_direct: native && view.shape() == shape && view.layout().is_contiguous(),
             is_uniform: view.num_elements() == 1,
         })
     }
 
-    pub(super) fn is_direct(&self) -> bool {
-        self.is_direct
-    }
-
-    pub(super) fn is_uniform(&self) -> bool {
-        self.is_uniform
-    }
-
-    /// Some elements of a direct source, where they lie.
-    pub(super) fn slice<T: Element>(&self, range: Range<usize>) -> Result<&'a [T]> {
-        let elements = self.storage.slice::<T>()?.get(self.offset..).unwrap_or_default();
-        Ok(elements.get(range).unwrap_or_default())
-    }
-
-    /// Reads the elements at these positions of the output.
-    pub(super) fn gather<E: Stored>(&self, range: Range<usize>, out: &mut [E::Number]) -> Result<()> {
-        let storage = self.storage.slice::<E>()?;
+    /// Reads the elements at these positions of the output; `storage` begins at the input's first element.
+    pub(super) fn gather<E: Stored>(&self, storage: &[E], range: Range<usize>, out: &mut [E::Number]) {
         let (inner_len, stride) = self.axes.last().copied().unwrap_or((1, 0));
         let outer = self.axes.split_last().map_or(&[][..], |(_, outer)| outer);
         let mut out = out;
@@ -60,19 +45,36 @@ impl<'a> Source<'a> {
         while position < range.end {
             let (row, column) = (position / inner_len, position % inner_len);
             let len = (inner_len - column).min(range.end - position);
-            let start = self.offset + offset_of(row, outer) + column * stride;
+            let start = offset_of(row, outer) + column * stride;
             let (run, rest) = out.split_at_mut(len);
             read_run(&storage[start..], stride, run);
             out = rest;
             position += len;
         }
-        Ok(())
     }
 }
 
+/// A view as the row of elements from its first one on, as far as it reaches.
+///
+/// # Errors
+/// A blocked view.
+pub(super) fn row<'a>(view: &TensorView<'a>) -> Result<TensorView<'a>> {
+    let layout = view.layout();
+    if let crate::tensor::Format::Blocked { axis, block } = layout.format() {
+        return Err(TensorError::Blocked { axis: axis.into(), block: block.into() });
+    }
+    let len = layout.span() - layout.offset();
+    view.with_layout(Layout::strided(Shape::new(&[len])?, &[1], layout.offset())?)
+}
+
+/// Some elements of a row.
+pub(super) fn slice_of<'a, T: Element>(row: &TensorView<'a>, range: Range<usize>) -> Result<&'a [T]> {
+    Ok(row.slice::<T>()?.get(range).unwrap_or_default())
+}
+
 /// Drops axes of length 1 and joins axes that continue each other.
-fn merge(shape: &Shape, strides: &[usize]) -> Vec<(usize, usize)> {
-    let mut merged: Vec<(usize, usize)> = Vec::with_capacity(shape.rank());
+pub(super) fn merge(shape: &Shape, strides: &[usize]) -> Axes {
+    let mut merged = Axes::new();
     for (&len, &stride) in shape.iter().zip(strides).filter(|(len, _)| **len != 1) {
         match merged.last_mut() {
             Some(outer) if outer.1 == len * stride => *outer = (outer.0 * len, stride),
@@ -83,7 +85,7 @@ fn merge(shape: &Shape, strides: &[usize]) -> Vec<(usize, usize)> {
 }
 
 /// Where a row of the innermost axis begins.
-fn offset_of(mut row: usize, outer: &[(usize, usize)]) -> usize {
+pub(super) fn offset_of(mut row: usize, outer: &[(usize, usize)]) -> usize {
     let mut offset = 0;
     for &(len, stride) in outer.iter().rev() {
         offset += row % len * stride;
@@ -107,11 +109,11 @@ mod tests {
 
     #[test]
     fn axes_that_continue_each_other_are_one() {
-        let shape = |dims: &[usize]| Shape::new(dims).unwrap();
-        assert_eq!(merge(&shape(&[2, 3, 4]), &[12, 4, 1]), [(24, 1)]);
-        assert_eq!(merge(&shape(&[2, 3, 4]), &[0, 1, 0]), [(2, 0), (3, 1), (4, 0)]);
-        assert_eq!(merge(&shape(&[2, 1, 4, 5]), &[0, 7, 0, 0]), [(40, 0)]);
-        assert_eq!(merge(&shape(&[]), &[]), []);
+        let merge = |dims: &[usize], strides: &[usize]| merge(&Shape::new(dims).unwrap(), strides).to_vec();
+        assert_eq!(merge(&[2, 3, 4], &[12, 4, 1]), [(24, 1)]);
+        assert_eq!(merge(&[2, 3, 4], &[0, 1, 0]), [(2, 0), (3, 1), (4, 0)]);
+        assert_eq!(merge(&[2, 1, 4, 5], &[0, 7, 0, 0]), [(40, 0)]);
+        assert_eq!(merge(&[], &[]), []);
     }
 
     #[test]
@@ -121,12 +123,12 @@ mod tests {
         let shape = Shape::new(&[2, 3, 2, 3]).unwrap();
         let want: Vec<i64> =
             turned.expand(&shape).unwrap().to_vec::<i32>().unwrap().into_iter().map(i64::from).collect();
-        let source = Source::new(turned.view(), &shape).unwrap();
+        let source = Source::new(0, &turned.view(), &shape).unwrap();
+        let row = row(&turned.view()).unwrap();
         for (start, end) in [(0, 36), (5, 6), (7, 29), (35, 36)] {
             let mut got = vec![0; end - start];
-            source.gather::<i32>(start..end, &mut got).unwrap();
+            source.gather::<i32>(row.slice().unwrap(), start..end, &mut got);
             assert_eq!(got, &want[start..end]);
         }
-        assert!(source.gather::<f32>(0..1, &mut [0.0]).is_err());
     }
 }

@@ -2,13 +2,16 @@
 
 use super::super::arguments::Argument;
 use super::super::choices::PerAxis;
+use super::super::epilogue::{self, Epilogue};
 use super::super::float::{self, with_real};
+use super::super::ready::Ready;
 use super::common::{Parameters, Sizes, invalid, per_axis};
 use crate::graph::{Cost, CpuLayer, ForwardContext, Layer, LayerError, TensorMeta, Weight};
 use crate::kernels::Float;
+use crate::kernels::conv::Factors;
 use crate::kernels::conv_transpose::{ConvTransposeShape, conv_transpose};
 use crate::kernels::window::Window;
-use crate::tensor::{Dim, TensorView, TensorViewMut};
+use crate::tensor::{Dim, Shape, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
 
 crate::operator! {
@@ -41,6 +44,10 @@ crate::operator! {
         bias: Option<Weight> = None,
         /// Lengths of the output's axes after the channels, instead of those that `output_padding` gives.
         output_size: Option<Argument<Vec<i64>>> = None,
+        /// What is done to the result before it is stored; Ixion's passes write it.
+        epilogue: Option<Epilogue> = None,
+        /// What was prepared for the shapes of the last run.
+        ready: Ready<Plan>,
     }
     validate |layer| { layer.parameters().validate() }
 }
@@ -144,35 +151,61 @@ impl ConvTranspose {
     }
 
     fn run<T: Float>(
-        &self,
+        &mut self,
         inputs: &[TensorView<'_>],
         output: &mut TensorViewMut<'_>,
         context: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
-        let (weight, bias) = Parameters::read::<T>(&self.weight, self.bias.as_ref(), inputs)?;
-        let shape = self.shape(inputs[0].shape(), self.weight.view(inputs)?.shape(), output.shape())?;
-        let input = float::read::<T>(&inputs[0])?;
-        let sample = shape.channels * shape.lens.iter().product::<usize>();
-        let out_sample = shape.out_channels * shape.outputs.iter().product::<usize>();
+        let (mut ready, mut epilogue) = (self.ready.take(), self.epilogue.take());
+        let result = self.run_with::<T>(&mut ready, epilogue.as_mut(), inputs, output, context);
+        (self.ready, self.epilogue) = (ready, epilogue);
+        result
+    }
+
+    fn run_with<T: Float>(
+        &self,
+        ready: &mut Ready<Plan>,
+        epilogue: Option<&mut Epilogue>,
+        inputs: &[TensorView<'_>],
+        output: &mut TensorViewMut<'_>,
+        context: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        let (weights, bias) = Parameters::read::<T>(&self.weight, self.bias.as_ref(), inputs)?;
+        let shapes = [*inputs[0].shape(), *self.weight.view(inputs)?.shape(), *output.shape()];
+        let [input, weight, outputs] = &shapes;
+        let make = || Ok(Plan { shapes, shape: self.shape(input, weight, outputs)? });
+        let shape = &ready.get_or_make(|ready| ready.shapes == shapes, make)?.shape;
+        let data = float::read::<T>(&inputs[0])?;
+        let [sample, out_sample] = shape.sample();
         if out_sample == 0 {
             return Ok(());
         }
         let limits = context.limits().clone();
         let scratch = context.scratch::<T>(shape.scratch(size_of::<T>()))?;
-        float::write::<T>(output, |output| {
+        epilogue::with::<T>(epilogue, inputs, output, &limits, |output, finish| {
             for (index, output) in output.chunks_exact_mut(out_sample).enumerate() {
-                let input = input.get(index * sample..(index + 1) * sample).unwrap_or_default();
-                conv_transpose(&shape, input, &weight, bias.as_deref(), output, scratch, &limits)?;
+                let input = data.get(index * sample..(index + 1) * sample).unwrap_or_default();
+                let finish = finish.map(|finish| (finish, index * out_sample));
+                let factors = Factors { weight: &weights, bias: bias.as_deref(), finish };
+                conv_transpose(shape, input, &factors, output, scratch, &limits)?;
             }
             Ok(())
         })
     }
 }
 
+/// What depends on the shapes of input, weights and output.
+#[derive(Debug)]
+pub struct Plan {
+    shapes: [Shape; 3],
+    shape: ConvTransposeShape,
+}
+
 impl Layer for ConvTranspose {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count =
-            self.parameters().num_inputs() + self.output_size.as_ref().map_or(0, Argument::num_inputs);
+        let count = self.parameters().num_inputs()
+            + self.output_size.as_ref().map_or(0, Argument::num_inputs)
+            + epilogue::num_inputs(self.epilogue.as_ref());
         count..=count
     }
 
@@ -181,7 +214,9 @@ impl Layer for ConvTranspose {
         let mut dims = inputs[0].dims()[..sizes.leading - 1].to_vec();
         dims.push(Dim::from(sizes.out_channels));
         dims.extend(self.lens(inputs, &sizes)?);
-        Ok(vec![inputs[0].with_dims(dims)])
+        let output = inputs[0].with_dims(dims);
+        epilogue::check(self.epilogue.as_ref(), &output, inputs)?;
+        Ok(vec![output])
     }
 
     fn cost(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Cost {

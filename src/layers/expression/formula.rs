@@ -1,6 +1,7 @@
 //! What an expression becomes when its layer is created: a list of nodes without names, brackets and recursion.
 
-use crate::graph::{FieldValue, LayerError, OperatorReader};
+use crate::graph::{FieldValue, LayerError, OperatorReader, RuntimeParameter, TensorMeta};
+use crate::kernels::elementwise::{Program, Value};
 use crate::pnnx::{Expr, Function};
 use crate::tensor::Scalar;
 
@@ -69,6 +70,54 @@ impl Compiled {
         };
         Ok(Self { form, input_count: expr.input_count() })
     }
+
+    /// Prepares the expression that stands in a parameter.
+    ///
+    /// # Errors
+    /// [`LayerError::InvalidParameter`] for what is no expression; as [`Compiled::new`].
+    pub(in crate::layers) fn parse(
+        key: &'static str,
+        parameter: &RuntimeParameter,
+    ) -> Result<Self, LayerError> {
+        let expr = Expr::parse(parameter.raw()).map_err(|error| LayerError::InvalidParameter {
+            key,
+            found: format!("`{}`", shorten(parameter.raw())),
+            reason: format!("column {}: {}", error.column, error.problem),
+        })?;
+        Self::new(&expr)
+    }
+
+    /// How many inputs it needs: one more than the largest number.
+    pub fn input_count(&self) -> usize {
+        self.input_count
+    }
+
+    /// Whether it has one value, which is computed from elements, and is no list.
+    pub(in crate::layers) fn is_arithmetic(&self) -> bool {
+        matches!(self.form, Form::Value(_))
+    }
+
+    /// What its value will be.
+    pub(in crate::layers) fn infer(&self, inputs: &[TensorMeta]) -> Result<TensorMeta, LayerError> {
+        match &self.form {
+            Form::Value(formula) => super::infer_value(formula, inputs),
+            Form::List(items) => super::infer_list(items, inputs),
+            Form::Sizes(formula) => super::infer_sizes(formula, inputs),
+        }
+    }
+
+    /// The program of its value; `place` says at which position it finds an input of the expression, or that it stands in
+    /// the output.
+    pub(in crate::layers) fn program(
+        &self,
+        inputs: &[TensorMeta],
+        place: impl Fn(usize) -> Option<usize>,
+    ) -> Result<(Program, Value), LayerError> {
+        match &self.form {
+            Form::Value(formula) => formula.program(&formula.types(inputs)?, place),
+            _ => Err(LayerError::Unsupported("a list has no program".to_owned())),
+        }
+    }
 }
 
 fn list_item(expr: &Expr) -> Result<Formula, LayerError> {
@@ -95,6 +144,12 @@ impl Formula {
             }
         }
         Ok(Self { nodes, needed })
+    }
+
+    /// Whether the elements of an input are needed.
+    pub(super) fn reads(&self, input: usize) -> bool {
+        let mut needed = self.nodes.iter().zip(&self.needed).filter(|(_, needed)| **needed);
+        needed.any(|(node, _)| *node == Node::Input(input))
     }
 }
 
@@ -154,15 +209,11 @@ impl FieldValue for Compiled {
 
     fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>, LayerError> {
         let Some(parameter) = reader.param(key) else { return Ok(None) };
-        let expr = Expr::parse(parameter.raw()).map_err(|error| LayerError::InvalidParameter {
-            key,
-            found: format!("`{}`", shorten(parameter.raw())),
-            reason: format!("column {}: {}", error.column, error.problem),
-        })?;
+        let compiled = Self::parse(key, parameter)?;
         // An input keeps the name that it had before operators were fused; its position is what counts.
         for name in ["input", "other"] {
             reader.input(name);
         }
-        Self::new(&expr).map(Some)
+        Ok(Some(compiled))
     }
 }

@@ -33,6 +33,16 @@ fn run(text: &str, inputs: &[Tensor]) -> Result<Tensor, LayerError> {
     if let Some(constant) = layer.constant(&limits)? {
         assert_eq!(constant.to_le_bytes()?, output.to_le_bytes()?, "`{text}` as a constant");
     }
+    let mut again = Tensor::zeros(meta.dtype(), &meta.shape()?)?;
+    layer.forward(&views, &mut [again.view_mut()?], &mut context)?;
+    assert_eq!(again.to_le_bytes()?, output.to_le_bytes()?, "`{text}` once more");
+    if let (Some(0), Some((first, others))) = (layer.in_place(0), views.split_first())
+        && (first.dtype(), first.shape()) == (output.dtype(), output.shape())
+    {
+        let mut data = first.to_tensor()?;
+        layer.forward_in_place(&mut data.view_mut()?, others, &mut context)?;
+        assert_eq!(data.to_le_bytes()?, output.to_le_bytes()?, "`{text}` in place");
+    }
     Ok(output)
 }
 

@@ -72,14 +72,23 @@ impl Formula {
     }
 
     /// The program that computes the last node, and its value in it. All sizes must be numbers.
-    pub(super) fn program(&self, types: &[Type]) -> Result<(Program, Value), LayerError> {
+    ///
+    /// `place` says at which position the program finds an input of the expression; `None` is what stands in the output.
+    pub(super) fn program(
+        &self,
+        types: &[Type],
+        place: impl Fn(usize) -> Option<usize>,
+    ) -> Result<(Program, Value), LayerError> {
         let mut program = Program::default();
         let mut values: Vec<Option<Value>> = vec![None; self.nodes.len()];
         let mut last = None;
         for (index, node) in self.nodes.iter().enumerate().filter(|(index, _)| self.needed[*index]) {
             let this = &types[index];
             let value = match node {
-                Node::Input(position) => program.input(*position, this.dtype),
+                Node::Input(position) => match place(*position) {
+                    Some(position) => program.input(position, this.dtype),
+                    None => program.output(this.dtype),
+                },
                 Node::Number(scalar) => program.constant(*scalar, this.dtype),
                 Node::Size { of, axis } => {
                     let dim = size(&types[*of], *axis)?;

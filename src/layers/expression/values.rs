@@ -61,7 +61,7 @@ impl Formula {
         let dims: Option<Vec<usize>> =
             types.last()?.dims.iter().map(|dim| usize::try_from(dim.fixed()?).ok()).collect();
         let mut result = Tensor::zeros(DType::I64, &Shape::new(&dims?).ok()?).ok()?;
-        let (program, value) = self.program(types).ok()?;
+        let (program, value) = self.program(types, Some).ok()?;
         let views: Vec<_> = tensors.iter().map(Tensor::view).collect();
         program.run(value, &views, &mut result.view_mut().ok()?, &Limits::default()).ok()?;
         Some(result.to_vec::<i64>().ok()?.into_iter().map(Dim::Fixed).collect())
