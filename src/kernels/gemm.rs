@@ -75,8 +75,10 @@ unsafe impl<T: Send> Send for Problem<T> {}
 /// Multiply-accumulate operations that are worth a thread.
 const WORTH: usize = 1 << 19;
 
-/// Parts are cut at multiples of it, which vectors of every width divide.
-const CUT: usize = 192;
+/// Rows and columns of the output at whose multiples it may be cut. Blocks compute an element in the same way wherever it
+/// stands; the loops for vectors do while parts stay too long for the loop for small products.
+const BLOCK_CUTS: [usize; 2] = [64, 24];
+const THIN_CUTS: [usize; 2] = [512, 512];
 
 impl<T: Float> Problem<T> {
     /// The same product, or its transpose, whose output lies column by column, as vectors run.
@@ -115,34 +117,35 @@ impl<T: Float> Problem<T> {
             return;
         }
         let parts = threads.min(m.saturating_mul(n).saturating_mul(k) / WORTH).max(1);
-        let way: unsafe fn(Self) = match T::DTYPE {
-            _ if k == 0 || self.is_thin() => Self::by_crate,
-            DType::F32 if f32::kernels().is_some() => Self::by_blocks_of::<f32>,
-            DType::F64 if f64::kernels().is_some() => Self::by_blocks_of::<f64>,
-            _ => Self::by_crate,
+        let (way, cuts): (unsafe fn(Self), _) = match T::DTYPE {
+            _ if k == 0 || self.is_thin() => (Self::by_crate, THIN_CUTS),
+            DType::F32 if f32::kernels().is_some() => (Self::by_blocks_of::<f32>, BLOCK_CUTS),
+            DType::F64 if f64::kernels().is_some() => (Self::by_blocks_of::<f64>, BLOCK_CUTS),
+            // What the crate does with a part may depend on its size.
+            _ => (Self::by_crate, [usize::MAX; 2]),
         };
         // SAFETY: the caller's promise.
-        unsafe { self.share(parts, way) }
+        unsafe { self.share(parts, cuts, way) }
     }
 
     /// Cuts the output into parts and computes each.
     ///
     /// # Safety
     /// As [`Problem::solve`].
-    unsafe fn share(self, parts: usize, way: unsafe fn(Self)) {
+    unsafe fn share(self, parts: usize, cuts: [usize; 2], way: unsafe fn(Self)) {
         let [m, n, k] = self.dims;
-        let (rows, columns) = (m.div_ceil(CUT), n.div_ceil(CUT));
+        let (rows, columns) = (m / cuts[0], n / cuts[1]);
         if parts <= 1 || rows.max(columns) <= 1 {
             // SAFETY: the caller's promise.
             return unsafe { way(self) };
         }
         let (first, second) = if rows >= columns {
-            let cut = rows / 2 * CUT;
+            let cut = rows / 2 * cuts[0];
             let [a_step, c_step] = [self.a_strides[0], self.c_strides[0]].map(|step| step * cut as isize);
             let (a, c) = (self.a.wrapping_offset(a_step), self.c.wrapping_offset(c_step));
             (Self { dims: [cut, n, k], ..self }, Self { dims: [m - cut, n, k], a, c, ..self })
         } else {
-            let cut = columns / 2 * CUT;
+            let cut = columns / 2 * cuts[1];
             let [b_step, c_step] = [self.b_strides[1], self.c_strides[1]].map(|step| step * cut as isize);
             let (b, c) = (self.b.wrapping_offset(b_step), self.c.wrapping_offset(c_step));
             (Self { dims: [m, cut, k], ..self }, Self { dims: [m, n - cut, k], b, c, ..self })
@@ -150,8 +153,8 @@ impl<T: Float> Problem<T> {
         let [first_parts, second_parts] = [parts / 2, parts - parts / 2];
         // SAFETY: both lie within what the caller promised, and share no element of C.
         rayon::join(
-            move || unsafe { { first }.share(first_parts, way) },
-            move || unsafe { { second }.share(second_parts, way) },
+            move || unsafe { { first }.share(first_parts, cuts, way) },
+            move || unsafe { { second }.share(second_parts, cuts, way) },
         );
     }
 

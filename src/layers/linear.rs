@@ -59,10 +59,11 @@ impl Linear {
         let bias = bias.as_ref().map(|bias| bias.view(inputs)).transpose()?;
         let bias = bias.map(|bias| float::read::<T>(&bias)).transpose()?;
         let weight = float::read::<T>(&weight_view)?;
-        let features = inputs[0].shape().last().copied().unwrap_or(1);
+        let (features, leading) =
+            inputs[0].shape().split_last().map_or((1, &[][..]), |(&last, rest)| (last, rest));
         let outputs = if weight_view.shape().rank() == 2 { weight_view.shape()[0] } else { 1 };
         let weight = ArrayView2::from_shape((outputs, features), &weight)?;
-        let rows = output.num_elements() / outputs.max(1);
+        let rows = leading.iter().product();
         let mut copy = Cow::Borrowed(&[][..]);
         let input = rows_of(&inputs[0], rows, features, &mut copy)?;
         epilogue::with::<T>(epilogue.as_mut(), inputs, output, limits, |output, finish| {

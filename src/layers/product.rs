@@ -375,6 +375,9 @@ impl<'a, T: Number> Factors<'a, T> {
         }
         let (rows, columns) = (layout.shape()[axes], layout.shape()[axes + 1]);
         let strides = (layout.strides()[axes], layout.strides()[axes + 1]);
+        if rows * columns == 0 {
+            return Ok(ArrayView2::from_shape((rows, columns), &[])?);
+        }
         let elements = self.elements[factor].get(offset..).unwrap_or_default();
         Ok(ArrayView2::from_shape((rows, columns).strides(strides), elements)?)
     }
