@@ -477,7 +477,7 @@ fn configure(plan: &Plan, state: &mut State, metas: &[Option<TensorMeta>]) -> Re
         let (Some(inputs), Some(outputs)) = (collect(operator.inputs()), collect(operator.outputs())) else {
             continue;
         };
-        if layer.is_data_dependent() || !is_fixed(&inputs) || !is_fixed(&outputs) {
+        if !is_fixed(&inputs) || !is_fixed(&outputs) {
             continue;
         }
         layer.configure(&inputs, &outputs).map_err(|source| {

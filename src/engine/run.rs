@@ -80,6 +80,10 @@ impl Execution<'_, '_> {
                 Some(data) => layer.forward_in_place(data, &borrowed.inputs, &mut context),
                 None => Ok(()),
             },
+            _ if layer.is_data_dependent() => {
+                let made = layer.forward_dynamic(&borrowed.inputs, &mut context)?;
+                copy_all(&made, &mut borrowed.outputs)
+            }
             _ => layer.forward(&borrowed.inputs, &mut borrowed.outputs, &mut context),
         })
     }
@@ -143,6 +147,15 @@ impl Execution<'_, '_> {
         }
         Ok(())
     }
+}
+
+/// Brings tensors that a layer made, of sizes that were known all the same, to their places.
+fn copy_all(made: &[Tensor], outputs: &mut [TensorViewMut<'_>]) -> Result<(), LayerError> {
+    if made.len() != outputs.len() {
+        let (wanted, found) = (format!("{} outputs", outputs.len()), made.len().to_string());
+        return Err(LayerError::BrokenPromise { wanted, found });
+    }
+    made.iter().zip(outputs).try_for_each(|(made, output)| Ok(output.copy_from(&made.view())?))
 }
 
 /// Why an operator did not do its work.

@@ -104,7 +104,8 @@ pub trait Layer: fmt::Debug + Send + Sync {
     }
 
     /// True when the sizes of the outputs depend on values, as with `masked_select`. Such a layer implements
-    /// [`CpuLayer::forward_dynamic`] instead of `forward`. Default: false.
+    /// [`CpuLayer::forward_dynamic`] instead of `forward`; it is called even where the values, and so the sizes, are known
+    /// before the run, as those of `torch.arange` often are. Default: false.
     fn is_data_dependent(&self) -> bool {
         false
     }

@@ -60,11 +60,15 @@ impl Values {
         let metas = operator.outputs().iter().map(|i| problem.metas.get(i.position())?.as_ref());
         let shapes: Option<Vec<(DType, Shape)>> =
             metas.map(|meta| meta.and_then(|meta| Some((meta.dtype(), meta.shape().ok()?)))).collect();
-        let layer = operator.layer().filter(|layer| !layer.is_data_dependent());
-        let (Some(layer), Some(inputs), Some(shapes)) = (layer, inputs, shapes) else {
+        let (Some(layer), Some(inputs), Some(shapes)) = (operator.layer(), inputs, shapes) else {
             return Ok(Action::Dynamic);
         };
-        match self.views(layer, &inputs, &shapes).map_err(|source| fault(operator, source))? {
+        // Such a layer makes tensors of its own, which are copied to their places.
+        let layer = Some(layer).filter(|layer| !layer.is_data_dependent());
+        match layer
+            .map_or(Ok(None), |layer| self.views(layer, &inputs, &shapes))
+            .map_err(|source| fault(operator, source))?
+        {
             Some(views) => {
                 for (output, view) in operator.outputs().iter().zip(views) {
                     self.set(output.position(), view);
