@@ -6,6 +6,7 @@
 
 mod arena;
 mod borrow;
+mod climb;
 mod error;
 mod groups;
 mod offsets;

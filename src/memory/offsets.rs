@@ -1,6 +1,8 @@
 //! Offsets: requests with lifetimes are laid into one arena, so that those alive at one time do not overlap.
 
+use super::climb::climb;
 use crate::tensor::ALIGNMENT;
+use std::cmp::Reverse;
 
 /// Bytes that are needed from one step to another, both included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,7 +16,7 @@ pub(super) struct Request {
 }
 
 impl Request {
-    fn meets(&self, other: &Self) -> bool {
+    pub(super) fn meets(&self, other: &Self) -> bool {
         self.first <= other.last && other.first <= self.last
     }
 
@@ -55,60 +57,95 @@ pub(super) fn lower_bound(requests: &[Request]) -> usize {
     most
 }
 
-/// Lays requests into an arena: in several orders, each into the smallest gap that it fits, and the best of all.
+/// More requests than these are laid down once, in the order of time.
+const MOST: usize = 10_000;
+
+/// Lays requests into an arena, each into the smallest gap that it fits: in several orders, of which the best is taken,
+/// and from there on in orders that are a little different, until the lower bound is met or it has taken long enough.
 pub(super) fn pack(requests: &[Request]) -> Packing {
+    if requests.len() > MOST {
+        return pack_by_time(requests);
+    }
     let wanted = lower_bound(requests);
-    let mut best: Option<Packing> = None;
+    let mut tried: Vec<(Vec<usize>, Packing)> = Vec::new();
     for order in orders(requests) {
         let packing = pack_in(requests, &order);
-        if best.as_ref().is_none_or(|best| packing.bytes < best.bytes) {
-            best = Some(packing);
+        if packing.bytes <= wanted {
+            return packing;
         }
-        if best.as_ref().is_some_and(|best| best.bytes <= wanted) {
-            break;
-        }
+        tried.push((order, packing));
     }
-    best.unwrap_or(Packing { offsets: Vec::new(), bytes: 0 })
+    tried.sort_by_key(|(_, packing)| packing.bytes);
+    climb(requests, tried, wanted).unwrap_or(Packing { offsets: Vec::new(), bytes: 0 })
 }
 
+/// What decides the place of a request in an order.
+type Key = (Reverse<usize>, Reverse<usize>, usize);
+
 /// Orders in which requests may be laid down. Ties are broken by position, so that every run gives the same.
-fn orders(requests: &[Request]) -> impl Iterator<Item = Vec<usize>> {
-    use std::cmp::Reverse;
-    type Key = fn(&Request) -> (Reverse<usize>, Reverse<usize>, usize);
-    const KEYS: [Key; 4] = [
+pub(super) fn orders(requests: &[Request]) -> impl Iterator<Item = Vec<usize>> {
+    const KEYS: [fn(&Request) -> Key; 4] = [
         |r| (Reverse(r.bytes), Reverse(r.steps()), r.first),
         |r| (Reverse(r.bytes.saturating_mul(r.steps())), Reverse(r.bytes), r.first),
         |r| (Reverse(r.steps()), Reverse(r.bytes), r.first),
-        |r| (Reverse(usize::MAX - r.first), Reverse(r.bytes), r.last),
+        by_time,
     ];
-    KEYS.into_iter().map(|key| {
-        let mut order: Vec<usize> = (0..requests.len()).collect();
-        order.sort_by_key(|&position| requests.get(position).map(key));
-        order
-    })
+    KEYS.into_iter().map(|key| in_order(requests, key))
+}
+
+fn by_time(request: &Request) -> Key {
+    (Reverse(usize::MAX - request.first), Reverse(request.bytes), request.last)
+}
+
+fn in_order(requests: &[Request], key: fn(&Request) -> Key) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..requests.len()).collect();
+    order.sort_by_key(|&position| requests.get(position).map(key));
+    order
+}
+
+/// Lays requests down as they begin, and forgets those that have ended.
+fn pack_by_time(requests: &[Request]) -> Packing {
+    let mut packing = Packing { offsets: vec![0; requests.len()], bytes: 0 };
+    let mut placed = Vec::new();
+    for position in in_order(requests, by_time) {
+        let Some(request) = requests.get(position) else { continue };
+        placed.retain(|(.., other): &Placed| other.last >= request.first);
+        packing.lay_down(&mut placed, position, request);
+    }
+    packing
 }
 
 /// Lays requests down in this order, each into the smallest gap between those that it meets.
-fn pack_in(requests: &[Request], order: &[usize]) -> Packing {
+pub(super) fn pack_in(requests: &[Request], order: &[usize]) -> Packing {
     let mut packing = Packing { offsets: vec![0; requests.len()], bytes: 0 };
-    // Those laid down so far, by offset: (offset, end, request).
-    let mut placed: Vec<(usize, usize, Request)> = Vec::with_capacity(requests.len());
+    let mut placed = Vec::with_capacity(requests.len());
     for &position in order {
-        let Some(&request) = requests.get(position) else { continue };
-        let offset = best_fit(&placed, &request);
-        let end = offset.saturating_add(aligned(request.bytes));
-        let at = placed.partition_point(|other| other.0 <= offset);
-        placed.insert(at, (offset, end, request));
-        packing.bytes = packing.bytes.max(end);
-        if let Some(slot) = packing.offsets.get_mut(position) {
-            *slot = offset;
+        if let Some(request) = requests.get(position) {
+            packing.lay_down(&mut placed, position, request);
         }
     }
     packing
 }
 
+/// A request that has its place: offset, end, and what it is.
+type Placed = (usize, usize, Request);
+
+impl Packing {
+    /// Finds a place for one more request. Those before it are kept in the order of their offsets.
+    fn lay_down(&mut self, placed: &mut Vec<Placed>, position: usize, request: &Request) {
+        let offset = best_fit(placed, request);
+        let end = offset.saturating_add(aligned(request.bytes));
+        let at = placed.partition_point(|other| other.0 <= offset);
+        placed.insert(at, (offset, end, *request));
+        self.bytes = self.bytes.max(end);
+        if let Some(slot) = self.offsets.get_mut(position) {
+            *slot = offset;
+        }
+    }
+}
+
 /// The start of the smallest gap between the placed requests that this one meets; above all of them if none is enough.
-fn best_fit(placed: &[(usize, usize, Request)], request: &Request) -> usize {
+fn best_fit(placed: &[Placed], request: &Request) -> usize {
     let bytes = aligned(request.bytes);
     let (mut top, mut best) = (0, None);
     for (offset, end, _) in placed.iter().filter(|(.., other)| other.meets(request)) {
@@ -148,6 +185,14 @@ mod tests {
     }
 
     #[test]
+    fn many_requests_are_laid_down_as_they_come() {
+        let requests: Vec<Request> = (0..MOST + 1).map(|i| request(64 * (1 + i % 7), i, i + 3)).collect();
+        let packing = pack(&requests);
+        assert_no_overlap(&requests, &packing);
+        assert!(packing.bytes <= 2 * lower_bound(&requests), "{}", packing.bytes);
+    }
+
+    #[test]
     fn what_is_too_large_saturates() {
         let packing = pack(&[request(usize::MAX, 0, 1), request(usize::MAX / 2, 0, 1), request(1, 1, 1)]);
         assert_eq!(packing.bytes, usize::MAX);
@@ -159,19 +204,23 @@ mod tests {
         proptest::collection::vec(one, 0..40)
     }
 
+    fn assert_no_overlap(requests: &[Request], packing: &Packing) {
+        let end = |i: usize| packing.offsets[i] + requests[i].bytes;
+        for (i, a) in requests.iter().enumerate() {
+            assert!(end(i) <= packing.bytes && packing.offsets[i] % ALIGNMENT == 0);
+            // Requests of the large test are in the order of time.
+            for (j, b) in requests.iter().enumerate().skip(i + 1).take(100) {
+                let apart = end(i) <= packing.offsets[j] || end(j) <= packing.offsets[i];
+                assert!(apart || !a.meets(b), "{a:?} and {b:?}");
+            }
+        }
+    }
+
     proptest! {
         #[test]
         fn what_lives_at_one_time_does_not_overlap(requests in requests()) {
-            let packing = pack(&requests);
-            let ends: Vec<usize> =
-                requests.iter().zip(&packing.offsets).map(|(request, offset)| offset + request.bytes).collect();
-            for (i, a) in requests.iter().enumerate() {
-                prop_assert!(ends[i] <= packing.bytes && packing.offsets[i] % ALIGNMENT == 0);
-                for (j, b) in requests.iter().enumerate().skip(i + 1) {
-                    let apart = ends[i] <= packing.offsets[j] || ends[j] <= packing.offsets[i];
-                    prop_assert!(apart || !a.meets(b), "{a:?} and {b:?}");
-                }
-            }
+            assert_no_overlap(&requests, &pack(&requests));
+            assert_no_overlap(&requests, &pack_by_time(&requests));
         }
 
         #[test]

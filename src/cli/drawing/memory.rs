@@ -1,6 +1,6 @@
 //! A map of memory: operators from left to right, addresses upwards, and a box for each buffer while it is held.
 
-use super::page::{self, MARGIN, Px, legend, line};
+use super::page::{self, LEGEND_FONT, MARGIN, Px, legend, line};
 use super::text::{Font, escape};
 use super::{NodeKind, style};
 use crate::cli::numbers;
@@ -18,7 +18,7 @@ pub(crate) struct MemoryMap {
     pub(crate) blocks: Vec<Block>,
     /// The size of the memory.
     pub(crate) bytes: u64,
-    /// What is needed at least, and in which step.
+    /// What is needed at least.
     pub(crate) least: u64,
     /// The step that needs most.
     pub(crate) fullest: usize,
@@ -47,19 +47,21 @@ pub(crate) struct Block {
 const HEIGHT: f64 = 420.0;
 const LEAST_WIDTH: f64 = 720.0;
 const MOST_WIDTH: f64 = 1_680.0;
-const WIDEST_STEP: f64 = 44.0;
+const WIDEST_STEP: f64 = 120.0;
 /// Room for sizes to the left, and for what lines mean to the right.
 const LEFT: f64 = 86.0;
 const RIGHT: f64 = 132.0;
-/// Room for the names of operators below, which are written where steps are this wide.
-const BELOW: f64 = 128.0;
+/// Most room for the names of operators below, which are written where steps are this wide.
+const BELOW: f64 = 120.0;
 const STEP_FOR_NAMES: f64 = 11.0;
 /// The line of a size or a name is this far from the plot.
 const GAP: f64 = 8.0;
+/// Half the width of the mark below the fullest step.
+const MARK: f64 = 4.5;
 const TICK_FONT: Font = Font::mono(10.5);
 const BLOCK_FONT: Font = Font::mono(10.0);
-/// Least room that a box needs for its label.
-const LABEL_ROOM: (f64, f64) = (34.0, 13.0);
+/// Width and height that a box needs for a part of its label.
+const LABEL_ROOM: (f64, f64) = (58.0, 13.0);
 /// Space between two boxes.
 const SEAM: f64 = 1.0;
 
@@ -74,23 +76,23 @@ const STYLE: &str = "\
 .drawing .least{stroke-width:2;stroke-dasharray:6 4}
 .drawing .right{text-anchor:end}
 ";
-/// Colours of scratch memory, grid and frame, peak, least, and the fullest step.
-const LIGHT: [&str; 5] = ["#94a3b8", "#cbd5e1", "#0f172a", "#dc2626", "#e2e8f0"];
-const DARK: [&str; 5] = ["#64748b", "#334155", "#e6edf3", "#f87171", "#1e293b"];
+/// Colours of scratch memory, of grid and frame, of the size of the memory, and of what is needed at least.
+const LIGHT: [&str; 4] = ["#94a3b8", "#cbd5e1", "#0f172a", "#dc2626"];
+const DARK: [&str; 4] = ["#64748b", "#334155", "#e6edf3", "#f87171"];
 
 impl MemoryMap {
     /// The map as a complete SVG document. Lengths are in CSS pixels; colours follow the reader's light or dark setting.
     #[must_use]
     pub(crate) fn to_svg(&self) -> String {
         let plot = Plot::new(self);
-        let width = (LEFT + plot.width + RIGHT + 2.0 * MARGIN).ceil();
+        let needed = (LEFT + plot.width + RIGHT).max(LEGEND_FONT.width(&self.summary));
+        let width = (needed + 2.0 * MARGIN).ceil();
         let kinds: Vec<NodeKind> = NodeKind::ALL.into_iter().filter(|kind| self.has(Some(*kind))).collect();
         let mut entries: Vec<(&str, &str)> = kinds.iter().map(|&kind| page::entry(kind)).collect();
         entries.extend(self.has(None).then_some(("scratch", "Scratch")));
         let legend = legend(&entries, width);
         let top = legend.bottom + 14.0;
-        let below = if plot.names { BELOW } else { 2.0 * TICK_FONT.size + GAP };
-        let height = (top + HEIGHT + below + MARGIN).ceil();
+        let height = (top + HEIGHT + plot.below + MARGIN).ceil();
 
         let mut text = page::open(&self.title, width, height);
         style::write(&mut text, &kinds, &style_sheet());
@@ -110,13 +112,8 @@ impl MemoryMap {
         self.blocks.iter().any(|block| block.kind == kind)
     }
 
-    /// Sizes at the left, lines across, and the band of the fullest step.
+    /// Sizes at the left, and lines across.
     fn draw_grid(&self, text: &mut String, plot: &Plot) {
-        let (x, width) = (plot.x(self.fullest), plot.step);
-        line(
-            text,
-            format_args!(r#"<rect class="fullest" x="{}" width="{}" height="{HEIGHT}"/>"#, Px(x), Px(width)),
-        );
         for bytes in ticks(plot.bytes) {
             let (y, across) = (Px(plot.y(bytes)), Px(plot.width));
             line(text, format_args!(r#"<path class="grid" d="M0 {y}h{across}"/>"#));
@@ -127,12 +124,23 @@ impl MemoryMap {
         line(text, format_args!(r#"<path class="frame" d="M0 0V{HEIGHT}H{}"/>"#, Px(plot.width)));
     }
 
-    /// The operators below: by name where there is room, else some of them by number.
+    /// The operators below: by name where there is room, else some of them by number. A mark at the fullest.
     fn draw_steps(&self, text: &mut String, plot: &Plot) {
+        let (x, y) = (Px(plot.x(self.fullest) + plot.step / 2.0), Px(HEIGHT + 2.0));
+        let lines = [format!("the fullest step: {}", numbers::bytes(self.least))].into_iter();
+        let tooltip =
+            escape(&lines.chain(self.steps.get(self.fullest).cloned()).collect::<Vec<_>>().join("\n"));
+        line(
+            text,
+            format_args!(
+                r#"<path class="fullest" d="M{x} {y}l{MARK} 7h-{}z"><title>{tooltip}</title></path>"#,
+                2.0 * MARK
+            ),
+        );
         if plot.names {
             for (step, name) in self.steps.iter().enumerate() {
-                let (x, y) = (plot.x(step) + plot.step / 2.0 + TICK_FONT.size / 3.0, HEIGHT + GAP);
-                let name = escape(&TICK_FONT.elide_middle(name, BELOW - 2.0 * GAP));
+                let (x, y) = (plot.x(step) + plot.step / 2.0 + TICK_FONT.size / 3.0, HEIGHT + 2.0 * GAP);
+                let name = escape(&TICK_FONT.elide_middle(name, BELOW));
                 line(
                     text,
                     format_args!(
@@ -144,7 +152,7 @@ impl MemoryMap {
             }
             return;
         }
-        let baseline = Px(HEIGHT + GAP + TICK_FONT.size);
+        let baseline = Px(HEIGHT + 2.0 * GAP + TICK_FONT.size);
         for step in ticks(self.steps.len() as u64) {
             let x = Px((step as f64).mul_add(plot.step, -TICK_FONT.width(&step.to_string()) / 2.0));
             line(text, format_args!(r#"<text class="detail" x="{x}" y="{baseline}">{step}</text>"#));
@@ -152,6 +160,10 @@ impl MemoryMap {
     }
 
     fn draw_blocks(&self, text: &mut String, plot: &Plot) {
+        if self.blocks.is_empty() {
+            let (x, y) = (Px(2.0 * GAP), Px(HEIGHT / 2.0));
+            line(text, format_args!(r#"<text class="summary" x="{x}" y="{y}">no buffers are needed</text>"#));
+        }
         text.push_str("<g class=\"blocks\">\n");
         for block in &self.blocks {
             let (left, right) = (plot.x(block.first), plot.x(block.last + 1));
@@ -171,7 +183,8 @@ impl MemoryMap {
                 ),
             );
             let room = width - 8.0;
-            if room >= LABEL_ROOM.0 && height >= LABEL_ROOM.1 && !block.label.is_empty() {
+            let is_wide = room >= LABEL_ROOM.0 || room >= BLOCK_FONT.width(&block.label);
+            if is_wide && height >= LABEL_ROOM.1 && !block.label.is_empty() {
                 let (x, y) = (Px(left + 4.0), Px(top + height / 2.0 + BLOCK_FONT.size / 3.0));
                 let label = escape(&BLOCK_FONT.elide_middle(&block.label, room));
                 line(text, format_args!(r#"<text class="detail" x="{x}" y="{y}">{label}</text>"#));
@@ -192,7 +205,13 @@ impl MemoryMap {
         ] {
             let (y, across, x) = (Px(y), Px(plot.width), Px(plot.width + GAP));
             line(text, format_args!(r#"<path class="{class}" d="M0 {y}h{across}"/>"#));
-            line(text, format_args!(r#"<text class="summary" x="{x}" y="{}">{name}</text>"#, Px(beside)));
+            line(
+                text,
+                format_args!(
+                    r#"<text class="summary {class}-text" x="{x}" y="{}">{name}</text>"#,
+                    Px(beside)
+                ),
+            );
             let (below, size) = (Px(beside + 13.0), numbers::bytes(bytes));
             line(text, format_args!(r#"<text class="name" x="{x}" y="{below}">{size}</text>"#));
         }
@@ -206,6 +225,8 @@ struct Plot {
     bytes: u64,
     /// Whether steps are wide enough for names.
     names: bool,
+    /// Room for names or numbers below.
+    below: f64,
 }
 
 impl Plot {
@@ -215,7 +236,10 @@ impl Plot {
         let step = (LEAST_WIDTH.max(MOST_WIDTH.min(steps * 24.0)) / steps).min(WIDEST_STEP);
         let ends = map.blocks.iter().map(|block| block.offset.saturating_add(block.bytes));
         let bytes = ends.chain([map.bytes, map.least, 1]).max().unwrap_or(1);
-        Self { width: step * steps, step, bytes, names: step >= STEP_FOR_NAMES }
+        let names = step >= STEP_FOR_NAMES;
+        let widths = map.steps.iter().map(|name| TICK_FONT.width(name));
+        let longest = if names { widths.fold(0.0, f64::max).min(BELOW) } else { TICK_FONT.size };
+        Self { width: step * steps, step, bytes, names, below: 2.0 * GAP + longest }
     }
 
     fn x(&self, step: usize) -> f64 {
@@ -247,10 +271,16 @@ fn style_sheet() -> String {
     rules
 }
 
-fn colours(rules: &mut String, [scratch, grid, peak, least, fullest]: &[&str; 5]) {
-    line(rules, format_args!(".drawing .scratch rect{{fill:{scratch}}}.drawing .fullest{{fill:{fullest}}}"));
+fn colours(rules: &mut String, [scratch, grid, peak, least]: &[&str; 4]) {
+    line(rules, format_args!(".drawing .scratch rect{{fill:{scratch}}}"));
     line(rules, format_args!(".drawing .grid,.drawing .frame{{stroke:{grid}}}"));
     line(rules, format_args!(".drawing .peak{{stroke:{peak}}}.drawing .least{{stroke:{least}}}"));
+    line(
+        rules,
+        format_args!(
+            ".drawing .fullest,.drawing .least-text{{fill:{least}}}.drawing .peak-text{{fill:{peak}}}"
+        ),
+    );
 }
 
 #[cfg(test)]

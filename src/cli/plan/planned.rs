@@ -36,7 +36,11 @@ impl Planned {
         let plan = builder.build().map_err(|error| model.unusable(error))?;
         let inputs = shapes::metas(plan.graph(), given)?;
         let mut context = plan.context().map_err(Failure::unusable)?;
-        let memory = context.memory_plan(&inputs).map_err(Failure::unusable)?.clone();
+        let memory = context.memory_plan(&inputs).map_err(|error| match given {
+            [] => Failure::unusable(error).advise("--input-shape [NAME=]DIMS plans for another shape"),
+            _ => Failure::unusable(error),
+        });
+        let memory = memory?.clone();
         let metas = context.metas().to_vec();
         drop(context);
         let report = MemoryReport::new(plan.graph(), &memory);
