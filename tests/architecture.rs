@@ -15,7 +15,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("graph", &["pnnx", "tensor", "layers"]),
     ("layers", &["graph", "kernels", "pnnx", "tensor"]),
     ("shape", &["graph", "pnnx", "tensor"]),
-    ("memory", &["shape", "graph", "tensor"]),
+    ("memory", &["shape", "graph", "pnnx", "tensor"]),
     ("passes", &["shape", "layers", "graph", "pnnx", "tensor"]),
     ("engine", &["passes", "shape", "memory", "layers", "graph", "kernels", "pnnx", "tensor"]),
     ("vision", &["tensor"]),

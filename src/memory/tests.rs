@@ -158,7 +158,8 @@ fn a_skip_connection_does_not_raise_the_peak() {
         &[],
     );
     assert_eq!(planned.action("d"), Action::Nothing);
-    assert_eq!(planned.plan.arena_bytes, 2 * 64 * 64 * 4 + 256);
+    // Two planes and what layers need as scratch memory; a copy would take two planes more.
+    assert!(planned.plan.arena_bytes < 3 * 64 * 64 * 4);
     planned.check();
 }
 
