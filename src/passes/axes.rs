@@ -23,6 +23,11 @@ pub(super) fn is_reshape(op_type: &str) -> bool {
     )
 }
 
+/// Whether an operator changes the order of axes and nothing else.
+pub(super) fn moves_axes(op_type: &str) -> bool {
+    matches!(op_type, "Tensor.permute" | "torch.permute" | "torch.transpose" | "Tensor.transpose" | "torch.t")
+}
+
 /// For an operator that only changes the order of axes: the axis of the input that each axis of the output is.
 pub(super) fn order_of(operator: &Operator, rank: usize) -> Option<Vec<usize>> {
     let axis = |axis: i64| {

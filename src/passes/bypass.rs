@@ -4,14 +4,20 @@ use crate::pnnx::{Graph, GraphError, OperandId, Parameter};
 
 /// Whether the model returns an operand, alone or in a tuple.
 pub(super) fn is_returned(graph: &Graph, operand: OperandId) -> bool {
-    let consumers = graph.get_operand(operand).map_or(&[][..], |operand| operand.consumers());
-    consumers.iter().any(|&consumer| match graph.operator(consumer).op_type() {
-        "pnnx.Output" => true,
-        "prim::TupleConstruct" | "prim::ListConstruct" | "prim::DictConstruct" => {
-            graph.operator(consumer).outputs().iter().any(|&tuple| is_returned(graph, tuple))
+    let mut open = vec![operand];
+    while let Some(operand) = open.pop() {
+        let consumers = graph.get_operand(operand).map_or(&[][..], |operand| operand.consumers());
+        for consumer in consumers.iter().map(|&consumer| graph.operator(consumer)) {
+            match consumer.op_type() {
+                "pnnx.Output" => return true,
+                "prim::TupleConstruct" | "prim::ListConstruct" | "prim::DictConstruct" => {
+                    open.extend(consumer.outputs());
+                }
+                _ => {}
+            }
         }
-        _ => false,
-    })
+    }
+    false
 }
 
 /// Whether an operand is an input of the model.

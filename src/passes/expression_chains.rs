@@ -35,7 +35,7 @@ impl Pass for ExpressionChains {
             context.limits().check_deadline().map_err(PassError::limit(self.name()))?;
             // What was moved in may itself read something that can be.
             loop {
-                let (merged, reasons) = step(graph, id, &frozen, context.facts(graph));
+                let (merged, reasons) = step(graph, id, &frozen, context);
                 let Some(merged) = merged else {
                     let name = graph.operator(id).name();
                     reasons.into_iter().for_each(|reason| outcome.refuse(name, reason));
@@ -61,7 +61,7 @@ fn step(
     graph: &Graph,
     id: OperatorId,
     frozen: &HashSet<OperatorId>,
-    facts: &Facts,
+    context: &PassContext,
 ) -> (Option<Merged>, Vec<String>) {
     let mut reasons = Vec::new();
     let Some(outer) = as_expression(graph.operator(id)).filter(|_| !frozen.contains(&id)) else {
@@ -74,7 +74,7 @@ fn step(
         let inner = graph.operand(input).producer().filter(|inner| !frozen.contains(inner));
         let Some(inner) = inner else { continue };
         let Some(expr) = as_expression(graph.operator(inner)) else { continue };
-        match merge(graph, id, &outer, inner, &expr, facts) {
+        match merge(graph, id, &outer, inner, &expr, context.facts(graph)) {
             Ok(merged) => return (Some(merged), Vec::new()),
             Err(reason) => reasons.push(reason),
         }

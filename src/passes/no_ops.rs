@@ -1,6 +1,6 @@
 //! Operators that return their input.
 
-use super::axes::{is_reshape, order_of};
+use super::axes::{is_reshape, moves_axes, order_of};
 use super::bypass::{bypass, refuse_bypass};
 use super::writes::written_through;
 use super::{Facts, Outcome, Pass, PassContext, PassError};
@@ -80,18 +80,9 @@ fn joins_one(operator: &Operator) -> bool {
 fn may_do_nothing(operator: &Operator) -> bool {
     let listed = matches!(
         operator.op_type(),
-        "Tensor.to"
-            | "Tensor.type_as"
-            | "Tensor.expand"
-            | "Tensor.expand_as"
-            | "Tensor.slice"
-            | "Tensor.permute"
-            | "torch.permute"
-            | "torch.transpose"
-            | "Tensor.transpose"
-            | "torch.t"
+        "Tensor.to" | "Tensor.type_as" | "Tensor.expand" | "Tensor.expand_as" | "Tensor.slice"
     );
-    listed || is_reshape(operator.op_type())
+    listed || is_reshape(operator.op_type()) || moves_axes(operator.op_type())
 }
 
 fn does_nothing(

@@ -1,11 +1,11 @@
 //! Permutations of permutations.
 
-use super::axes::order_of;
+use super::axes::{moves_axes, order_of};
 use super::bypass::{bypass, refuse_bypass};
 use super::no_ops::main_input;
 use super::reshape_chains::become_operator;
 use super::writes::written_through;
-use super::{Facts, Outcome, Pass, PassContext, PassError};
+use super::{Outcome, Pass, PassContext, PassError};
 use crate::pnnx::{Graph, GraphError, OperandId, OperatorId};
 
 /// Makes one permutation of several, or none where the axes come back to their places.
@@ -28,7 +28,7 @@ impl Pass for PermuteChains {
             if frozen.contains(&id) {
                 continue;
             }
-            let Some(chain) = Chain::at(graph, id, context.facts(graph)) else { continue };
+            let Some(chain) = Chain::at(graph, id, context) else { continue };
             match chain.refusal(graph) {
                 Some(reason) => outcome.refuse(graph.operator(id).name(), reason),
                 None => {
@@ -51,12 +51,15 @@ struct Chain {
 }
 
 impl Chain {
-    fn at(graph: &Graph, last: OperatorId, facts: &Facts) -> Option<Self> {
+    fn at(graph: &Graph, last: OperatorId, context: &PassContext) -> Option<Self> {
         let operator = graph.operator(last);
         let middle = main_input(operator)?;
         let first = graph.operator(graph.operand(middle).producer()?);
         let from = main_input(first)?;
-        let rank = facts.get(graph.operand(from).name())?.rank();
+        if !moves_axes(first.op_type()) || !moves_axes(operator.op_type()) {
+            return None;
+        }
+        let rank = context.facts(graph).get(graph.operand(from).name())?.rank();
         let (inner, outer) = (order_of(first, rank)?, order_of(operator, rank)?);
         let order = outer.into_iter().map(|axis| inner.get(axis).copied()).collect::<Option<_>>()?;
         let &[to] = operator.outputs() else { return None };

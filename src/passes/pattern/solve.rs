@@ -71,6 +71,11 @@ impl Solver<'_> {
     ) -> Result<(Found, T), Miss> {
         let first =
             self.pattern.outputs.first().and_then(|&output| self.pattern.producer(output)).ok_or(None)?;
+        let types = &self.pattern.operators.get(first).ok_or(None)?.types;
+        let op_type = self.graph.get_operator(anchor).ok_or(None)?.op_type();
+        if !types.iter().any(|wanted| wanted == op_type) {
+            return Err(None);
+        }
         let empty = Found {
             operators: vec![None; self.pattern.operators.len()],
             operands: vec![None; self.pattern.operands.len()],
