@@ -52,7 +52,7 @@ fn verify(cases: &[PathBuf]) -> BTreeMap<String, usize> {
         optimised.push(to);
     }
     let mut command = Command::new(env!("CARGO_BIN_EXE_ixion"));
-    let output = command.args(["verify", "--json"]).args(&optimised).output().unwrap();
+    let output = command.args(["verify", "--json", "--interpret"]).args(&optimised).output().unwrap();
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let verdicts = json["cases"].as_array().unwrap();
     assert_eq!(verdicts.len(), cases.len());
