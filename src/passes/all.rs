@@ -3,14 +3,14 @@
 use super::registry::Entry;
 use super::{
     common_subexpressions::CommonSubexpressions, constant_folding::ConstantFolding, dead_code::DeadCode,
-    expression_chains::ExpressionChains, expression_identities::ExpressionIdentities, no_ops::NoOps,
+    expression_chains::ExpressionChains, expression_identities::ExpressionIdentities, fusion, no_ops::NoOps,
     permute_chains::PermuteChains, reshape_chains::ReshapeChains,
 };
 
 /// All passes with their priorities. Below 200: what makes the graph smaller; from 200: fusions; from 800: what makes
 /// patterns hard to recognise.
 pub(super) fn all() -> Vec<Entry> {
-    vec![
+    let mut all = vec![
         Entry::new(100, DeadCode),
         Entry::new(110, NoOps),
         Entry::new(120, ConstantFolding),
@@ -19,5 +19,8 @@ pub(super) fn all() -> Vec<Entry> {
         Entry::new(150, PermuteChains),
         Entry::new(160, ExpressionIdentities),
         Entry::new(900, ExpressionChains),
-    ]
+    ];
+    let fusions = fusion::RECOGNISING.into_iter().zip(200..).chain(fusion::FINISHING.into_iter().zip(910..));
+    all.extend(fusions.map(|(pass, priority)| Entry::new(priority, pass)));
+    all
 }

@@ -49,6 +49,7 @@ mod error;
 mod expression_chains;
 mod expression_identities;
 mod facts;
+mod fusion;
 mod matched;
 mod no_ops;
 mod pass;

@@ -1,0 +1,162 @@
+//! Activation functions that were spelled out get their names back.
+//!
+//! ```text
+//! mul(@0,sigmoid(@0))                                            silu(@0)
+//! mul(mul(@0,0.5),add(erf(mul(@0,0.707106769)),1.0))             gelu(@0)
+//! ```
+
+use super::algebra::same;
+use super::formula::{Formula, UNKNOWN, calls, replace};
+use super::site::{NewOperator, is_computed_in, meta};
+use super::visit::{Verdict, Visit};
+use crate::passes::Facts;
+use crate::pnnx::{Expr, Function, Graph, GraphError, OperatorId};
+use std::sync::LazyLock;
+
+/// The pass.
+pub(super) const NAME_ACTIVATION: Visit = Visit {
+    name: "name_activation",
+    doc: "Activation functions that were spelled out get their names back.",
+    visit,
+};
+
+/// What is spelled out, and its name. However else it is spelled, multiplied out it is the same.
+const NAMES: &[(&str, &str)] = &[
+    ("reciprocal(add(1,exp(neg(@0))))", "sigmoid(@0)"),
+    ("mul(@0,sigmoid(@0))", "silu(@0)"),
+    ("mul(mul(@0,0.5),add(1,erf(mul(@0,0.7071067811865476))))", "gelu(@0)"),
+    (
+        "mul(mul(@0,0.5),add(1,tanh(mul(0.7978845608028654,add(@0,mul(0.044715,pow(@0,3)))))))",
+        "gelu_tanh(@0)",
+    ),
+    ("div(relu6(add(@0,3)),6)", "hardsigmoid(@0)"),
+    ("mul(@0,div(relu6(add(@0,3)),6))", "hardswish(@0)"),
+    ("mul(@0,tanh(softplus(@0)))", "mish(@0)"),
+];
+
+static RULES: LazyLock<Vec<(Expr, Expr)>> = LazyLock::new(|| {
+    let rules = NAMES.iter().map(|(long, short)| Some((Expr::parse(long).ok()?, Expr::parse(short).ok()?)));
+    rules.flatten().collect()
+});
+
+/// The operators that are nothing but one function.
+const OPERATORS: &[(Function, &str)] = &[
+    (Function::Relu, "F.relu"),
+    (Function::Relu6, "F.relu6"),
+    (Function::Sigmoid, "F.sigmoid"),
+    (Function::Tanh, "F.tanh"),
+    (Function::Silu, "F.silu"),
+    (Function::Gelu, "F.gelu"),
+    (Function::GeluTanh, "F.gelu"),
+    (Function::Hardsigmoid, "F.hardsigmoid"),
+    (Function::Hardswish, "F.hardswish"),
+    (Function::Mish, "F.mish"),
+];
+
+fn visit(graph: &mut Graph, facts: &Facts, id: OperatorId) -> Result<Verdict, GraphError> {
+    let Some(operator) = graph.get_operator(id).filter(|operator| operator.op_type() == "pnnx.Expression")
+    else {
+        return Ok(Verdict::Other);
+    };
+    let is_float = |&operand| meta(graph, facts, operand).is_some_and(|meta| is_computed_in(meta.dtype()));
+    let Some(whole) = Formula::of(operator).filter(|_| operator.inputs().iter().all(is_float)) else {
+        return Ok(Verdict::Other);
+    };
+    let named = named(&whole.expr);
+    if let (Expr::Call { function, args }, &[input]) = (&named, whole.inputs.as_slice())
+        && let Some(&(_, op_type)) = OPERATORS.iter().find(|(own, _)| own == function)
+        && args.as_slice() == [Expr::Input(0)]
+    {
+        let mut new = NewOperator::new(op_type, operator.name()).input(input, Some("input"));
+        if *function == Function::GeluTanh {
+            new = new.param("approximate", "tanh");
+        }
+        new.replace(graph, &[id])?;
+        return Ok(Verdict::Fired);
+    }
+    if named == whole.expr {
+        return Ok(Verdict::Other);
+    }
+    Formula { expr: named, ..whole }.store(graph, id)?;
+    Ok(Verdict::Fired)
+}
+
+/// An expression with names instead of what they stand for, from the inside out.
+fn named(expr: &Expr) -> Expr {
+    let Expr::Call { function, args } = expr else { return expr.clone() };
+    let inside = Expr::Call { function: *function, args: args.iter().map(named).collect() };
+    RULES.iter().find_map(|(long, short)| name(&inside, long, short)).unwrap_or(inside)
+}
+
+/// The short form of an expression that is the long form of some part of it.
+fn name(expr: &Expr, long: &Expr, short: &Expr) -> Option<Expr> {
+    let mut parts: Vec<&Expr> = Vec::new();
+    expr.walk(&mut |part| {
+        if matches!(part, Expr::Call { .. } | Expr::Input(_)) && !parts.contains(&part) {
+            parts.push(part);
+        }
+    });
+    parts.into_iter().skip(1).find_map(|part| {
+        let unknown = Expr::Input(UNKNOWN);
+        let abstracted = replace(expr, part, &unknown);
+        let mut is_only_unknown = true;
+        abstracted.walk(&mut |node| is_only_unknown &= !matches!(node, Expr::Input(n) if *n != UNKNOWN));
+        let shorter = calls(short).len() < calls(&abstracted).len();
+        let wanted = || replace(long, &Expr::Input(0), &unknown);
+        (is_only_unknown && shorter && same(&abstracted, &wanted()))
+            .then(|| replace(short, &Expr::Input(0), part))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{fires, refuses};
+    use super::*;
+
+    fn model(expr: &str) -> String {
+        format!(
+            "pnnx.Input in 0 1 x #x=(2,3)f32\npnnx.Input in2 0 1 z #z=(2,3)f32\n\
+             pnnx.Expression e 2 1 x z y expr={expr}\npnnx.Output out 1 0 y"
+        )
+    }
+
+    #[test]
+    fn every_spelling_has_its_name() {
+        for (expr, named) in [
+            ("mul(@0,sigmoid(@0))", "F.silu(x)->y"),
+            ("div(@0,add(1,exp(neg(@0))))", "F.silu(x)->y"),
+            ("mul(mul(@0,0.5),add(erf(div(@0,1.41421354)),1.0))", "F.gelu(x)->y"),
+            ("mul(@0,mul(add(1,erf(mul(@0,0.707106769))),0.5))", "F.gelu(x)->y"),
+            (
+                "mul(mul(@0,0.5),add(tanh(mul(add(@0,mul(pow(@0,3.0),0.044715)),0.797884583)),1.0))",
+                "F.gelu(x)->y approximate=tanh",
+            ),
+            (
+                "mul(0.5,mul(@0,add(1,tanh(mul(mul(@0,0.797884583),add(mul(mul(@0,0.044715),@0),1.0))))))",
+                "F.gelu(x)->y approximate=tanh",
+            ),
+            ("mul(@0,div(relu6(add(@0,3.0)),6.0))", "F.hardswish(x)->y"),
+            ("mul(@0,hardsigmoid(@0))", "F.hardswish(x)->y"),
+            ("div(clamp(add(3,@0),0,6),6)", "F.hardsigmoid(x)->y"),
+            ("mul(mul(@0,sigmoid(@0)),@1)", "pnnx.Expression(x,z)->y expr=mul(silu(@0),@1)"),
+            ("mul(add(@0,@1),sigmoid(add(@0,@1)))", "pnnx.Expression(x,z)->y expr=silu(add(@0,@1))"),
+        ] {
+            assert_eq!(fires(&NAME_ACTIVATION, &model(expr)), [named], "{expr}");
+        }
+    }
+
+    #[test]
+    fn what_is_nearly_one_keeps_its_spelling() {
+        for expr in [
+            "mul(@0,sigmoid(@1))",
+            "mul(@0,sigmoid(mul(@0,1.702)))",
+            "mul(mul(@0,0.5),add(erf(div(@0,1.5)),1.0))",
+            "mul(@0,div(relu6(add(@0,2.0)),6.0))",
+            "add(@0,@1)",
+            "silu(add(@0,@1))",
+        ] {
+            refuses(&NAME_ACTIVATION, &model(expr));
+        }
+        refuses(&NAME_ACTIVATION, &model("mul(@0,sigmoid(@0))").replace("f32", "f16"));
+    }
+}

@@ -1,0 +1,162 @@
+//! Factors and summands of channels, folded into the weights of the operator that computes the channels.
+
+use super::weights;
+use crate::pnnx::{Attribute, Graph, GraphError, Operator, OperatorId};
+
+/// What convolutions and linear layers have in common: each output channel is a sum of weighted inputs, plus a bias.
+#[derive(Debug)]
+pub(super) struct Channels<'g> {
+    operator: &'g Operator,
+    weight: &'g Attribute,
+    groups: usize,
+    kind: Kind,
+    /// How many output channels there are.
+    pub(super) count: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// O×(C/groups)×…
+    Conv,
+    /// C×(O/groups)×…
+    Transposed,
+    /// O×I
+    Linear,
+}
+
+/// The weights of an operator after folding.
+#[derive(Debug)]
+pub(super) struct Folded {
+    pub(super) weight: Attribute,
+    pub(super) bias: Option<Attribute>,
+}
+
+impl<'g> Channels<'g> {
+    /// The channels of an operator, if it is a convolution or linear layer with weights of its own that are there.
+    pub(super) fn of(operator: &'g Operator) -> Option<Self> {
+        let kind = match operator.op_type() {
+            "nn.Conv1d" | "nn.Conv2d" | "nn.Conv3d" => Kind::Conv,
+            "nn.ConvTranspose1d" | "nn.ConvTranspose2d" | "nn.ConvTranspose3d" => Kind::Transposed,
+            "nn.Linear" => Kind::Linear,
+            _ => return None,
+        };
+        let weight = operator.attr("weight")?;
+        let groups = usize::try_from(operator.get_or::<i64>("groups", 1).ok()?).ok().filter(|&n| n > 0)?;
+        let is_plain = operator.inputs().len() == 1 && !operator.has_param("epilogue");
+        let count = match (kind, weight.shape()) {
+            (Kind::Transposed, [_, share, _, ..]) => share.checked_mul(groups)?,
+            (Kind::Conv, [count, _, _, ..]) | (Kind::Linear, [count, _]) => *count,
+            _ => return None,
+        };
+        let bias = operator.attr("bias").is_none_or(|bias| bias.is_present() && bias.shape() == [count]);
+        (is_plain && bias && weight.is_present() && weight.elem_count() > 0).then_some(Self {
+            operator,
+            weight,
+            groups,
+            kind,
+            count,
+        })
+    }
+
+    /// Along which axis of the output the channels lie, counted from the end, the last one as 1.
+    pub(super) fn axis_from_end(&self) -> usize {
+        match self.kind {
+            Kind::Linear => 1,
+            _ => self.weight.shape().len() - 1,
+        }
+    }
+
+    /// How many axes the output has, where it cannot have any number.
+    pub(super) fn batched_rank(&self) -> usize {
+        self.weight.shape().len()
+    }
+
+    /// Whether there may be axes between batch and channels.
+    pub(super) fn is_linear(&self) -> bool {
+        self.kind == Kind::Linear
+    }
+
+    /// The weights that make channel · factor + summand of each channel. `None` where they cannot be read, or the element
+    /// type could not hold them.
+    pub(super) fn folded(&self, factors: &[f64], summands: Option<&[f64]>) -> Option<Folded> {
+        if factors.len() != self.count || summands.is_some_and(|summands| summands.len() != self.count) {
+            return None;
+        }
+        let (dtype, shape) = (self.weight.dtype(), self.weight.shape());
+        let numbers = weights::numbers(self.weight)?;
+        let scaled = match self.kind {
+            Kind::Transposed => self.transposed(&numbers, factors),
+            _ => weights::scaled(&numbers, shape, 0, factors),
+        };
+        let bias = match self.operator.attr("bias") {
+            Some(bias) => Some(weights::scaled(&weights::numbers(bias)?, &[self.count], 0, factors)),
+            None => None,
+        };
+        let bias = match (bias, summands) {
+            (Some(bias), Some(summands)) => Some(bias.iter().zip(summands).map(|(b, s)| b + s).collect()),
+            (bias, summands) => bias.or_else(|| summands.map(<[f64]>::to_vec)),
+        };
+        let bias = bias.map(|bias: Vec<f64>| weights::attribute(dtype, &[self.count], &bias));
+        Some(Folded {
+            weight: weights::attribute(dtype, shape, &scaled)?,
+            bias: bias.map_or(Some(None), |bias| bias.map(Some))?,
+        })
+    }
+
+    /// Each group of input channels has its own share of the output channels.
+    fn transposed(&self, numbers: &[f64], factors: &[f64]) -> Vec<f64> {
+        let shape = self.weight.shape();
+        let (inputs, rows) = (shape.first().copied().unwrap_or(0), shape.get(1..).unwrap_or_default());
+        let rows_len: usize = rows.iter().product();
+        let in_group = inputs.checked_div(self.groups).unwrap_or(0).max(1) * rows_len.max(1);
+        let share = self.count.checked_div(self.groups).unwrap_or(0).max(1);
+        let groups = numbers.chunks(in_group).zip(factors.chunks(share));
+        groups.flat_map(|(numbers, factors)| weights::scaled(numbers, rows, 0, factors)).collect()
+    }
+
+    /// The weights that make the same of inputs · factor + summand of each input channel; not for transposed ones.
+    pub(super) fn folded_from_input(&self, factors: &[f64], summands: &[f64]) -> Option<Folded> {
+        let shape = self.weight.shape();
+        let (share, inner) = (*shape.get(1)?, shape.iter().skip(2).product::<usize>());
+        let inputs = share.checked_mul(self.groups)?;
+        let rows = self.count.checked_div(self.groups)?;
+        if self.kind == Kind::Transposed
+            || [factors.len(), summands.len()] != [inputs; 2]
+            || share * inner == 0
+        {
+            return None;
+        }
+        let numbers = weights::numbers(self.weight)?;
+        let mut bias = match self.operator.attr("bias") {
+            Some(bias) => weights::numbers(bias)?,
+            None => vec![0.0; self.count],
+        };
+        let mut scaled = Vec::with_capacity(numbers.len());
+        for (channel, (row, bias)) in numbers.chunks(share * inner).zip(&mut bias).enumerate() {
+            let first = channel.checked_div(rows)? * share;
+            let (factors, summands) =
+                (factors.get(first..first + share)?, summands.get(first..first + share)?);
+            for (window, (factor, summand)) in row.chunks(inner).zip(factors.iter().zip(summands)) {
+                *bias += window.iter().sum::<f64>() * summand;
+                scaled.extend(window.iter().map(|number| number * factor));
+            }
+        }
+        let dtype = self.weight.dtype();
+        Some(Folded {
+            weight: weights::attribute(dtype, shape, &scaled)?,
+            bias: Some(weights::attribute(dtype, &[self.count], &bias)?),
+        })
+    }
+}
+
+impl Folded {
+    /// Gives an operator these weights.
+    pub(super) fn store(self, graph: &mut Graph, id: OperatorId) -> Result<(), GraphError> {
+        graph.set_attribute(id, "weight", self.weight)?;
+        if let Some(bias) = self.bias {
+            graph.set_attribute(id, "bias", bias)?;
+            graph.set_param(id, "bias", true)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,167 @@
+//! What is done with each element of a product is done while the element is at hand.
+//!
+//! ```text
+//! nn.Conv2d conv              1 1 x a
+//! pnnx.Expression add         2 1 a r y expr=relu(add(@0,@1))
+//!     ↓
+//! nn.Conv2d conv              2 1 x r y epilogue=relu(add(@0,@1)) $epilogue_1=r
+//! ```
+//!
+//! `@0` is the product's element, the others are those at the same place of further inputs.
+
+use super::formula::{Formula, renumbered};
+use super::site::{NewOperator, fits_into, is_computed_in, meta, producer};
+use super::visit::{Verdict, Visit};
+use crate::passes::Facts;
+use crate::pnnx::{Graph, GraphError, OperandId, Operator, OperatorId};
+
+/// The pass.
+pub(super) const FUSE_EPILOGUE: Visit = Visit {
+    name: "fuse_epilogue",
+    doc: "An activation or arithmetic on the result of a product is computed along with it.",
+    visit,
+};
+
+/// How many inputs an epilogue may have beside the product.
+const MAX_INPUTS: usize = 4;
+
+/// Whether an operator is a product that can go on with its result.
+fn takes_epilogue(operator: &Operator) -> bool {
+    let is_product = matches!(
+        operator.op_type(),
+        "nn.Conv1d"
+            | "nn.Conv2d"
+            | "nn.Conv3d"
+            | "F.conv1d"
+            | "F.conv2d"
+            | "F.conv3d"
+            | "nn.ConvTranspose1d"
+            | "nn.ConvTranspose2d"
+            | "nn.ConvTranspose3d"
+            | "nn.Linear"
+            | "F.linear"
+            | "torch.matmul"
+    );
+    is_product && !operator.has_param("epilogue")
+}
+
+fn visit(graph: &mut Graph, facts: &Facts, id: OperatorId) -> Result<Verdict, GraphError> {
+    let Some(whole) = graph.get_operator(id).and_then(Formula::of) else { return Ok(Verdict::Other) };
+    if whole.inputs.len() > 1 + MAX_INPUTS {
+        return Ok(Verdict::Refused(format!(
+            "it reads {} tensors, and an epilogue {MAX_INPUTS}",
+            whole.inputs.len() - 1
+        )));
+    }
+    let candidates = whole.inputs.iter().filter_map(|&operand| {
+        let (source, operator) = producer(graph, operand).filter(|(_, operator)| takes_epilogue(operator))?;
+        let is_own = graph.operand(operand).consumers().iter().all(|&reader| reader == id);
+        let position = graph.operator_ids().iter().position(|&other| other == source);
+        let fits = is_own && operator.outputs().len() == 1 && fits(graph, facts, id, &whole, operand);
+        fits.then_some((position, source, operand))
+    });
+    // The last product, so that what the others computed is the only thing that waits.
+    let Some((_, source, operand)) = candidates.max_by_key(|candidate| candidate.0) else {
+        return Ok(Verdict::Other);
+    };
+    fused(graph, &whole, source, operand).replace(graph, &[id, source])?;
+    Ok(Verdict::Fired)
+}
+
+/// Whether the result has the shape and element type of the product, and all that it reads fits into that.
+fn fits(graph: &Graph, facts: &Facts, id: OperatorId, whole: &Formula, operand: OperandId) -> bool {
+    let known = |operand| meta(graph, facts, operand);
+    let (Some(product), Some(result)) =
+        (known(operand), graph.operator(id).outputs().first().and_then(|&output| known(output)))
+    else {
+        return false;
+    };
+    let is_input = |&input: &OperandId| {
+        known(input)
+            .is_some_and(|input| input.dtype() == product.dtype() && fits_into(input.dims(), product.dims()))
+    };
+    let same = product.dtype() == result.dtype() && product.dims() == result.dims();
+    same && is_computed_in(product.dtype()) && whole.inputs.iter().all(is_input)
+}
+
+fn fused(graph: &Graph, whole: &Formula, source: OperatorId, operand: OperandId) -> NewOperator {
+    let mut new = NewOperator::like(graph.operator(source));
+    let mut places = Vec::new();
+    for &input in &whole.inputs {
+        if input == operand {
+            places.push(0);
+            continue;
+        }
+        let place = 1 + places.iter().filter(|&&place| place > 0).count();
+        new = new.input(input, Some(&format!("epilogue_{place}")));
+        places.push(place);
+    }
+    new.param("epilogue", renumbered(&whole.expr, &places).to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{fires, refuses};
+    use super::*;
+
+    fn residual(product: &str, input: &str, rest: &str, expr: &str) -> String {
+        format!(
+            "pnnx.Input in 0 1 x #x={input}f32\npnnx.Input in2 0 1 r #r={rest}f32\n{} p 1 1 x a {}\n\
+             pnnx.Expression e 2 1 r a y expr={expr}\npnnx.Output out 1 0 y",
+            product.split_once(' ').unwrap().0,
+            product.split_once(' ').unwrap().1,
+        )
+    }
+
+    const CONV: &str = "nn.Conv2d padding=(1,1) @weight=(6,4,3,3)f32 @bias=(6)f32";
+
+    #[test]
+    fn arithmetic_and_activations_are_computed_along_with_products() {
+        for (product, input, rest) in [
+            (CONV, "(2,4,5,6)", "(2,6,5,6)"),
+            (CONV, "(2,4,5,6)", "(1,6,1,1)"),
+            ("nn.Conv1d @weight=(6,4,1)f32", "(2,4,5)", "(2,6,5)"),
+            ("nn.Conv3d groups=2 @weight=(6,2,1,1,1)f32", "(1,4,2,3,4)", "(1,6,2,3,4)"),
+            ("nn.ConvTranspose2d stride=(2,2) @weight=(4,6,2,2)f32", "(1,4,3,3)", "(1,6,6,6)"),
+            ("nn.Linear @weight=(6,4)f32", "(2,3,4)", "(2,3,6)"),
+        ] {
+            let left = fires(&FUSE_EPILOGUE, &residual(product, input, rest, "relu(add(@0,@1))"));
+            assert_eq!(left.len(), 1, "{left:?}");
+            assert!(
+                left[0].contains("(x,r)->y") && left[0].contains("epilogue=relu(add(@1,@0))"),
+                "{left:?}"
+            );
+        }
+        let alone = "pnnx.Input in 0 1 x #x=(2,4)f32\nnn.Linear p 1 1 x a @weight=(6,4)f32\n\
+            nn.GELU g 1 1 a y\npnnx.Output out 1 0 y";
+        assert_eq!(fires(&FUSE_EPILOGUE, alone), ["nn.Linear(x)->y epilogue=gelu(@0)"]);
+    }
+
+    #[test]
+    fn products_of_two_inputs_take_them_as_well() {
+        let model = "pnnx.Input in 0 1 x #x=(2,3,4)f32\npnnx.Input in2 0 1 z #z=(2,4,5)f32\n\
+            torch.matmul p 2 1 x z a $input=x $other=z\npnnx.Expression e 1 1 a y expr=mul(@0,0.5)\npnnx.Output out 1 0 y";
+        assert_eq!(fires(&FUSE_EPILOGUE, model), ["torch.matmul(x,z)->y epilogue=mul(@0,0.5)"]);
+    }
+
+    #[test]
+    fn of_two_products_the_later_one_goes_on() {
+        let model = "pnnx.Input in 0 1 x #x=(2,4)f32\nnn.Linear gate 1 1 x a @weight=(6,4)f32\n\
+            nn.Linear up 1 1 x b @weight=(6,4)f32\npnnx.Expression e 2 1 a b y expr=mul(silu(@0),@1)\npnnx.Output out 1 0 y";
+        let left = fires(&FUSE_EPILOGUE, model);
+        assert_eq!(left, ["nn.Linear(x)->a", "nn.Linear(x,a)->y epilogue=mul(silu(@1),@0)"]);
+    }
+
+    #[test]
+    fn what_others_read_or_what_would_grow_stays() {
+        let model = residual(CONV, "(2,4,5,6)", "(2,6,5,6)", "add(@0,@1)");
+        refuses(&FUSE_EPILOGUE, &model.replace("out 1 0 y", "out 2 0 y a"));
+        refuses(&FUSE_EPILOGUE, &model.replace("f32", "f16"));
+        refuses(&FUSE_EPILOGUE, &residual("nn.Linear @weight=(6,4)f32", "(3,4)", "(2,3,6)", "add(@0,@1)"));
+        refuses(&FUSE_EPILOGUE, &residual("nn.Linear @weight=(6,4)f32", "(1,4)", "(3,6)", "add(@0,@1)"));
+        refuses(
+            &FUSE_EPILOGUE,
+            &residual("nn.MaxPool2d kernel_size=(1,1)", "(2,6,5,6)", "(2,6,5,6)", "add(@0,@1)"),
+        );
+    }
+}

@@ -1,0 +1,123 @@
+//! What an operator computes of each element, to be taken apart and put together again.
+
+use super::site::NewOperator;
+use crate::passes::elementwise::as_expression;
+use crate::pnnx::{Expr, Graph, GraphError, OperandId, Operator, OperatorId};
+
+/// The number of what is no input yet, in an expression that is being changed.
+pub(super) const UNKNOWN: usize = usize::MAX;
+
+/// What an operator computes of the elements at one place of its inputs.
+#[derive(Debug, Clone)]
+pub(super) struct Formula {
+    /// What it computes of its inputs; each is there once.
+    pub(super) expr: Expr,
+    pub(super) inputs: Vec<OperandId>,
+}
+
+impl Formula {
+    /// What an operator computes element by element, if that is what it does.
+    pub(super) fn of(operator: &Operator) -> Option<Self> {
+        let expr = as_expression(operator)?;
+        (!operator.inputs().is_empty()).then(|| Self::with(expr, operator.inputs()))
+    }
+
+    /// An expression over these inputs, of which each is to be there once, and none that is not used.
+    fn with(expr: Expr, all: &[OperandId]) -> Self {
+        let mut inputs = Vec::new();
+        let expr = replace_inputs(&expr, &mut |index| {
+            let Some(&operand) = all.get(index) else { return Expr::Input(UNKNOWN) };
+            let known = inputs.iter().position(|&other| other == operand);
+            Expr::Input(known.unwrap_or_else(|| {
+                inputs.push(operand);
+                inputs.len() - 1
+            }))
+        });
+        Self { expr, inputs }
+    }
+
+    /// The same with each occurrence of a part replaced.
+    pub(super) fn replaced(&self, part: &Expr, by: &Expr) -> Self {
+        Self::with(replace(&self.expr, part, by), &self.inputs)
+    }
+
+    /// Makes an operator compute this.
+    pub(super) fn store(&self, graph: &mut Graph, id: OperatorId) -> Result<(), GraphError> {
+        let mut new = NewOperator::new("pnnx.Expression", graph.operator(id).name());
+        for &input in &self.inputs {
+            new = new.input(input, None);
+        }
+        new.param("expr", self.expr.to_string()).replace(graph, &[id])
+    }
+}
+
+/// All calls of an expression, parents first.
+pub(super) fn calls(expr: &Expr) -> Vec<&Expr> {
+    let mut calls = Vec::new();
+    expr.walk(&mut |node| {
+        if matches!(node, Expr::Call { .. }) {
+            calls.push(node);
+        }
+    });
+    calls
+}
+
+fn replace_inputs(expr: &Expr, by: &mut impl FnMut(usize) -> Expr) -> Expr {
+    match expr {
+        Expr::Input(index) => by(*index),
+        Expr::Call { function, args } => {
+            let args = args.iter().map(|arg| replace_inputs(arg, by)).collect();
+            Expr::Call { function: *function, args }
+        }
+        other => other.clone(),
+    }
+}
+
+/// An expression whose inputs have other numbers.
+pub(super) fn renumbered(expr: &Expr, numbers: &[usize]) -> Expr {
+    replace_inputs(expr, &mut |index| Expr::Input(numbers.get(index).copied().unwrap_or(index)))
+}
+
+/// An expression with each occurrence of a part replaced.
+pub(super) fn replace(expr: &Expr, part: &Expr, by: &Expr) -> Expr {
+    match expr {
+        _ if expr == part => by.clone(),
+        Expr::Call { function, args } => {
+            let args = args.iter().map(|arg| replace(arg, part, by)).collect();
+            Expr::Call { function: *function, args }
+        }
+        other => other.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::passes::testing::graph;
+
+    fn formula(expr: &str) -> Option<String> {
+        let lines = format!(
+            "pnnx.Input in 0 2 x z\npnnx.Expression e 3 1 x z x y expr={expr}\npnnx.Output out 1 0 y"
+        );
+        let graph = graph(&lines);
+        let formula = Formula::of(graph.operator(graph.operator_named("e").unwrap()))?;
+        let names = formula.inputs.iter().map(|&input| graph.operand(input).name());
+        Some(format!("{} of {}", formula.expr, names.collect::<Vec<_>>().join(",")))
+    }
+
+    #[test]
+    fn each_operand_is_there_once_and_only_if_it_is_used() {
+        assert_eq!(formula("add(mul(@0,@1),@2)").unwrap(), "add(mul(@0,@1),@0) of x,z");
+        assert_eq!(formula("tanh(@1)").unwrap(), "tanh(@0) of z");
+        assert_eq!(formula("[size(@0,0)]"), None);
+    }
+
+    #[test]
+    fn parts_are_replaced_wherever_they_are() {
+        let expr: Expr = "add(sin(@0),mul(sin(@0),@1))".parse().unwrap();
+        let part: Expr = "sin(@0)".parse().unwrap();
+        assert_eq!(replace(&expr, &part, &Expr::Input(7)).to_string(), "add(@7,mul(@7,@1))");
+        assert_eq!(renumbered(&expr, &[3, 0]).to_string(), "add(sin(@3),mul(sin(@3),@0))");
+        assert_eq!(calls(&expr).len(), 4);
+    }
+}

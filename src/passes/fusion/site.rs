@@ -1,0 +1,159 @@
+//! Looking around in a graph, and putting one operator in the place of several.
+
+use crate::graph::TensorMeta;
+use crate::passes::Facts;
+use crate::pnnx::{Attribute, Graph, GraphError, OperandId, Operator, OperatorId, Parameter};
+use crate::tensor::{DType, Dim};
+
+/// The operator that computes an operand.
+pub(super) fn producer(graph: &Graph, operand: OperandId) -> Option<(OperatorId, &Operator)> {
+    let id = graph.get_operand(operand)?.producer()?;
+    Some((id, graph.get_operator(id)?))
+}
+
+/// The operator that computes an operand, if nobody but `reader` reads it, and once only.
+pub(super) fn own_producer(
+    graph: &Graph,
+    operand: OperandId,
+    reader: OperatorId,
+) -> Option<(OperatorId, &Operator)> {
+    (graph.get_operand(operand)?.consumers() == [reader]).then(|| producer(graph, operand))?
+}
+
+/// The only operator that reads the only output of `operator`, and reads it once.
+pub(super) fn only_reader<'g>(graph: &'g Graph, operator: &Operator) -> Option<(OperatorId, &'g Operator)> {
+    let [output] = operator.outputs() else { return None };
+    let [reader] = graph.get_operand(*output)?.consumers() else { return None };
+    Some((*reader, graph.get_operator(*reader)?))
+}
+
+/// What is known of an operand.
+pub(super) fn meta<'f>(graph: &Graph, facts: &'f Facts, operand: OperandId) -> Option<&'f TensorMeta> {
+    facts.get(graph.get_operand(operand)?.name())
+}
+
+/// Whether a tensor of these dimensions can be broadcast to `to` and leaves it as it is.
+pub(super) fn fits_into(dims: &[Dim], to: &[Dim]) -> bool {
+    let pairs = dims.iter().rev().zip(to.iter().rev());
+    dims.len() <= to.len() && { pairs }.all(|(own, to)| own == to || *own == Dim::Fixed(1))
+}
+
+/// Whether sums of this type are as exact in any order and grouping as a model needs.
+pub(super) fn is_computed_in(dtype: DType) -> bool {
+    matches!(dtype, DType::F32 | DType::F64)
+}
+
+/// An operator that is to take the place of others.
+#[derive(Debug)]
+pub(super) struct NewOperator {
+    pub(super) op_type: String,
+    pub(super) name: String,
+    pub(super) inputs: Vec<(OperandId, Option<String>)>,
+    pub(super) params: Vec<(String, Parameter)>,
+    pub(super) attrs: Vec<(String, Attribute)>,
+}
+
+impl NewOperator {
+    /// An operator with nothing yet.
+    pub(super) fn new(op_type: &str, name: &str) -> Self {
+        let (op_type, name) = (op_type.to_owned(), name.to_owned());
+        Self { op_type, name, inputs: Vec::new(), params: Vec::new(), attrs: Vec::new() }
+    }
+
+    /// All of an operator but its outputs.
+    pub(super) fn like(operator: &Operator) -> Self {
+        let inputs = operator.inputs().iter().copied().zip(operator.input_names().iter().cloned());
+        let mut new = Self::new(operator.op_type(), operator.name());
+        new.inputs = inputs.collect();
+        new.params = operator.params().iter().map(|(key, value)| (key.clone(), value.clone())).collect();
+        new.attrs = operator.attrs().iter().map(|(key, value)| (key.clone(), value.clone())).collect();
+        new
+    }
+
+    /// The same with another input.
+    pub(super) fn input(mut self, operand: OperandId, name: Option<&str>) -> Self {
+        self.inputs.push((operand, name.map(str::to_owned)));
+        self
+    }
+
+    /// The same with a parameter, in the place of one of that key.
+    pub(super) fn param(mut self, key: &str, value: impl Into<Parameter>) -> Self {
+        self.params.retain(|(other, _)| other != key);
+        self.params.push((key.to_owned(), value.into()));
+        self
+    }
+
+    /// The same with an attribute, in the place of one of that key.
+    pub(super) fn attr(mut self, key: &str, value: Attribute) -> Self {
+        self.attrs.retain(|(other, _)| other != key);
+        self.attrs.push((key.to_owned(), value));
+        self
+    }
+
+    /// Puts the operator behind the first of `old` and gives it that one's outputs; then removes `old`, of which each
+    /// is read by the ones before only.
+    pub(super) fn replace(self, graph: &mut Graph, old: &[OperatorId]) -> Result<(), GraphError> {
+        let Some(&last) = old.first() else { return Ok(()) };
+        let name = self.name.clone();
+        let new = self.place(graph, last, true)?;
+        for output in graph.operator(last).outputs().to_vec() {
+            graph.disconnect_output(last, output)?;
+            graph.connect_output(new, output)?;
+        }
+        for &operator in old {
+            graph.remove_operator(operator)?;
+        }
+        match graph.operator_named(&name) {
+            None => graph.rename_operator(new, &name),
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// Puts the operator ahead of another and returns its only output, which is new.
+    pub(super) fn insert(self, graph: &mut Graph, at: OperatorId) -> Result<OperandId, GraphError> {
+        let new = self.place(graph, at, false)?;
+        let name = graph.operator(new).name().to_owned();
+        let free = (0..).map(|n| format!("{name}_{n}")).find(|name| graph.operand_named(name).is_none());
+        let output = graph.new_operand(&free.unwrap_or_default())?;
+        graph.connect_output(new, output)?;
+        Ok(output)
+    }
+
+    /// Puts the operator ahead of another and lets it compute these operands instead of those who did.
+    pub(super) fn insert_for(
+        self,
+        graph: &mut Graph,
+        at: OperatorId,
+        outputs: &[OperandId],
+    ) -> Result<(), GraphError> {
+        let new = self.place(graph, at, false)?;
+        for &output in outputs {
+            if let Some(old) = graph.operand(output).producer() {
+                graph.disconnect_output(old, output)?;
+            }
+            graph.connect_output(new, output)?;
+        }
+        Ok(())
+    }
+
+    /// Puts the operator next to another, under a name that is free.
+    fn place(self, graph: &mut Graph, at: OperatorId, behind: bool) -> Result<OperatorId, GraphError> {
+        let free = |name: &String| graph.operator_named(name).is_none();
+        let others = (0..).map(|n| format!("{}_{n}", self.name));
+        let name = std::iter::once(self.name.clone()).chain(others).find(free).unwrap_or_default();
+        let new = match behind {
+            true => graph.new_operator_after(&self.op_type, &name, at)?,
+            false => graph.new_operator_before(&self.op_type, &name, at)?,
+        };
+        for (operand, name) in self.inputs {
+            graph.connect_input(new, operand, name.as_deref())?;
+        }
+        for (key, value) in self.params {
+            graph.set_param(new, &key, value)?;
+        }
+        for (key, value) in self.attrs {
+            graph.set_attribute(new, &key, value)?;
+        }
+        Ok(new)
+    }
+}
