@@ -237,16 +237,53 @@ unsafe fn pack_rows<T: Float>(from: Operand<T>, [height, depth]: [usize; 2], str
                     std::ptr::copy_nonoverlapping(from.at(0, column), to, rows);
                 }
             } else {
-                for row in 0..rows {
-                    let mut source = from.at(row, 0);
-                    for column in 0..depth {
-                        *to.add(column * strip + row) = *source;
-                        source = source.wrapping_offset(from.strides[1]);
-                    }
-                }
+                turn(from, [rows, depth], strip, to);
             }
             for column in (0..depth).filter(|_| rows < strip) {
                 std::slice::from_raw_parts_mut(to.add(column * strip + rows), strip - rows).fill(T::zero());
+            }
+        }
+    }
+}
+
+/// Rows and columns that are turned at a time: what is written of them stays in the first-level cache.
+const TURNED: usize = 8;
+
+/// Packs rows × depth elements into one strip, column by column, where a row's neighbours do not lie side by side.
+///
+/// # Safety
+/// The elements are readable, and `to` has room for the strip.
+unsafe fn turn<T: Float>(from: Operand<T>, [rows, depth]: [usize; 2], strip: usize, to: *mut T) {
+    let (whole_rows, whole_depth) = (rows / TURNED * TURNED, depth / TURNED * TURNED);
+    let is_dense = from.strides[1] == 1;
+    // SAFETY: as the caller promises: rows and columns are those of the strip.
+    unsafe {
+        for column in (0..whole_depth).step_by(TURNED) {
+            for row in (0..whole_rows).step_by(TURNED) {
+                let mut tile = [[T::zero(); TURNED]; TURNED];
+                for (i, line) in tile.iter_mut().enumerate() {
+                    let source = from.at(row + i, column);
+                    if is_dense {
+                        std::ptr::copy_nonoverlapping(source, line.as_mut_ptr(), TURNED);
+                    } else {
+                        *line =
+                            std::array::from_fn(|j| *source.wrapping_offset(j as isize * from.strides[1]));
+                    }
+                }
+                for j in 0..TURNED {
+                    let turned: [T; TURNED] = std::array::from_fn(|i| tile[i][j]);
+                    std::ptr::copy_nonoverlapping(
+                        turned.as_ptr(),
+                        to.add((column + j) * strip + row),
+                        TURNED,
+                    );
+                }
+            }
+        }
+        for column in 0..depth {
+            let first = if column < whole_depth { whole_rows } else { 0 };
+            for row in first..rows {
+                *to.add(column * strip + row) = *from.at(row, column);
             }
         }
     }
