@@ -82,7 +82,7 @@ pub struct ConvPlan {
 #[derive(Debug, Clone)]
 enum Way {
     /// Narrow groups.
-    Direct(Direct),
+    Direct(Box<Direct>),
     /// By products of matrices over tiles of so many positions.
     Product { tile: usize },
 }
@@ -113,7 +113,7 @@ impl ConvPlan {
     pub fn new(shape: ConvShape, element_bytes: usize) -> Self {
         let outputs = shape.outputs();
         let way = match shape.is_narrow(&outputs) {
-            true => Way::Direct(Direct::new(&shape, &outputs)),
+            true => Way::Direct(Box::new(Direct::new(&shape, &outputs))),
             false => Way::Product { tile: tile(&shape, &outputs, element_bytes) },
         };
         Self { shape, outputs, way }

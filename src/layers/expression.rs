@@ -81,7 +81,7 @@ pub struct Plan {
 
 #[derive(Debug)]
 enum Computed {
-    Value(Prepared),
+    Value(Box<Prepared>),
     Items(Vec<Prepared>),
     /// Sizes, which do not depend on elements; and what has no elements.
     Known(Tensor),
@@ -92,7 +92,9 @@ impl Plan {
         let metas = metas_of(inputs);
         let result = match form {
             _ if shape.num_elements() == 0 => Computed::Known(Tensor::zeros(dtype, shape)?),
-            Form::Value(formula) => Computed::Value(prepare(formula, &metas, inputs, dtype, shape)?),
+            Form::Value(formula) => {
+                Computed::Value(Box::new(prepare(formula, &metas, inputs, dtype, shape)?))
+            }
             Form::Sizes(formula) => {
                 let sizes: Option<Vec<i64>> = sizes(formula, &metas)?.iter().map(Dim::fixed).collect();
                 let sizes = sizes.unwrap_or_default();
