@@ -88,8 +88,10 @@ fn near(wanted: &Tensor, found: &Tensor) -> Result<(), String> {
     let (wanted, found) = (values(wanted), values(found));
     let largest =
         wanted.iter().filter(|value| value.is_finite()).fold(1f32, |largest, value| largest.max(value.abs()));
-    let differs =
-        |(a, b): &(&f32, &f32)| a.to_bits() != b.to_bits() && !((**a - **b).abs() <= 1e-4 * largest);
+    let differs = |(a, b): &(&f32, &f32)| {
+        let distance = (**a - **b).abs();
+        a.to_bits() != b.to_bits() && (distance.is_nan() || distance > 1e-4 * largest)
+    };
     match wanted.iter().zip(&found).find(|pair| differs(pair) && !(pair.0.is_nan() && pair.1.is_nan())) {
         Some((a, b)) => Err(format!("{b}, not {a}; the largest number is {largest}")),
         None => Ok(()),

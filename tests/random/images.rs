@@ -85,7 +85,7 @@ pub(crate) fn normalized(maker: &mut Maker) -> Option<()> {
     let number = channels.to_string();
     match maker.rng_below(5) {
         0 => maker.batch_norm("nn.BatchNorm2d", x),
-        1 if channels % 2 == 0 => {
+        1 if channels.is_multiple_of(2) => {
             let params = [
                 ("num_groups", "2"),
                 ("num_channels", &*number),
@@ -108,8 +108,8 @@ pub(crate) fn resized(maker: &mut Maker) -> Option<()> {
     let x = maker.image()?;
     let channels = maker.fixed(x, 1);
     match maker.rng_below(4) {
-        0 if channels % 4 == 0 => maker.unary("nn.PixelShuffle", x, &[("upscale_factor", "2")]),
-        1 if channels % 2 == 0 => maker.unary("nn.ChannelShuffle", x, &[("groups", "2")]),
+        0 if channels.is_multiple_of(4) => maker.unary("nn.PixelShuffle", x, &[("upscale_factor", "2")]),
+        1 if channels.is_multiple_of(2) => maker.unary("nn.ChannelShuffle", x, &[("groups", "2")]),
         2 if maker.is_small(x) => {
             maker.unary("F.interpolate", x, &[("mode", "nearest"), ("scale_factor", "(2.0,2.0)")])
         }
