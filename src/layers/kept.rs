@@ -27,7 +27,8 @@ impl<K: PartialEq, V> Kept<K, V> {
             let made = make(&key)?;
             return Ok(&self.0.insert((key, made)).1);
         }
-        self.0.as_ref().map(|kept| &kept.1).ok_or(LayerError::Unsupported("nothing was kept".to_owned()))
+        let nothing = || LayerError::Unsupported("nothing was kept".to_owned());
+        self.0.as_ref().map(|kept| &kept.1).ok_or_else(nothing)
     }
 }
 
