@@ -110,7 +110,7 @@ mod tests {
     fn numbers_of_the_file_are_symbols() {
         let (graph, context) = (graph(MODEL), PassContext::default());
         let facts = context.facts(&graph);
-        assert_eq!(facts.get("z").unwrap().to_string(), "in.0×in.1 * in.2 f32");
+        assert_eq!(facts.get("z").unwrap().to_string(), "in.0×(in.1 * in.2) f32");
         assert_eq!(facts.get("nobody"), None);
     }
 

@@ -188,7 +188,7 @@ mod tests {
         assert_eq!(outcome.fired, 0);
         assert_eq!(
             outcome.refused[0].to_string(),
-            "`b`: more than one size of 1×in.0 * in.1×in.2 f32 is not known"
+            "`b`: more than one size of 1×(in.0 * in.1)×in.2 f32 is not known"
         );
     }
 }
