@@ -387,6 +387,30 @@ fn shapes_that_contradict_each_other_name_both_operators() {
     assert_eq!(context.run(&[ones(4), ones(4)]).unwrap()[0].shape().dims(), [4, 3]);
 }
 
+/// PNNX passes weights that modules share to each of them as inputs, too.
+#[test]
+fn modules_that_share_weights_take_epilogues() {
+    let text = "pnnx.Input input 0 1 x #x=(1,4,5,5)f32
+pnnx.Attribute weight 0 1 w @data=(4,4,3,3)f32 #w=(4,4,3,3)f32
+pnnx.Attribute bias 0 1 b @data=(4)f32 #b=(4)f32
+nn.Conv2d first 3 1 w b x y bias=True dilation=(1,1) groups=1 in_channels=4 kernel_size=(3,3) out_channels=4 \
+    padding=(1,1) padding_mode=zeros stride=(1,1) @bias=(4)f32 @weight=(4,4,3,3)f32
+pnnx.Expression sum 2 1 x y z expr=add(@0,@1)
+F.relu relu 1 1 z r
+pnnx.Output output 1 0 r"
+        .replace("\\\n    ", "");
+    let mut interpreted = RuntimeGraph::from_pnnx(graph(&text)).with_random_weights(3);
+    interpreted.build().unwrap();
+    let x = Tensor::randn(&ixion::tensor::Shape::new(&[1, 4, 5, 5]).unwrap(), 1).unwrap();
+    let wanted = interpreted.run_with(vec![x.clone()]).unwrap();
+    let builder = Builder::from_pnnx(graph(&text)).with_random_weights(3);
+    let plan = builder.with_shape("input", "1,4,5,5".parse().unwrap()).build().unwrap();
+    assert_eq!(plan.statistics().fired("fuse_epilogue"), 1);
+    let found = plan.context().unwrap().run(&[x]).unwrap();
+    let difference = found[0].max_abs_diff(&wanted[0]);
+    assert!(difference < 1e-5, "{difference}");
+}
+
 fn assert_send_and_sync<T: Send + Sync>() {}
 
 #[test]

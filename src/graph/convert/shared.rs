@@ -17,11 +17,12 @@ impl Converter<'_> {
         // A learned query of an attention may have the shape of its weights.
         let is_module =
             operator.op_type().starts_with("nn.") && operator.op_type() != "nn.MultiheadAttention";
-        if is_module && operator.input_names().iter().all(Option::is_none) {
+        let own = operator.input_names().iter().take_while(|name| name.is_none()).count();
+        let (own, named) = operator.input_names().split_at(own);
+        if is_module && named.iter().flatten().all(|name| name.starts_with("epilogue_")) {
             let mut weights: Vec<&Attribute> = operator.attrs().values().collect();
-            let (_, before) = operator.inputs().split_last().unzip();
-            let inputs = before.unwrap_or_default().iter();
-            let count = inputs.take_while(|&&input| self.take_weight(input, &mut weights)).count();
+            let before = operator.inputs().iter().take(own.len().saturating_sub(1));
+            let count = before.take_while(|&&input| self.take_weight(input, &mut weights)).count();
             values.drain(..count.min(values.len()));
         }
         values
