@@ -50,7 +50,7 @@ enum Key {
 
 fn visit(graph: &mut Graph, facts: &Facts, id: OperatorId) -> Result<Verdict, GraphError> {
     match find(graph, facts, id) {
-        Some(attention) => attention.fuse(graph, facts),
+        Some(attention) => attention.fuse(graph),
         None => Ok(Verdict::Other),
     }
 }
@@ -220,7 +220,7 @@ fn key(graph: &Graph, facts: &Facts, columns: OperandId) -> Option<Key> {
 }
 
 impl Attention {
-    fn fuse(self, graph: &mut Graph, _: &Facts) -> Result<Verdict, GraphError> {
+    fn fuse(self, graph: &mut Graph) -> Result<Verdict, GraphError> {
         let Some(&last) = self.operators.first() else { return Ok(Verdict::Other) };
         let name = graph.operator(last).name().to_owned();
         let key = match self.key {
