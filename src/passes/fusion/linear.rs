@@ -189,13 +189,7 @@ mod tests {
     fn reshaping_to_anything_else_stays() {
         refuses(&LINEAR_IN_PLACE, &RESHAPED.replace("shape=(2,5,6)", "shape=(5,2,6)"));
         refuses(&LINEAR_IN_PLACE, &RESHAPED.replace("shape=(2,5,6)", "shape=(2,5,3,2)"));
-        refuses(
-            &LINEAR_IN_PLACE,
-            &RESHAPED
-                .replace("(10,4)", "(20,2)")
-                .replace("(6,4)f32", "(3,2)f32")
-                .replace("(2,5,6)", "(2,5,6)"),
-        );
+        refuses(&LINEAR_IN_PLACE, &RESHAPED.replace("(10,4)", "(20,2)").replace("(6,4)f32", "(3,2)f32"));
         refuses(&LINEAR_IN_PLACE, &RESHAPED.replace("out 1 0 y", "out 2 0 y b"));
     }
 }
