@@ -5,7 +5,7 @@
 
 mod common;
 
-use common::layers::{registry, with};
+use common::layers::{TOUCHY, registry, with};
 use ixion::engine::{Builder, Context, EngineError, Model, Plan};
 use ixion::graph::{GraphError, RuntimeGraph};
 use ixion::memory::Root;
@@ -258,6 +258,30 @@ fn a_panic_is_caught_and_named_and_the_context_runs_on() {
     );
     assert!(error.to_string().starts_with("test.Fragile `layer` panicked"), "{error}");
     assert_eq!(values(&context.run(&[good]).unwrap()[0]), [1.0, 2.0]);
+}
+
+#[test]
+fn a_panic_before_anything_is_computed_is_caught_too() {
+    let plan = plan(&with("test.Touchy", 1));
+    let mut context = plan.context().unwrap();
+    let vector = |len: usize| floats(&vec![1.0; len]);
+    for (len, method) in TOUCHY {
+        for _ in 0..2 {
+            let error = context.run(&[vector(len)]).unwrap_err();
+            assert!(matches!(&error, EngineError::Panic { .. }), "{method}: {error}");
+            let text = format!("test.Touchy `layer` panicked: touched in {method}");
+            assert!(error.to_string().contains(&text), "{error}");
+        }
+        assert_eq!(context.run(&[vector(3)]).unwrap(), [vector(3)]);
+    }
+}
+
+#[test]
+fn a_graph_that_is_built_has_no_file_to_improve() {
+    let mut built = RuntimeGraph::new(DIGITS);
+    built.build().unwrap();
+    let error = Builder::from_graph(built).build().unwrap_err();
+    assert!(error.to_string().contains("before `build`"), "{error}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::prepared::{Key, Prepared};
 use super::run::Execution;
 use super::{EngineError, Plan, Request, Trace};
-use crate::graph::{CloneCpuLayer, CpuLayer, GraphError, OperandIndex, Stage, TensorMeta};
+use crate::graph::{CloneCpuLayer, CpuLayer, GraphError, OperandIndex, Stage, TensorMeta, guarded};
 use crate::memory::{Arena, InputBinding, MemoryPlan, Problem};
 use crate::shape::{Binding, Changes, Shapes};
 use crate::tensor::{Tensor, TensorView, TensorViewMut, Workspace};
@@ -403,14 +403,7 @@ impl Context<'_> {
                 limits.check_tensor("an activation", bytes)?;
             }
         }
-        let workspace = |(layer, configured): (&Option<Box<dyn CpuLayer>>, &Option<Configured>)| {
-            layer
-                .as_ref()
-                .zip(configured.as_ref())
-                .map_or(0, |(layer, known)| layer.workspace(&known.inputs, &known.outputs))
-        };
-        let workspaces: Vec<usize> =
-            self.state.layers.iter().zip(&self.state.configured).map(workspace).collect();
+        let workspaces = self.workspaces()?;
         for &bytes in &workspaces {
             limits.check_tensor("workspace", bytes as u64)?;
         }
@@ -424,6 +417,20 @@ impl Context<'_> {
         })?;
         limits.check_total("the activations", plan.arena_bytes as u64)?;
         Ok(plan)
+    }
+
+    /// The scratch memory that each layer asks for.
+    fn workspaces(&self) -> Result<Vec<usize>, EngineError> {
+        let graph = &self.plan.graph;
+        let layers = self.state.layers.iter().zip(&self.state.configured);
+        let bytes =
+            |(operator, (layer, configured)): (_, (&Option<Box<dyn CpuLayer>>, &Option<Configured>))| {
+                let (Some(layer), Some(known)) = (layer, configured) else { return Ok(0) };
+                guarded(|| Ok(layer.workspace(&known.inputs, &known.outputs))).map_err(|source| {
+                    EngineError::of_operator(operator, graph.path(), Stage::Configure, source)
+                })
+            };
+        graph.operators().iter().zip(layers).map(bytes).collect()
     }
 
     /// A plan that needs more than the largest shapes do (it may, as packing is not perfect) takes their places.
@@ -480,9 +487,10 @@ fn configure(plan: &Plan, state: &mut State, metas: &[Option<TensorMeta>]) -> Re
         if !is_fixed(&inputs) || !is_fixed(&outputs) {
             continue;
         }
-        layer.configure(&inputs, &outputs).map_err(|source| {
-            EngineError::of_operator(operator, plan.graph.path(), Stage::Configure, source)
-        })?;
+        if let Err(source) = guarded(|| layer.configure(&inputs, &outputs)) {
+            state.layers[position] = operator.layer().map(CloneCpuLayer::clone_layer);
+            return Err(EngineError::of_operator(operator, plan.graph.path(), Stage::Configure, source));
+        }
         state.configured[position] = Some(Configured { inputs, outputs });
     }
     Ok(())

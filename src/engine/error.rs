@@ -1,6 +1,6 @@
 //! What can go wrong between a builder and a result.
 
-use crate::graph::{GraphError, OperatorPlace};
+use crate::graph::{GraphError, LayerError, OperatorPlace};
 use crate::memory::MemoryError;
 use crate::passes::PassError;
 use crate::shape::ShapeError;
@@ -19,10 +19,10 @@ pub enum EngineError {
     Pass(#[from] PassError),
     /// The shapes of inputs do not fit the model, a profile or each other.
     #[error(transparent)]
-    Shape(#[from] ShapeError),
+    Shape(ShapeError),
     /// The memory of a run could not be planned or had.
     #[error(transparent)]
-    Memory(#[from] MemoryError),
+    Memory(MemoryError),
     /// A buffer that the caller gave for an output is of another type or shape.
     #[error("the buffer for output `{name}` is {found}, but the output is {wanted}")]
     OutputBuffer {
@@ -98,9 +98,48 @@ impl EngineError {
         match ending(&source) {
             Some(LimitError::Cancelled) => Self::Cancelled { place: operator.place(path) },
             Some(LimitError::DeadlineExceeded) => Self::TimedOut { place: operator.place(path) },
-            _ => operator.error(path, stage, source).into(),
+            _ => match source {
+                LayerError::Panic(message) => Self::Panic { place: operator.place(path), message },
+                source => operator.error(path, stage, source).into(),
+            },
         }
     }
+}
+
+/// A layer that panics in its rule for shapes is no other case than one that panics while it computes.
+impl From<ShapeError> for EngineError {
+    fn from(error: ShapeError) -> Self {
+        match error {
+            ShapeError::Graph(GraphError::Operator { place, source, .. })
+                if matches!(*source, LayerError::Panic(_)) =>
+            {
+                panicked(place, &source)
+            }
+            error => Self::Shape(error),
+        }
+    }
+}
+
+/// The same for what it says of its memory.
+impl From<MemoryError> for EngineError {
+    fn from(error: MemoryError) -> Self {
+        match error {
+            MemoryError::Layer { op_type, operator: name, source }
+                if matches!(*source, LayerError::Panic(_)) =>
+            {
+                panicked(Box::new(OperatorPlace { op_type, name, file: None, line: None }), &source)
+            }
+            error => Self::Memory(error),
+        }
+    }
+}
+
+fn panicked(place: Box<OperatorPlace>, source: &LayerError) -> EngineError {
+    let message = match source {
+        LayerError::Panic(message) => message.clone(),
+        other => other.to_string(),
+    };
+    EngineError::Panic { place, message }
 }
 
 /// The limit behind an error, where there is one.

@@ -4,12 +4,10 @@ use super::context::State;
 use super::prepared::{Job, Prepared};
 use super::{EngineError, Plan, StepTrace, Trace};
 use crate::Limits;
-use crate::graph::{ForwardContext, GraphError, LayerError, OperandIndex, Stage, compute_alone};
+use crate::graph::{ForwardContext, GraphError, LayerError, OperandIndex, Stage, compute_alone, guarded};
 use crate::memory::{Action, InputBinding, Memory, Root};
 use crate::tensor::{Layout, Shape, Tensor, TensorViewMut};
 use smallvec::SmallVec;
-use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
 /// One run: what stays as it is, and what changes.
@@ -58,9 +56,6 @@ impl Execution<'_, '_> {
             Fault::Layer(stage, source) => {
                 EngineError::of_operator(operator, self.plan.graph.path(), stage, source)
             }
-            Fault::Panic(message) => {
-                EngineError::Panic { place: operator.place(self.plan.graph.path()), message }
-            }
             Fault::Engine(error) => *error,
         })
     }
@@ -75,7 +70,7 @@ impl Execution<'_, '_> {
         };
         let mut borrowed = memory.borrow(&job.reads, &job.writes, job.workspace.clone())?;
         let mut context = ForwardContext::new(borrowed.scratch, self.limits);
-        caught(|| match job.action {
+        let mut compute = || match job.action {
             Action::InPlace { .. } => match borrowed.outputs.first_mut() {
                 Some(data) => layer.forward_in_place(data, &borrowed.inputs, &mut context),
                 None => Ok(()),
@@ -85,7 +80,8 @@ impl Execution<'_, '_> {
                 copy_all(&made, &mut borrowed.outputs)
             }
             _ => layer.forward(&borrowed.inputs, &mut borrowed.outputs, &mut context),
-        })
+        };
+        caught(|| compute().map_err(|error| (Stage::Forward, error)))
     }
 
     /// Runs an operator on tensors of its own, as the plain interpreter does.
@@ -95,7 +91,7 @@ impl Execution<'_, '_> {
             operator.inputs().iter().map(|&input| self.tensor(input)).collect();
         let (inputs, workspace) = (inputs?, &mut self.state.workspace);
         let Some(layer) = &mut self.state.layers[job.operator] else { return Ok(()) };
-        let outputs = caught_staged(|| compute_alone(&mut **layer, &inputs, workspace, self.limits))?;
+        let outputs = caught(|| compute_alone(&mut **layer, &inputs, workspace, self.limits))?;
         for (output, tensor) in operator.outputs().iter().zip(outputs) {
             self.state.dynamic[output.position()] = Some(tensor);
         }
@@ -161,7 +157,6 @@ fn copy_all(made: &[Tensor], outputs: &mut [TensorViewMut<'_>]) -> Result<(), La
 /// Why an operator did not do its work.
 enum Fault {
     Layer(Stage, LayerError),
-    Panic(String),
     Engine(Box<EngineError>),
 }
 
@@ -172,21 +167,10 @@ impl<E: Into<EngineError>> From<E> for Fault {
 }
 
 /// Calls a layer; what it panics with becomes an error.
-fn caught(call: impl FnOnce() -> Result<(), LayerError>) -> Result<(), Fault> {
-    caught_staged(|| call().map_err(|error| (Stage::Forward, error)))
-}
-
-fn caught_staged<T>(call: impl FnOnce() -> Result<T, (Stage, LayerError)>) -> Result<T, Fault> {
+fn caught<T>(call: impl FnOnce() -> Result<T, (Stage, LayerError)>) -> Result<T, Fault> {
     // A layer that panicked is never used again: the context takes a new copy of it.
-    match catch_unwind(AssertUnwindSafe(call)) {
-        Ok(result) => result.map_err(|(stage, error)| Fault::Layer(stage, error)),
-        Err(panic) => Err(Fault::Panic(message(&*panic))),
-    }
-}
-
-fn message(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "without a message".to_owned())
+    let result = guarded(|| Ok(call())).map_err(|panic| Fault::Layer(Stage::Forward, panic))?;
+    result.map_err(|(stage, error)| Fault::Layer(stage, error))
 }
 
 /// Makes the context's buffers for outputs that the caller gives none for, and for outputs whose buffers are not

@@ -100,6 +100,9 @@ pub enum LayerError {
         /// What came.
         found: String,
     },
+    /// The code of the layer panicked. A fault of the layer.
+    #[error("its code panicked: {0}; this is a fault of the layer")]
+    Panic(String),
     /// The layer does not implement what was asked for.
     #[error("{0}")]
     Unsupported(String),
@@ -283,6 +286,9 @@ pub enum GraphError {
     /// A method was called before the graph was ready for it.
     #[error("the graph is not built yet; call `build` first")]
     NotBuilt,
+    /// The file's graph is wanted of a graph that has let go of it.
+    #[error("the graph is built already and has let go of its file; hand it over before `build` is called")]
+    AlreadyBuilt,
     /// An input or output that the model does not have.
     #[error("the model has no {what} `{name}`; it has {}", list(known))]
     UnknownName {

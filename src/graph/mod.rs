@@ -10,6 +10,7 @@
 mod attribute;
 mod convert;
 mod error;
+mod guard;
 mod layer;
 mod live;
 mod meta;
@@ -25,6 +26,7 @@ mod weight;
 pub use crate::operator;
 pub use attribute::RuntimeAttribute;
 pub use error::{GraphError, LayerError, OperatorPlace, Stage, UnknownOperator};
+pub(crate) use guard::guarded;
 pub use layer::{CloneCpuLayer, Cost, CpuLayer, ForwardContext, Layer, Tactic, TensorFormat, View};
 pub use meta::TensorMeta;
 pub use operator::{OperandIndex, OperatorIndex, RuntimeOperand, RuntimeOperator, RuntimeParameter};

@@ -197,13 +197,13 @@ impl RuntimeGraph {
     /// Random weights are made where they were asked for.
     ///
     /// # Errors
-    /// As [`RuntimeGraph::init`]; missing weights; [`GraphError::NotBuilt`] for a graph that is built, which has let go
+    /// As [`RuntimeGraph::init`]; missing weights; [`GraphError::AlreadyBuilt`] for a graph that is built, which has let go
     /// of its file.
     pub fn into_pnnx(mut self) -> Result<pnnx::Graph, GraphError> {
         if self.state == BuildState::NeedsInit {
             self.init()?;
         }
-        let Some(mut file) = self.file.take() else { return Err(GraphError::NotBuilt) };
+        let Some(mut file) = self.file.take() else { return Err(GraphError::AlreadyBuilt) };
         match self.random_weights {
             Some(seed) => randomize(&mut file, seed)?,
             None => self.check_weights(&file)?,

@@ -3,7 +3,7 @@
 use super::groups::{Buffer, Buffers, Pin};
 use super::plan::Action;
 use super::{MemoryError, Problem};
-use crate::graph::{Layer, LayerError, RuntimeOperator, View};
+use crate::graph::{Layer, LayerError, RuntimeOperator, View, guarded};
 use crate::tensor::{DType, Layout, Shape};
 
 /// An operand whose size is known.
@@ -66,7 +66,7 @@ impl Values {
         // Such a layer makes tensors of its own, which are copied to their places.
         let layer = Some(layer).filter(|layer| !layer.is_data_dependent());
         match layer
-            .map_or(Ok(None), |layer| self.views(layer, &inputs, &shapes))
+            .map_or(Ok(None), |layer| guarded(|| self.views(layer, &inputs, &shapes)))
             .map_err(|source| fault(operator, source))?
         {
             Some(views) => {

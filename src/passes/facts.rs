@@ -1,7 +1,7 @@
 //! Element types and symbolic dimensions of all operands.
 
 use crate::Limits;
-use crate::graph::{GraphError, OperandIndex, Registry, RuntimeGraph, RuntimeOperator, TensorMeta};
+use crate::graph::{GraphError, OperandIndex, Registry, RuntimeGraph, RuntimeOperator, TensorMeta, guarded};
 use crate::pnnx::Graph;
 use crate::shape::{Shapes, symbolic_inputs};
 use std::collections::{BTreeMap, HashMap};
@@ -64,7 +64,7 @@ impl Facts {
     /// know.
     pub fn outputs_of(&self, operator: &str, inputs: &[TensorMeta]) -> Option<Vec<TensorMeta>> {
         let layer = self.operator(operator)?.layer()?;
-        if layer.num_inputs().contains(&inputs.len()) { layer.infer(inputs).ok() } else { None }
+        if layer.num_inputs().contains(&inputs.len()) { guarded(|| layer.infer(inputs)).ok() } else { None }
     }
 
     /// The operator of this name as it will run.

@@ -9,7 +9,7 @@ use std::fmt;
 /// A pass keeps the names of the model's inputs and outputs, and the operands that it leaves in the graph keep their
 /// values: their element types and dimensions are known by name.
 pub trait Pass: fmt::Debug + Send + Sync {
-    /// The name by which it is switched on and off, such as `fuse_conv_bn`.
+    /// The name by which it is switched on and off, such as `fold_batch_norm`.
     fn name(&self) -> &str;
 
     /// What it does, in one sentence.

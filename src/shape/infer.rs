@@ -4,7 +4,7 @@ use super::symbols::{settle, symbolic_inputs};
 use super::{Changes, ShapeError};
 use crate::graph::{
     BuildState, GraphError, InputPort, LayerError, OperandIndex, RuntimeGraph, RuntimeOperator, Stage,
-    TensorMeta,
+    TensorMeta, guarded,
 };
 use crate::tensor::TensorError;
 
@@ -210,7 +210,8 @@ impl<'a> Update<'a> {
             let Some(meta) = self.shapes.get(input) else { return Ok(None) };
             self.inputs.push(meta.clone());
         }
-        let inferred = layer.infer(&self.inputs).and_then(|outputs| self.with_constant(operator, outputs));
+        let inferred =
+            guarded(|| layer.infer(&self.inputs)).and_then(|outputs| self.with_constant(operator, outputs));
         match inferred {
             Ok(outputs) if outputs.len() != operator.outputs().len() => {
                 let wanted = format!("{} outputs", operator.outputs().len());

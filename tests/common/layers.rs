@@ -1,9 +1,9 @@
-//! Layers that tests need and nobody else: one that panics, one that never ends, one that works in place.
+//! Layers that tests need and nobody else: two that panic, one that never ends, one that works in place.
 
 use ixion::graph::{
-    CpuLayer, Creator, ForwardContext, Layer, LayerError, OperatorReader, Registry, TensorMeta,
+    CpuLayer, Creator, ForwardContext, Layer, LayerError, OperatorReader, Registry, TensorMeta, View,
 };
-use ixion::tensor::{TensorView, TensorViewMut};
+use ixion::tensor::{Layout, Shape, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
 
 /// Its input. A negative number makes it panic.
@@ -17,6 +17,21 @@ struct Endless;
 /// The sum of two inputs, in the place of the first one where that may be.
 #[derive(Debug, Clone)]
 struct Accumulate;
+
+/// Its input. Vectors of some lengths make it panic before it computes.
+#[derive(Debug, Clone)]
+struct Touchy;
+
+/// What [`Touchy`] panics in, by the length of its input.
+pub(crate) const TOUCHY: [(usize, &str); 5] =
+    [(11, "infer"), (12, "view"), (13, "parts"), (14, "configure"), (15, "workspace")];
+
+impl Touchy {
+    fn touch(method: &str, len: Option<i64>) {
+        let is_sore = TOUCHY.iter().any(|&(sore, at)| at == method && len == i64::try_from(sore).ok());
+        assert!(!is_sore, "touched in {method}");
+    }
+}
 
 macro_rules! one_to_one {
     ($($name:ident)+) => {$(
@@ -54,6 +69,44 @@ impl CpuLayer for Endless {
             std::thread::yield_now();
         }
         Ok(outputs[0].copy_from(&inputs[0])?)
+    }
+}
+
+impl Layer for Touchy {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        Self::touch("infer", inputs[0].dims()[0].fixed());
+        Ok(vec![inputs[0].clone()])
+    }
+
+    fn view(&self, _: usize, _: &[Layout], shape: &Shape) -> Result<Option<View>, LayerError> {
+        Self::touch("view", i64::try_from(shape.num_elements()).ok());
+        Ok(None)
+    }
+
+    fn parts(&self, inputs: &[TensorMeta], _: &Layout) -> Result<Option<Vec<Layout>>, LayerError> {
+        Self::touch("parts", inputs[0].dims()[0].fixed());
+        Ok(None)
+    }
+}
+
+impl CpuLayer for Touchy {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        _: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        Ok(outputs[0].copy_from(&inputs[0])?)
+    }
+
+    fn configure(&mut self, inputs: &[TensorMeta], _: &[TensorMeta]) -> Result<(), LayerError> {
+        Self::touch("configure", inputs[0].dims()[0].fixed());
+        Ok(())
+    }
+
+    fn workspace(&self, inputs: &[TensorMeta], _: &[TensorMeta]) -> usize {
+        Self::touch("workspace", inputs[0].dims()[0].fixed());
+        0
     }
 }
 
@@ -98,8 +151,9 @@ impl CpuLayer for Accumulate {
 pub(crate) fn registry() -> Registry {
     type Make = fn() -> Box<dyn CpuLayer>;
     let mut registry = Registry::default();
-    let layers: [(&str, Make); 3] = [
+    let layers: [(&str, Make); 4] = [
         ("test.Fragile", || Box::new(Fragile)),
+        ("test.Touchy", || Box::new(Touchy)),
         ("test.Endless", || Box::new(Endless)),
         ("test.Accumulate", || Box::new(Accumulate)),
     ];

@@ -34,7 +34,7 @@ Exit codes:
 Examples:
   ixion plan model.pnnx.param
   ixion plan model.pnnx.param --input-shape x=8,3,224,224 --memory memory.svg
-  ixion plan model.pnnx.param --without fuse_conv_bn
+  ixion plan model.pnnx.param --without fold_batch_norm
   ixion plan model.pnnx.param --json | jq .memory";
 
 /// Shows what becomes of a model before it runs: passes, operators in order, and the memory of each

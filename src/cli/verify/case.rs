@@ -154,7 +154,8 @@ fn run_set(folder: &Folder, set: &Set, runner: &mut Runner, limits: &Limits) -> 
         Some(misfit) if is_misfit(misfit) => unreadable(full_message(misfit)),
         _ => {
             let place = set.name().map_or_else(String::new, |name| format!("{name}: "));
-            Verdict::error(Kind::Run, format!("{place}{}", full_message(&error)))
+            let kind = if matches!(error, EngineError::Panic { .. }) { Kind::Panic } else { Kind::Run };
+            Verdict::error(kind, format!("{place}{}", full_message(&error)))
         }
     };
     let outcome = runner.run(&inputs, true).map_err(failed)?;

@@ -1,0 +1,15 @@
+//! Panics of layers.
+
+use super::LayerError;
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Calls a layer. What it panics with becomes an error; whatever it was changing is then not to be used again.
+pub(crate) fn guarded<T>(call: impl FnOnce() -> Result<T, LayerError>) -> Result<T, LayerError> {
+    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| Err(LayerError::Panic(message(&*panic))))
+}
+
+fn message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "without a message".to_owned())
+}
