@@ -26,8 +26,10 @@ pub(crate) struct Storage {
 
 #[derive(Debug)]
 enum Owner {
-    /// Allocated with this layout; a size of zero was not allocated at all.
-    Aligned(AllocLayout),
+    /// Within an allocation that begins at `base`.
+    Aligned { base: NonNull<u8>, layout: AllocLayout },
+    /// No bytes at all, and no allocation.
+    Nothing,
     /// The parts of a `Vec<T>` whose type `element` names; `release` puts it together again and drops it.
     Vec { element: TypeId, len: usize, capacity: usize, release: unsafe fn(NonNull<u8>, usize) },
 }
@@ -40,15 +42,20 @@ unsafe impl Sync for Storage {}
 impl Storage {
     /// A zeroed buffer aligned to [`ALIGNMENT`]. Zero is a valid value of every element type.
     pub(crate) fn zeroed(bytes: usize) -> Result<Self> {
+        if bytes == 0 {
+            return Ok(Self { data: NonNull::<CacheLine>::dangling().cast(), bytes, owner: Owner::Nothing });
+        }
         let refuse = || TensorError::OutOfMemory { bytes };
-        let layout = AllocLayout::from_size_align(bytes, ALIGNMENT).map_err(|_| refuse())?;
-        let data = if bytes == 0 {
-            NonNull::<CacheLine>::dangling().cast()
-        } else {
-            // SAFETY: the size is not zero.
-            NonNull::new(unsafe { alloc::alloc_zeroed(layout) }).ok_or_else(refuse)?
-        };
-        Ok(Self { data, bytes, owner: Owner::Aligned(layout) })
+        // The system has pages of zeros at hand, but gives them for the alignment of plain words only; for a larger one it
+        // would write zeros, and touch every page.
+        let room = bytes.checked_add(ALIGNMENT).ok_or_else(refuse)?;
+        let layout = AllocLayout::from_size_align(room, align_of::<u128>()).map_err(|_| refuse())?;
+        // SAFETY: the size is not zero.
+        let base = NonNull::new(unsafe { alloc::alloc_zeroed(layout) }).ok_or_else(refuse)?;
+        let skipped = (base.as_ptr() as usize).wrapping_neg() % ALIGNMENT;
+        // SAFETY: less than `ALIGNMENT` bytes are skipped, and there are so many more than are needed.
+        let data = unsafe { base.add(skipped) };
+        Ok(Self { data, bytes, owner: Owner::Aligned { base, layout } })
     }
 
     /// Takes over the memory of a vector.
@@ -102,9 +109,9 @@ unsafe fn release_vec<T>(data: NonNull<u8>, capacity: usize) {
 impl Drop for Storage {
     fn drop(&mut self) {
         match self.owner {
-            Owner::Aligned(layout) if layout.size() == 0 => {}
+            Owner::Nothing => {}
             // SAFETY: allocated in `zeroed` with this very layout.
-            Owner::Aligned(layout) => unsafe { alloc::dealloc(self.data.as_ptr(), layout) },
+            Owner::Aligned { base, layout } => unsafe { alloc::dealloc(base.as_ptr(), layout) },
             Owner::Vec { capacity, release, .. } => {
                 // SAFETY: the parts come from `from_vec`, which paired them with the right `release`.
                 unsafe { release(self.data, capacity) }
