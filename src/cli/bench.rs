@@ -66,7 +66,7 @@ impl BenchArgs {
     }
 
     fn measure(&self, subject: &mut Subject<'_>) -> Result<Vec<Duration>, Failure> {
-        let mut times = Vec::with_capacity(self.runs.unwrap_or(1000) as usize);
+        let mut times = Vec::new();
         let steps = self.runs.unwrap_or(STEPS);
         let (bar, start) = (Bar::start(steps as usize), Instant::now());
         let mut shown = 0;

@@ -69,8 +69,9 @@ struct Problem<T> {
     accumulate: bool,
 }
 
-// SAFETY: a problem borrows its matrices as `multiply` does, and its parts write to different elements of C.
-unsafe impl<T: Send> Send for Problem<T> {}
+// SAFETY: a problem borrows its matrices as `multiply` does: its parts read A and B together, and write to different
+// elements of C.
+unsafe impl<T: Send + Sync> Send for Problem<T> {}
 
 /// Multiply-accumulate operations that are worth a thread.
 const WORTH: usize = 1 << 19;

@@ -14,7 +14,7 @@ pub fn standardize<T: Float>(row: &mut [T], eps: f64) {
 /// A row over √(mean of its squares + eps).
 pub fn root_mean_square<T: Float>(row: &mut [T], eps: f64) {
     let scale = T::of(1.0 / (sum_of(row, |x| x * x) / row.len() as f64 + eps).sqrt());
-    row.iter_mut().for_each(|x| *x = *x * scale);
+    row.iter_mut().for_each(|x| *x *= scale);
 }
 
 /// Weights and biases, of which either may be absent.

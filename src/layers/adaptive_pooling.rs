@@ -3,7 +3,7 @@
 use super::arguments::Argument;
 use super::choices::{PerAxis, per_axis};
 use super::float;
-use super::pooling::{Pooling, Reduction, leading_axes, workspace};
+use super::pooling::{Pooling, Reduction, compute, leading_axes, workspace};
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
 use crate::kernels::naive::Divisor;
 use crate::kernels::pool::PoolShape;
@@ -102,7 +102,7 @@ macro_rules! adaptive_pools {
                 context: &mut ForwardContext<'_>,
             ) -> Result<(), LayerError> {
                 let reduction = self.reduction();
-                self.pooling.run(&inputs[0], outputs, context, |shapes| Ok((shape($axes, shapes), reduction)))
+                compute(&mut self.pooling, &inputs[0], outputs, context, |shapes| Ok((shape($axes, shapes), reduction)))
             }
 
             fn workspace(&self, inputs: &[TensorMeta], _: &[TensorMeta]) -> usize {

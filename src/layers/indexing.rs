@@ -2,7 +2,7 @@
 
 use super::arguments::Operand;
 use super::broadcast::Converted;
-use super::kept::Places;
+use super::ready::Ready;
 use super::views::{axis_of, in_order};
 use crate::graph::{
     CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta, Weight,
@@ -23,7 +23,7 @@ crate::operator! {
         /// The indices, a vector.
         index: Operand,
         /// Room for the indices.
-        places: Places,
+        places: Ready<Vec<usize>>,
     }
 }
 
@@ -38,7 +38,7 @@ crate::operator! {
         /// Accepted for compatibility; the result is the same.
         sparse_grad: bool = false,
         /// Room for the indices.
-        places: Places,
+        places: Ready<Vec<usize>>,
     }
 }
 
@@ -71,7 +71,7 @@ crate::operator! {
         /// Accepted for compatibility; it matters in training only.
         sparse: bool = false,
         /// Room for the indices.
-        places: Places,
+        places: Ready<Vec<usize>>,
     }
 }
 
@@ -84,25 +84,27 @@ pub(super) fn check_indices(what: &str, index: &TensorMeta) -> Result<(), LayerE
 
 /// The indices, in row-major order; each must be below `len`.
 pub(super) fn read_indices(view: &TensorView<'_>, len: usize) -> Result<Vec<usize>, LayerError> {
-    let mut places = Places::default();
-    places.read_indices(view, len)?;
-    Ok(places.0)
+    let mut places = Ready::default();
+    Ok(std::mem::take(read_indices_into(&mut places, view, len)?))
 }
 
-impl Places {
-    /// As [`read_indices`], into room that is there.
-    fn read_indices(&mut self, view: &TensorView<'_>, len: usize) -> Result<&[usize], LayerError> {
-        let is_below = |index: i64| usize::try_from(index).is_ok_and(|index| index < len);
-        let tensor = Converted::of(view, DType::I64)?;
-        let indices = in_order(tensor.view().array::<i64>()?);
-        // First a look at all of them, which is faster than one at each.
-        if let Some(&index) = indices.iter().find(|&&index| !is_below(index)) {
-            return Err(TensorError::OutOfRange { what: "index", index, len }.into());
-        }
-        self.0.clear();
-        self.0.extend(indices.iter().map(|&index| index as usize));
-        Ok(&self.0)
+/// As [`read_indices`], into room that is kept.
+fn read_indices_into<'r>(
+    places: &'r mut Ready<Vec<usize>>,
+    view: &TensorView<'_>,
+    len: usize,
+) -> Result<&'r mut Vec<usize>, LayerError> {
+    let is_below = |index: i64| usize::try_from(index).is_ok_and(|index| index < len);
+    let tensor = Converted::of(view, DType::I64)?;
+    let indices = in_order(tensor.view().array::<i64>()?);
+    // First a look at all of them, which is faster than one at each.
+    if let Some(&index) = indices.iter().find(|&&index| !is_below(index)) {
+        return Err(TensorError::OutOfRange { what: "index", index, len }.into());
     }
+    let room = places.get_or_make(|_| true, || Ok(Vec::new()))?;
+    room.clear();
+    room.extend(indices.iter().map(|&index| index as usize));
+    Ok(room)
 }
 
 impl Layer for IndexSelect {
@@ -139,7 +141,7 @@ impl CpuLayer for IndexSelect {
     ) -> Result<(), LayerError> {
         let axis = resolve_axis(self.dim, inputs[0].shape().rank())?;
         let len = inputs[0].shape().get(axis).copied();
-        let indices = self.places.read_indices(&inputs[self.index.0], len.unwrap_or(1))?;
+        let indices = read_indices_into(&mut self.places, &inputs[self.index.0], len.unwrap_or(1))?;
         if len.is_none() {
             return Ok(outputs[0].copy_from(&inputs[0])?);
         }
@@ -223,7 +225,7 @@ impl CpuLayer for Gather {
         }
         let input = view_with_axis(&inputs[0])?;
         let axis = input.shape().axis(self.dim)?;
-        let indices = self.places.read_indices(&inputs[self.index.0], input.shape()[axis])?;
+        let indices = read_indices_into(&mut self.places, &inputs[self.index.0], input.shape()[axis])?;
         let layout = *view_with_axis(&inputs[self.index.0])?.shape();
         let layout = outputs[0].layout().reshape(&layout)?.unwrap_or(*outputs[0].layout());
         let mut output = outputs[0].reborrow().with_layout(layout)?;
@@ -343,7 +345,7 @@ impl CpuLayer for Embedding {
         _: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
         let weight = self.weight.view(inputs)?;
-        let indices = self.places.read_indices(&inputs[0], weight.shape()[0])?;
+        let indices = read_indices_into(&mut self.places, &inputs[0], weight.shape()[0])?;
         with_bits!(weight.dtype(), B => {
             let (rows, len) = (weight.shape()[0], weight.shape()[1]);
             take_into(&weight.bits::<B>()?, (rows, len), indices, outputs[0].bits::<B>()?);

@@ -3,7 +3,7 @@
 use super::arguments::Argument;
 use super::choices::{choices, per_axis};
 use super::float::{self, with_real};
-use super::kept::kept_field;
+use super::ready::Ready;
 use crate::Limits;
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
 use crate::kernels::Float;
@@ -221,7 +221,7 @@ impl Resize<'_> {
         }
         let key = (*input.shape(), *output.shape(), input.dtype());
         let prepared =
-            resizing.0.of(key, |(from, to, dtype)| self.prepared(from, to, *dtype, context.limits()))?;
+            resizing.of(key, |(from, to, dtype)| self.prepared(from, to, *dtype, context.limits()))?;
         let len = scratch_len(input.shape(), output.shape());
         match prepared {
             Prepared::Area(shape) => with_real!(input.dtype(), T => {
@@ -260,17 +260,18 @@ fn scratch_len(input: &[usize], output: &[usize]) -> usize {
 }
 
 /// What was made for the shapes of an input and an output.
-#[derive(Debug, Clone)]
-enum Prepared {
+#[derive(Debug)]
+pub enum Prepared {
+    /// Windows whose elements are averaged.
     Area(PoolShape),
+    /// Weights in single precision.
     Single(Resampler<f32>),
+    /// Weights in double precision.
     Double(Resampler<f64>),
 }
 
-kept_field! {
-    /// Where the elements of the output come from, for the shapes of an input and an output.
-    pub struct Resizing: (Shape, Shape, DType) => Prepared;
-}
+/// Where the elements of the output come from, for the shapes of an input and an output and an element type.
+type Resizing = Ready<((Shape, Shape, DType), Prepared)>;
 
 /// Bytes of weights that a kernel keeps for one position of an axis, at most.
 const WEIGHT_BYTES: u64 = 96;

@@ -104,7 +104,6 @@ pub mod grid;
 pub mod identity;
 pub mod indexing;
 pub mod interpolation;
-mod kept;
 pub mod layer_normalization;
 pub mod linear;
 pub mod matrices;

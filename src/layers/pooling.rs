@@ -2,7 +2,7 @@
 
 use super::choices::{PerAxis, per_axis};
 use super::float::{self, with_real};
-use super::kept::kept_field;
+use super::ready::Ready;
 use crate::Limits;
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
 use crate::kernels::Float;
@@ -13,7 +13,7 @@ use crate::tensor::{DType, Dim, Layout, Shape, TensorView, TensorViewMut};
 
 /// What becomes of the elements that one output position looks at.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Reduction {
+pub enum Reduction {
     /// The largest, and its place where that is asked for.
     Max {
         /// Whether there is a second output: positions in the flattened plane.
@@ -185,27 +185,23 @@ impl Pool {
     }
 }
 
-kept_field! {
-    /// The sizes of a pooling and what it does, for the shapes of an input and an output.
-    pub struct Pooling: (Shape, Shape) => (PoolShape, Reduction);
-}
+/// The sizes of a pooling and what it does, for the shapes of an input and an output.
+pub(super) type Pooling = Ready<((Shape, Shape), (PoolShape, Reduction))>;
 
-impl Pooling {
-    /// Computes the outputs, by what was kept or by what `make` makes of the shapes.
-    pub(super) fn run(
-        &mut self,
-        input: &TensorView<'_>,
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-        make: impl FnOnce(&(Shape, Shape)) -> Result<(PoolShape, Reduction), LayerError>,
-    ) -> Result<(), LayerError> {
-        if outputs[0].num_elements() == 0 {
-            return Ok(());
-        }
-        Reduction::check(outputs, context.limits())?;
-        let (shape, reduction) = self.0.of((*input.shape(), *outputs[0].shape()), make)?;
-        with_real!(input.dtype(), T => reduction.compute::<T>(shape, input, outputs, context))
+/// Computes the outputs, by what is ready or by what `make` makes of the shapes.
+pub(super) fn compute(
+    ready: &mut Pooling,
+    input: &TensorView<'_>,
+    outputs: &mut [TensorViewMut<'_>],
+    context: &mut ForwardContext<'_>,
+    make: impl FnOnce(&(Shape, Shape)) -> Result<(PoolShape, Reduction), LayerError>,
+) -> Result<(), LayerError> {
+    if outputs[0].num_elements() == 0 {
+        return Ok(());
     }
+    Reduction::check(outputs, context.limits())?;
+    let (shape, reduction) = ready.of((*input.shape(), *outputs[0].shape()), make)?;
+    with_real!(input.dtype(), T => reduction.compute::<T>(shape, input, outputs, context))
 }
 
 /// Bytes of scratch memory for pooling: a row of the input.
@@ -238,7 +234,7 @@ macro_rules! pool_layer {
                 context: &mut ForwardContext<'_>,
             ) -> Result<(), LayerError> {
                 let mut pooling = std::mem::take(&mut self.pooling);
-                let result = pooling.run(&inputs[0], outputs, context, |shapes| {
+                let result = compute(&mut pooling, &inputs[0], outputs, context, |shapes| {
                     let pool = self.pool()?;
                     Ok((pool.sizes(shapes), pool.reduction))
                 });

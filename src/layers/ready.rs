@@ -38,6 +38,27 @@ impl<T> Ready<T> {
     }
 }
 
+impl<K: PartialEq, V> Ready<(K, V)> {
+    /// What was made for this key, such as the shapes of the inputs.
+    ///
+    /// # Errors
+    /// Those of `make`; nothing is kept then.
+    pub fn of(
+        &mut self,
+        key: K,
+        make: impl FnOnce(&K) -> Result<V, LayerError>,
+    ) -> Result<&mut V, LayerError> {
+        let kept = match self.0.take().filter(|kept| kept.0 == key) {
+            Some(kept) => kept,
+            None => {
+                let made = make(&key)?;
+                (key, made)
+            }
+        };
+        Ok(&mut self.0.insert(kept).1)
+    }
+}
+
 impl<T> Default for Ready<T> {
     fn default() -> Self {
         Self(None)
@@ -79,5 +100,20 @@ mod tests {
         let refuse = || Err(LayerError::Unsupported(String::new()));
         assert!(kept.clone().get().is_none());
         assert!(kept.get_or_make(|_| false, refuse).is_err() && kept.get().is_none());
+    }
+
+    #[test]
+    fn it_is_made_once_for_each_key() {
+        let (mut kept, mut made) = (Ready::<(usize, String)>::default(), 0);
+        for key in [3, 3, 4, 4, 3] {
+            let text = kept.of(key, |key| {
+                made += 1;
+                Ok(key.to_string())
+            });
+            assert_eq!(*text.unwrap(), key.to_string());
+        }
+        assert_eq!(made, 3);
+        assert!(kept.of(5, |_| Err(LayerError::Unsupported("no".to_owned()))).is_err());
+        assert_eq!(kept.of(3, |_| Ok("new".to_owned())).unwrap(), "new");
     }
 }

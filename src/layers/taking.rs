@@ -3,7 +3,7 @@
 use super::arguments::Operand;
 use super::broadcast::broadcast;
 use super::indexing::{Gather, check_indices};
-use super::kept::Places;
+use super::ready::Ready;
 use super::views::axis_of;
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
 use crate::tensor::{DType, Dim, Tensor, TensorView, TensorViewMut, resolve_index, with_bits};
@@ -74,7 +74,7 @@ impl CpuLayer for TakeAlongDim {
             both.push(if self.dim.is_some() { input.expand(&shape)? } else { input.reshape(&shape)? });
         }
         let views: Vec<TensorView<'_>> = both.iter().map(Tensor::view).collect();
-        let places = Places::default();
+        let places = Ready::default();
         Gather { dim, index: Operand(1), sparse_grad: false, places }.forward(&views, outputs, context)
     }
 }

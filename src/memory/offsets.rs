@@ -207,7 +207,7 @@ mod tests {
     fn assert_no_overlap(requests: &[Request], packing: &Packing) {
         let end = |i: usize| packing.offsets[i] + requests[i].bytes;
         for (i, a) in requests.iter().enumerate() {
-            assert!(end(i) <= packing.bytes && packing.offsets[i] % ALIGNMENT == 0);
+            assert!(end(i) <= packing.bytes && packing.offsets[i].is_multiple_of(ALIGNMENT));
             // Requests of the large test are in the order of time.
             for (j, b) in requests.iter().enumerate().skip(i + 1).take(100) {
                 let apart = end(i) <= packing.offsets[j] || end(j) <= packing.offsets[i];

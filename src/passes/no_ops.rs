@@ -95,9 +95,9 @@ fn does_nothing(
     let [before, after] = [input, output].map(|operand| facts.get(graph.operand(operand).name()));
     let (Some(before), Some(after)) = (before, after) else { return false };
     let same = before.dtype() == after.dtype() && before.dims() == after.dims();
-    let moves =
-        order_of(operator, before.rank()).is_some_and(|order| !order.into_iter().eq(0..before.rank()));
-    same && !moves
+    let stays =
+        || order_of(operator, before.rank()).is_some_and(|order| order.into_iter().eq(0..before.rank()));
+    same && (!moves_axes(operator.op_type()) || stays())
 }
 
 #[cfg(test)]

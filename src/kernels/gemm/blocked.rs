@@ -270,13 +270,11 @@ unsafe fn turn<T: Float>(from: Operand<T>, [rows, depth]: [usize; 2], strip: usi
                             std::array::from_fn(|j| *source.wrapping_offset(j as isize * from.strides[1]));
                     }
                 }
-                for j in 0..TURNED {
-                    let turned: [T; TURNED] = std::array::from_fn(|i| tile[i][j]);
-                    std::ptr::copy_nonoverlapping(
-                        turned.as_ptr(),
-                        to.add((column + j) * strip + row),
-                        TURNED,
-                    );
+                let turned: [[T; TURNED]; TURNED] =
+                    std::array::from_fn(|j| std::array::from_fn(|i| tile[i][j]));
+                for (j, line) in turned.iter().enumerate() {
+                    let to = to.add((column + j) * strip + row);
+                    std::ptr::copy_nonoverlapping(line.as_ptr(), to, TURNED);
                 }
             }
         }

@@ -169,11 +169,14 @@ fn scores(
         Some(mask.dtype() == known.dtype() && fits_into(mask.dims(), known.dims()))
     };
     operators.push(id);
-    let fits = others.iter().all(|other| fits(other) == Some(true));
-    (fits && scale != 0.0).then(|| (scores, sum(&others), scale))
+    if scale == 0.0 || !others.iter().all(|other| fits(other) == Some(true)) {
+        return None;
+    }
+    let mask = if others.is_empty() { None } else { Some(sum(&others)?) };
+    Some((scores, mask, scale))
 }
 
-/// The sum of operands times numbers.
+/// The sum of operands times numbers. `None` where there are none, or a number cannot be written.
 fn sum(parts: &[(OperandId, f64)]) -> Option<Formula> {
     let terms = parts.iter().enumerate().map(|(index, &(_, factor))| match factor {
         1.0 => format!("@{index}"),

@@ -95,7 +95,11 @@ fn find(graph: &Graph, facts: &Facts, id: OperatorId, recognise: Recognise) -> O
         let weights = whole.inputs.iter().enumerate().filter_map(|(index, &input)| {
             let stored = weights::constant(graph, input)?;
             let (last, rest) = stored.shape().split_last()?;
-            let fits = *last == features && rest.iter().all(|&len| len == 1) && stored.dtype() == x.dtype();
+            // More axes than the input has would become axes of the result.
+            let fits = *last == features
+                && rest.iter().all(|&len| len == 1)
+                && stored.shape().len() <= x.rank()
+                && stored.dtype() == x.dtype();
             Some((
                 index,
                 Attribute::new(stored.dtype(), vec![features], stored.bytes().ok()?.into_owned()).ok()?,
@@ -245,6 +249,10 @@ mod tests {
         let left = fires(&FUSE_LAYER_NORM, &model);
         assert!(left[2].starts_with("nn.LayerNorm(x)->"), "{left:?}");
         assert!(left[3].ends_with("expr=add(@0,@1)"), "{left:?}");
+        // Weights with more axes than the input make the result larger, which a norm does not.
+        let weighted = layer_norm("mul(@3,mul(sub(@0,@1),rsqrt(add(@2,1e-5))))");
+        let left = fires(&FUSE_LAYER_NORM, &weighted.replace("@data=(8)", "@data=(1,1,1,8)"));
+        assert!(left.last().is_some_and(|last| last.starts_with("pnnx.Expression(")), "{left:?}");
     }
 
     #[test]
