@@ -113,7 +113,7 @@ impl Program {
         self.push(dtype, Operation::Constant(scalar))
     }
 
-    /// A value converted to another element type, by the rules of [`Tensor::cast`].
+    /// A value converted to another element type, by the rules of [`Tensor::cast`](crate::tensor::Tensor::cast).
     pub fn cast(&mut self, value: Value, dtype: DType) -> Value {
         if self.dtype(value) == dtype { value } else { self.push(dtype, Operation::Cast(value)) }
     }

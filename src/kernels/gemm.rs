@@ -17,10 +17,10 @@ pub fn gemm<T: Float>(a: ArrayView2<'_, T>, b: ArrayView2<'_, T>, c: ArrayViewMu
     multiply(a, b, c, accumulate, threads());
 }
 
-/// As [`gemm`], on the thread that calls it, where other threads have other work.
+/// As [`gemm()`], on the thread that calls it, where other threads have other work.
 ///
 /// # Panics
-/// As [`gemm`].
+/// As [`gemm()`].
 pub fn gemm_here<T: Float>(
     a: ArrayView2<'_, T>,
     b: ArrayView2<'_, T>,
