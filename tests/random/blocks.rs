@@ -108,33 +108,6 @@ pub(crate) fn layer_norm(maker: &mut Maker) -> Option<()> {
     Some(())
 }
 
-/// Layer normalisation, or that by the mean of squares, in arithmetic.
-pub(crate) fn primitive_layer_norm(maker: &mut Maker) -> Option<()> {
-    let x = features(maker)?;
-    let len = maker.fixed(x, maker.meta(x).rank() - 1);
-    let mean = [("dim", "(-1)"), ("keepdim", "True")];
-    let is_centered = maker.chance(60);
-    let centered = if is_centered {
-        let center = maker.unary("torch.mean", x, &mean);
-        maker.expression("sub(@0,@1)", &[x, center])
-    } else {
-        x
-    };
-    let squares = maker.expression("pow(@0,2)", &[centered]);
-    let variance = maker.unary("torch.mean", squares, &mean);
-    let texts = ["div(@0,sqrt(add(@1,1.000000e-05)))", "mul(@0,rsqrt(add(@1,1.000000e-05)))"];
-    let text = maker.one_of(&texts);
-    let y = maker.expression(text, &[centered, variance]);
-    let weight = maker.constant(&[len]);
-    if is_centered {
-        let bias = maker.constant(&[len]);
-        maker.expression("add(mul(@0,@1),@2)", &[y, weight, bias]);
-    } else {
-        maker.expression("mul(@0,@1)", &[y, weight]);
-    }
-    Some(())
-}
-
 /// GELU in arithmetic: by the error function, or by its approximation.
 pub(crate) fn primitive_gelu(maker: &mut Maker) -> Option<()> {
     let x = maker.any()?;

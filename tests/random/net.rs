@@ -35,11 +35,16 @@ pub(crate) struct Net {
     pub(crate) metas: Vec<TensorMeta>,
 }
 
-/// The length that an axis has in a run.
-pub(crate) fn length(dim: &Dim, sizes: &Sizes) -> i64 {
+/// The length that an axis has in a run, unless it depends on the numbers.
+fn known_length(dim: &Dim, sizes: &Sizes) -> Option<i64> {
     let value =
         |name: &str| ["n", "h", "w", "t"].iter().position(|symbol| *symbol == name).map(|at| sizes[at]);
-    dim.evaluate(&value).unwrap_or_else(|| panic!("{dim}"))
+    dim.evaluate(&value)
+}
+
+/// The length that an axis has in a run.
+pub(crate) fn length(dim: &Dim, sizes: &Sizes) -> i64 {
+    known_length(dim, sizes).unwrap_or_else(|| panic!("{dim}"))
 }
 
 impl Net {
@@ -87,9 +92,9 @@ impl Net {
         let operands: Vec<_> =
             (0..self.metas.len()).map(|value| graph.new_operand(&value.to_string()).unwrap()).collect();
         for (value, meta) in self.metas.iter().enumerate() {
-            let dims = meta.dims().iter().map(|dim| match shapes {
-                true => pnnx::Dim::Fixed(length(dim, &SIZES[0]).unsigned_abs()),
-                false => pnnx::Dim::Unknown,
+            let dims = meta.dims().iter().map(|dim| match known_length(dim, &SIZES[0]) {
+                Some(length) if shapes => pnnx::Dim::Fixed(length.unsigned_abs()),
+                _ => pnnx::Dim::Unknown,
             });
             let is_used = shapes || self.inputs.contains(&value);
             if is_used {

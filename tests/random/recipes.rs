@@ -2,8 +2,8 @@
 
 use crate::maker::Maker;
 use crate::net::Value;
-use crate::{blocks, images};
-use ixion::tensor::Dim;
+use crate::{blocks, images, spelled};
+use ixion::tensor::{DType, Dim};
 use rand::Rng;
 
 /// Adds operators, or nothing where no value fits.
@@ -40,12 +40,19 @@ const RECIPES: &[(u32, Recipe)] = &[
     (2, blocks::attention),
     (2, blocks::fused_attention),
     (2, blocks::layer_norm),
-    (2, blocks::primitive_layer_norm),
     (2, blocks::primitive_gelu),
     (2, blocks::primitive_silu),
     (2, blocks::products),
     (2, blocks::softmax),
     (2, blocks::to_vector),
+    (5, spelled::norm_ahead),
+    (4, spelled::constant_product),
+    (4, spelled::functional),
+    (3, spelled::scaled_channels),
+    (3, spelled::identities),
+    (6, spelled::as_matrix),
+    (7, spelled::norm),
+    (1, spelled::places),
 ];
 
 /// A graph of this seed.
@@ -253,7 +260,7 @@ fn again(maker: &mut Maker) -> Option<()> {
     let count = maker.net.nodes.len();
     let node = maker.net.nodes.get(maker.rng.random_range(0..count.max(1)))?.clone();
     let (outputs, first) = (node.outputs.len(), *node.outputs.first()?);
-    if node.op_type == "pnnx.Attribute" {
+    if node.op_type == "pnnx.Attribute" || maker.meta(first).dtype() == DType::I64 {
         return None;
     }
     let twin = maker.net.push(node, outputs)[0];

@@ -9,7 +9,8 @@
 //! nn.LayerNorm norm           1 1 x y eps=1.0e-05 normalized_shape=(64) @weight=(64)f32
 //! ```
 //!
-//! The last expression may go on with the result, and may be spelled in any way.
+//! The last expression may go on with the result, and may be spelled in any way. `sub(@0,@1)` may be an operator of its
+//! own, too, which both expressions read.
 
 use super::algebra::same;
 use super::formula::{Formula, UNKNOWN, calls, replace};
@@ -38,6 +39,8 @@ pub(super) const FUSE_RMS_NORM: Visit = Visit {
 struct Statistics {
     x: OperandId,
     mean: Option<OperandId>,
+    /// The input less its mean, where an operator of its own computes that.
+    centred: Option<OperandId>,
     operators: Vec<OperatorId>,
 }
 
@@ -107,9 +110,10 @@ fn find(graph: &Graph, facts: &Facts, id: OperatorId, recognise: Recognise) -> O
             .filter(|_| fits)
         });
         let weights: Vec<(usize, Attribute)> = weights.collect();
-        let centred = match statistics.mean {
-            Some(mean) => format!("sub(@{},@{})", index(statistics.x)?, index(mean)?),
-            None => format!("@{}", index(statistics.x)?),
+        let centred = match (statistics.centred, statistics.mean) {
+            (Some(centred), _) => format!("@{}", index(centred)?),
+            (None, Some(mean)) => format!("sub(@{},@{})", index(statistics.x)?, index(mean)?),
+            (None, None) => format!("@{}", index(statistics.x)?),
         };
         let plain = format!("mul({centred},rsqrt(add(@{},{eps:e})))", index(spread)?);
         let (part, used) = calls(&whole.expr).into_iter().find_map(|part| {
@@ -118,7 +122,7 @@ fn find(graph: &Graph, facts: &Facts, id: OperatorId, recognise: Recognise) -> O
         })?;
         let rest = whole.replaced(part, &Expr::Input(UNKNOWN));
         // The statistics must have gone with the part.
-        let gone = [Some(spread), statistics.mean]
+        let gone = [Some(spread), statistics.mean, statistics.centred]
             .into_iter()
             .flatten()
             .all(|operand| !rest.inputs.contains(&operand));
@@ -191,16 +195,41 @@ fn centred(graph: &Graph, spread: OperandId, last: OperatorId) -> Option<Statist
     let squares = *averaging.inputs().first()?;
     let (squaring, operator) = producer(graph, squares)?;
     let whole = Formula::of(operator).filter(|_| is_read_by(graph, squares, &[variance]))?;
+    is_read_by(graph, spread, &[last]).then_some(())?;
+    if let &[centred] = whole.inputs.as_slice() {
+        let (centring, operator) = producer(graph, centred)?;
+        let difference = Formula::of(operator)?;
+        let &[x, mean_of] = difference.inputs.as_slice() else { return None };
+        let centre = mean_of_input(graph, mean_of, x)?;
+        let own = is_read_by(graph, centred, &[squaring, last]) && is_read_by(graph, mean_of, &[centring]);
+        let operators = vec![variance, squaring, centring, centre];
+        return (is(&whole, "square(@0)") && is(&difference, "sub(@0,@1)") && own).then_some(Statistics {
+            x,
+            mean: Some(mean_of),
+            centred: Some(centred),
+            operators,
+        });
+    }
     let &[a, b] = whole.inputs.as_slice() else { return None };
     let (x, mean_of) = if mean(graph, b).is_some() { (a, b) } else { (b, a) };
-    let (centre, operator) = mean(graph, mean_of)?;
-    let is_square = same(&whole.expr, &Expr::parse("square(sub(@0,@1))").ok()?);
-    let own = is_read_by(graph, spread, &[last]) && is_read_by(graph, mean_of, &[squaring, last]);
-    (operator.inputs() == [x] && is_square && own).then(|| Statistics {
+    let centre = mean_of_input(graph, mean_of, x)?;
+    let own = is_read_by(graph, mean_of, &[squaring, last]);
+    let operators = vec![variance, squaring, centre];
+    (is(&whole, "square(sub(@0,@1))") && own).then_some(Statistics {
         x,
         mean: Some(mean_of),
-        operators: vec![variance, squaring, centre],
+        centred: None,
+        operators,
     })
+}
+
+/// The operator that computes an operand as the mean of `x`.
+fn mean_of_input(graph: &Graph, operand: OperandId, x: OperandId) -> Option<OperatorId> {
+    mean(graph, operand).filter(|(_, operator)| operator.inputs() == [x]).map(|(id, _)| id)
+}
+
+fn is(formula: &Formula, text: &str) -> bool {
+    Expr::parse(text).is_ok_and(|expr| same(&formula.expr, &expr))
 }
 
 /// `v` in v = mean(x²).
@@ -210,9 +239,9 @@ fn root_mean_square(graph: &Graph, spread: OperandId, last: OperatorId) -> Optio
     let (squaring, operator) = producer(graph, squares)?;
     let whole = Formula::of(operator)?;
     let &[x] = whole.inputs.as_slice() else { return None };
-    let is_square = same(&whole.expr, &Expr::parse("square(@0)").ok()?);
     let own = is_read_by(graph, spread, &[last]) && is_read_by(graph, squares, &[averaging]);
-    (is_square && own).then(|| Statistics { x, mean: None, operators: vec![averaging, squaring] })
+    let operators = vec![averaging, squaring];
+    (is(&whole, "square(@0)") && own).then_some(Statistics { x, mean: None, centred: None, operators })
 }
 
 #[cfg(test)]
@@ -253,6 +282,20 @@ mod tests {
         let weighted = layer_norm("mul(@3,mul(sub(@0,@1),rsqrt(add(@2,1e-5))))");
         let left = fires(&FUSE_LAYER_NORM, &weighted.replace("@data=(8)", "@data=(1,1,1,8)"));
         assert!(left.last().is_some_and(|last| last.starts_with("pnnx.Expression(")), "{left:?}");
+    }
+
+    #[test]
+    fn the_difference_may_be_computed_once() {
+        let model = "pnnx.Input in 0 1 x #x=(2,3,8)f32\npnnx.Attribute w 0 1 w @data=(8)f32\n\
+            torch.mean m 1 1 x m dim=(-1) keepdim=True\npnnx.Expression c 2 1 x m c expr=sub(@0,@1)\n\
+            pnnx.Expression s 1 1 c s expr=pow(@0,2)\ntorch.mean v 1 1 s v dim=(-1) keepdim=True\n\
+            pnnx.Expression n 3 1 c v w y expr=mul(div(@0,sqrt(add(@1,1e-5))),@2)\npnnx.Output out 1 0 y";
+        let left = fires(&FUSE_LAYER_NORM, model);
+        assert!(left[1].starts_with("nn.LayerNorm(x)->y"), "{left:?}");
+        refuses(&FUSE_LAYER_NORM, &model.replace("expr=sub(@0,@1)", "expr=add(@0,@1)"));
+        refuses(&FUSE_LAYER_NORM, &model.replace("2 1 x m c", "2 1 m x c"));
+        refuses(&FUSE_LAYER_NORM, &model.replace("out 1 0 y", "out 2 0 y c"));
+        refuses(&FUSE_LAYER_NORM, &model.replace("out 1 0 y", "out 2 0 y m"));
     }
 
     #[test]
