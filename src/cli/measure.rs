@@ -102,7 +102,7 @@ fn beside(param: &Path, graph: &RuntimeGraph) -> Result<Vec<Source>, Failure> {
 fn with_rows(tensor: &Tensor, rows: usize) -> Result<Tensor, ixion::tensor::TensorError> {
     let Some(&len) = tensor.shape().first().filter(|len| **len > 0) else { return Ok(tensor.clone()) };
     let whole = std::iter::repeat_n(tensor.clone(), rows / len);
-    let rest = (rows % len > 0).then(|| tensor.narrow(0, 0, rows % len)).transpose()?;
+    let rest = (!rows.is_multiple_of(len)).then(|| tensor.narrow(0, 0, rows % len)).transpose()?;
     Tensor::concat(&whole.chain(rest).collect::<Vec<_>>(), 0)
 }
 

@@ -421,16 +421,18 @@ impl Context<'_> {
 
     /// The scratch memory that each layer asks for.
     fn workspaces(&self) -> Result<Vec<usize>, EngineError> {
-        let graph = &self.plan.graph;
-        let layers = self.state.layers.iter().zip(&self.state.configured);
-        let bytes =
-            |(operator, (layer, configured)): (_, (&Option<Box<dyn CpuLayer>>, &Option<Configured>))| {
-                let (Some(layer), Some(known)) = (layer, configured) else { return Ok(0) };
-                guarded(|| Ok(layer.workspace(&known.inputs, &known.outputs))).map_err(|source| {
+        let (graph, state) = (&self.plan.graph, &self.state);
+        let mut workspaces = vec![0; state.layers.len()];
+        let layers = state.layers.iter().zip(&state.configured).zip(graph.operators());
+        for (((layer, configured), operator), bytes) in layers.zip(&mut workspaces) {
+            if let (Some(layer), Some(known)) = (layer, configured) {
+                let asked = guarded(|| Ok(layer.workspace(&known.inputs, &known.outputs)));
+                *bytes = asked.map_err(|source| {
                     EngineError::of_operator(operator, graph.path(), Stage::Configure, source)
-                })
-            };
-        graph.operators().iter().zip(layers).map(bytes).collect()
+                })?;
+            }
+        }
+        Ok(workspaces)
     }
 
     /// A plan that needs more than the largest shapes do (it may, as packing is not perfect) takes their places.

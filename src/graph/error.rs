@@ -333,7 +333,7 @@ pub enum GraphError {
         /// The shape that the file names.
         wanted: String,
         /// The shape that was given.
-        found: Shape,
+        found: Box<Shape>,
     },
     /// An output that was asked for before the graph ran.
     #[error("output `{0}` has no value yet; run the graph first")]

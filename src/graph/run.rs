@@ -89,7 +89,7 @@ impl RuntimeGraph {
         }
         match &operand.shape {
             Some(wanted) if wanted.len() != shape.rank() => {
-                Err(GraphError::InputShape { name, wanted: display_dims(wanted), found: *shape })
+                Err(GraphError::InputShape { name, wanted: display_dims(wanted), found: Box::new(*shape) })
             }
             _ => Ok(()),
         }
