@@ -227,7 +227,7 @@ impl Attribute {
         if self.dtype() != other.dtype() || self.shape() != other.shape() {
             return Ok(false);
         }
-        if Arc::ptr_eq(&self.inner, &other.inner) {
+        if Arc::ptr_eq(&self.inner, &other.inner) && self.is_present() {
             return Ok(true);
         }
         // Other checksums are other bytes, and nothing has to be read.
