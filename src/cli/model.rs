@@ -4,10 +4,10 @@ use super::failure::Failure;
 use super::progress::Spinner;
 use super::runner::{EngineArgs, Runner, graph_error};
 use clap::Args;
-use ixion::Limits;
 use ixion::engine::EngineError;
 use ixion::graph::{GraphError, RuntimeGraph, archive_beside};
 use ixion::pnnx::Graph;
+use ixion::{LimitError, Limits};
 use std::error::Error;
 use std::path::{Path, PathBuf};
 
@@ -79,12 +79,22 @@ impl ModelArgs {
 
     /// The failure of a model that cannot be read or built.
     pub(crate) fn unusable(&self, error: impl Into<Box<dyn Error + Send + Sync>>) -> Failure {
+        let error = error.into();
+        if is_late(&*error) {
+            return Failure::failed(error);
+        }
         let failure = Failure::unusable(error);
         match texts_near(&self.param) {
             found if found.is_empty() => failure,
             found => failure.advise(format!("there is {}", found.join(", "))),
         }
     }
+}
+
+/// Whether time ran out.
+fn is_late(error: &(dyn Error + 'static)) -> bool {
+    let mut causes = std::iter::successors(Some(error), |&cause| cause.source());
+    causes.any(|cause| cause.downcast_ref() == Some(&LimitError::DeadlineExceeded))
 }
 
 /// What may have been meant by a path that leads to no file: the texts in the folder that it names or lies in.

@@ -92,7 +92,8 @@ impl Operator {
         &self.attrs
     }
 
-    /// The line of the `.param` text, counted from 1; `None` for an operator that code added.
+    /// The line of the `.param` text, counted from 1, or that of the operator beside which code added this one; `None` for
+    /// one that was added at the end.
     pub fn line(&self) -> Option<usize> {
         self.line
     }

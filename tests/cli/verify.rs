@@ -101,7 +101,7 @@ fn the_verdicts_for_programs() {
     assert_eq!(names, ["wrong", "own", "right"], "the order is that of the arguments");
     let (wrong, own) = (&json["cases"][0], &json["cases"][1]);
     assert_eq!((wrong["verdict"].as_str(), wrong["max_abs_diff"].as_f64()), (Some("fail"), Some(0.5)));
-    assert_eq!(wrong["suspects"], serde_json::json!(["the output comes from nn.Sigmoid `second`"]));
+    assert_eq!(wrong["suspects"], serde_json::json!(["the output comes from pnnx.Expression `second`"]));
     assert_eq!(
         (own["kind"].as_str(), &own["unsupported"]),
         (Some("unsupported"), &serde_json::json!(["my.Own"]))

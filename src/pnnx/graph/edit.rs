@@ -22,22 +22,26 @@ impl Graph {
         self.insert_operator(op_type, name, self.order.len())
     }
 
-    /// Adds an operator that is executed just before `at`.
+    /// Adds an operator that is executed just before `at`, whose line of the text it is said to stand in.
     ///
     /// # Errors
     /// As [`Graph::new_operator`], and when `at` is not in the graph.
     pub fn new_operator_before(&mut self, op_type: &str, name: &str, at: OperatorId) -> Edit<OperatorId> {
         let position = self.position(at)?;
-        self.insert_operator(op_type, name, position)
+        let new = self.insert_operator(op_type, name, position)?;
+        self.operator_mut(new)?.line = self.operator_mut(at)?.line;
+        Ok(new)
     }
 
-    /// Adds an operator that is executed just after `at`.
+    /// Adds an operator that is executed just after `at`, whose line of the text it is said to stand in.
     ///
     /// # Errors
     /// As [`Graph::new_operator_before`].
     pub fn new_operator_after(&mut self, op_type: &str, name: &str, at: OperatorId) -> Edit<OperatorId> {
         let position = self.position(at)?;
-        self.insert_operator(op_type, name, position + 1)
+        let new = self.insert_operator(op_type, name, position + 1)?;
+        self.operator_mut(new)?.line = self.operator_mut(at)?.line;
+        Ok(new)
     }
 
     fn insert_operator(&mut self, op_type: &str, name: &str, position: usize) -> Edit<OperatorId> {
