@@ -72,8 +72,7 @@ impl ModelArgs {
             ),
             Some(GraphError::NoArchive { .. }) => Failure::unusable(error)
                 .advise("--bin names the archive; --random-weights 0 tries the model without"),
-            Some(_) => self.unusable(error),
-            None => Failure::unusable(error),
+            _ => self.unusable(error),
         }
     }
 

@@ -96,6 +96,10 @@ impl NewOperator {
         let Some(&last) = old.first() else { return Ok(()) };
         let name = self.name.clone();
         let new = self.place(graph, last, true)?;
+        let namesake = old.iter().map(|&old| graph.operator(old)).find(|old| old.name() == name);
+        if let Some(line) = namesake.map(Operator::line) {
+            graph.set_line(new, line)?;
+        }
         for output in graph.operator(last).outputs().to_vec() {
             graph.disconnect_output(last, output)?;
             graph.connect_output(new, output)?;

@@ -44,6 +44,15 @@ impl Graph {
         Ok(new)
     }
 
+    /// Says in which line of the text an operator stands, for one that takes the place of another.
+    ///
+    /// # Errors
+    /// When the operator is not in the graph.
+    pub fn set_line(&mut self, id: OperatorId, line: Option<usize>) -> Edit {
+        self.operator_mut(id)?.line = line;
+        Ok(())
+    }
+
     fn insert_operator(&mut self, op_type: &str, name: &str, position: usize) -> Edit<OperatorId> {
         check_word("operator type", op_type)?;
         check_word("operator name", name)?;
