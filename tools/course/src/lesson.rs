@@ -1,0 +1,88 @@
+//! `lesson.toml`: what a lesson is called, its tasks with their hints, and the mistakes that its tests must catch.
+
+use crate::files;
+use crate::trouble::{Result, Trouble};
+use serde::Deserialize;
+use std::path::{Path, PathBuf};
+
+/// A lesson as its `lesson.toml` describes it.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Lesson {
+    /// The title, as the board shows it.
+    pub title: String,
+    /// The page of the book, relative to `book/src`.
+    pub page: String,
+    /// The tasks, in order.
+    #[serde(rename = "task", default)]
+    pub tasks: Vec<Task>,
+    /// Planted mistakes.
+    #[serde(rename = "wrong", default)]
+    pub wrongs: Vec<Wrong>,
+    /// The number in the folder's name.
+    #[serde(skip)]
+    pub number: u32,
+    /// The folder.
+    #[serde(skip)]
+    pub folder: PathBuf,
+}
+
+/// One task.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Task {
+    /// The number, counted from 1.
+    pub number: u32,
+    /// The title, as in the page's heading.
+    pub title: String,
+    /// Two or three hints, from vague to almost the code.
+    pub hints: Vec<String>,
+}
+
+/// A wrong solution: the right one with one text replaced by another.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Wrong {
+    /// The task whose tests must notice.
+    pub task: u32,
+    /// What is wrong about it, in words.
+    pub why: String,
+    /// Text that occurs once in the solution.
+    pub find: String,
+    /// What stands there instead.
+    pub put: String,
+}
+
+impl Lesson {
+    /// Reads the lesson in `folder`, whose name begins with its number: `08_conv`.
+    pub fn read(folder: &Path) -> Result<Self> {
+        let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let number = name.split('_').next().and_then(|digits| digits.parse().ok());
+        let number = number.ok_or_else(|| {
+            Trouble::file(folder, "the name of a lesson's folder begins with its number, as in 08_conv")
+        })?;
+        let path = folder.join("lesson.toml");
+        let lesson = toml::from_str(&files::read(&path)?).map_err(|error| Trouble::file(&path, error))?;
+        Ok(Self { number, folder: folder.to_path_buf(), ..lesson })
+    }
+
+    /// The package and crate: `lesson08`.
+    pub fn package(&self) -> String {
+        format!("lesson{:02}", self.number)
+    }
+
+    /// The folder's name: `08_conv`.
+    pub fn name(&self) -> String {
+        self.folder.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
+    /// The file that the learner edits.
+    pub fn work(&self) -> PathBuf {
+        self.folder.join("src").join("lib.rs")
+    }
+
+    /// The task of a number.
+    pub fn task(&self, number: u32) -> Option<&Task> {
+        self.tasks.iter().find(|task| task.number == number)
+    }
+}

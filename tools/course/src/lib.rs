@@ -1,0 +1,22 @@
+//! The tool of the course.
+//!
+//! A lesson's starter is the framework's own code between two anchors, with the bodies that the learner is to write taken
+//! out. `cargo xtask` writes the starters, proves that every lesson can be solved and that its tests bite, and builds the
+//! book; `cargo learn` shows the way through the lessons.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | [`anchors`] | finds the pieces of source between `ANCHOR` and `ANCHOR_END` |
+//! | [`starter`] | from a template and anchors to a starter, or to its solution |
+//! | [`lesson`] | `lesson.toml`: tasks, hints, planted mistakes |
+//! | [`workspace`] | where the repository is and what lessons it has |
+//! | [`files`] | files, written atomically |
+//! | [`cli`] | the two commands |
+
+pub mod anchors;
+pub mod cli;
+pub mod files;
+pub mod lesson;
+pub mod starter;
+pub mod trouble;
+pub mod workspace;
