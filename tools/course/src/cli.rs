@@ -2,7 +2,6 @@
 
 use crate::trouble::Result;
 use crate::workspace::Workspace;
-use crate::{files, starter};
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
@@ -43,14 +42,6 @@ pub fn main() -> ExitCode {
 
 fn generate() -> Result<()> {
     let here = std::env::current_dir().map_err(|error| crate::trouble::Trouble::new(error.to_string()))?;
-    let workspace = Workspace::find(&here)?;
-    let lessons = workspace.lessons()?;
-    let made =
-        lessons.iter().map(|lesson| starter::make(&workspace.root, lesson)).collect::<Result<Vec<_>>>()?;
-    for (lesson, made) in lessons.iter().zip(&made) {
-        let written = files::write(&lesson.work(), &made.starter)?;
-        let says = if written { "written" } else { "as it was" };
-        anstream::println!("{}: {says}, {} todos", workspace.relative(&lesson.work()), made.todos.len());
-    }
+    anstream::print!("{}", crate::generate::generate(&Workspace::find(&here)?)?);
     Ok(())
 }

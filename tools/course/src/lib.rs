@@ -11,12 +11,24 @@
 //! | [`lesson`] | `lesson.toml`: tasks, hints, planted mistakes |
 //! | [`workspace`] | where the repository is and what lessons it has |
 //! | [`files`] | files, written atomically |
+//! | [`handout`] | what was handed out, to tell a learner's work from it |
+//! | [`generate`] | `cargo xtask lessons generate` |
+//! | [`backup`] | copies of the learner's work |
+//! | [`cargo`], [`libtest`] | build tests, run them, and read the answers |
+//! | [`progress`], [`style`] | a line while it takes long, and colours |
 //! | [`cli`] | the two commands |
 
 pub mod anchors;
+pub mod backup;
+pub mod cargo;
 pub mod cli;
 pub mod files;
+pub mod generate;
+pub mod handout;
 pub mod lesson;
+pub mod libtest;
+pub mod progress;
 pub mod starter;
+pub mod style;
 pub mod trouble;
 pub mod workspace;

@@ -35,6 +35,11 @@ impl Workspace {
         Ok(lessons)
     }
 
+    /// Where notes for the learner are kept: hints that were shown, copies of work.
+    pub fn notes(&self) -> PathBuf {
+        self.root.join(".learn")
+    }
+
     /// A path relative to the repository, with `/` between its parts, as messages show it.
     pub fn relative(&self, path: &Path) -> String {
         path.strip_prefix(&self.root).unwrap_or(path).to_string_lossy().replace('\\', "/")
