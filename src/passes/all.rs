@@ -20,7 +20,8 @@ pub(super) fn all() -> Vec<Entry> {
         Entry::new(160, ExpressionIdentities),
         Entry::new(900, ExpressionChains),
     ];
-    let fusions = fusion::RECOGNISING.into_iter().zip(200..).chain(fusion::FINISHING.into_iter().zip(910..));
-    all.extend(fusions.map(|(pass, priority)| Entry::new(priority, pass)));
+    let fusions =
+        fusion::recognising().into_iter().zip(200..).chain(fusion::finishing().into_iter().zip(910..));
+    all.extend(fusions.map(|(pass, priority)| Entry { priority, enabled: true, pass }));
     all
 }

@@ -69,12 +69,24 @@ impl<'a> Match<'a> {
         self.operator_id(name).map(|id| self.graph.operator(id))
     }
 
-    /// The id of an operand.
+    /// The id of an operand. `conv.1` is the second input of the operator `conv`.
     ///
     /// # Errors
     /// When the pattern has none of this name.
     pub fn operand_id(&self, name: &str) -> Result<OperandId, String> {
-        self.found.operand(self.pattern, name).ok_or_else(|| format!("the pattern has no operand `{name}`"))
+        let further = || {
+            let (operator, position) = name.rsplit_once('.')?;
+            self.operator(operator).ok()?.inputs().get(position.parse::<usize>().ok()?).copied()
+        };
+        let found = self.found.operand(self.pattern, name).or_else(further);
+        found.ok_or_else(|| format!("the pattern has no operand `{name}`"))
+    }
+
+    /// The inputs of an operator for which `...` stands: argument names, and names under which they are found.
+    pub(super) fn further_inputs(&self, name: &str) -> Result<Vec<(Option<String>, String)>, String> {
+        let keys = self.operator(name)?.input_names().iter().cloned().enumerate();
+        let further = keys.skip(self.pattern.input_count(name));
+        Ok(further.map(|(position, key)| (key, format!("{name}.{position}"))).collect())
     }
 
     /// An operand.

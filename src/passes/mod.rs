@@ -71,6 +71,6 @@ pub use matched::Match;
 pub use pass::{Outcome, Pass, Refusal};
 pub use pattern::Pattern;
 pub use registry::{Entry, Passes};
-pub use replacement::Replacement;
+pub use replacement::{Draft, Replacement};
 pub use rewrite::{Check, Rewrite, Rule, Write};
 pub use statistics::{PassStatistics, Statistics};

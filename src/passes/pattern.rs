@@ -13,7 +13,10 @@
 //! |---|---|
 //! | `nn.ReLU\|F.relu` | one of these types |
 //! | `torch.mul~` | two inputs, either way round |
-//! | `$weight=w` | `w` is the input of this argument name, wherever it stands; others are matched by position |
+//! | `?pnnx.Expression` | an operator that may be missing: who would read its result reads its first input |
+//! | `=Tensor.reshape` | an operator that stays as it is; its result may be used elsewhere |
+//! | `2 1 x ... y` | any further inputs behind `x`; of a `pnnx.Expression` with `expr=*`, anywhere among them |
+//! | `$weight=w` | `w` is the input of this argument name, wherever it stands; `$other\|mat2=w` of one of these; others are matched by position |
 //! | `key=value` | a parameter of this value; `1` and `1.0` are the same |
 //! | `key=*` | a parameter of any value |
 //! | `key=%x` | captures the value; where `%x` stands twice, both must be equal |
@@ -35,7 +38,8 @@ mod parse;
 mod solve;
 mod value;
 
-pub(super) use line::{Line, Word, WordKind, is_name, read_lines};
+use line::variants;
+pub(super) use line::{Line, Word, WordKind, is_name, read_body, read_lines};
 pub(super) use solve::{Found, Solver};
 
 use super::PatternError;
@@ -66,7 +70,9 @@ struct OperatorPattern {
     name: String,
     types: Vec<String>,
     either_way: bool,
+    stays: bool,
     inputs: Vec<(Option<String>, usize)>,
+    further: bool,
     outputs: Vec<usize>,
     params: Vec<Keyed<ParamPattern>>,
     attrs: Vec<Keyed<Option<TypePattern>>>,
@@ -110,12 +116,17 @@ struct FactPattern {
 }
 
 impl Pattern {
-    /// Reads a pattern.
+    /// Reads a pattern, with all operators that may be missing.
     ///
     /// # Errors
     /// A [`PatternError`] with the line.
     pub fn parse(text: &str) -> Result<Self, PatternError> {
-        parse::parse(text)
+        parse::parse(&read_lines(text)?)
+    }
+
+    /// The pattern with and without the operators that may be missing, those with most of them first.
+    pub(super) fn variants(text: &str) -> Result<Vec<Self>, PatternError> {
+        variants(read_lines(text)?).iter().map(|lines| parse::parse(lines)).collect()
     }
 
     /// The names of its operators, in their order.
@@ -127,6 +138,12 @@ impl Pattern {
         self.operators.iter().position(|operator| operator.name == name)
     }
 
+    /// How many inputs the pattern gives to one of its operators, `...` left out.
+    pub(super) fn input_count(&self, operator: &str) -> usize {
+        let found = self.operator(operator).and_then(|at| self.operators.get(at));
+        found.map_or(0, |operator| operator.inputs.len())
+    }
+
     fn operand(&self, name: &str) -> Option<usize> {
         self.operands.iter().position(|operand| operand == name)
     }
@@ -136,6 +153,7 @@ impl Pattern {
     }
 
     fn is_interior(&self, operand: usize) -> bool {
-        !self.outputs.contains(&operand) && self.producer(operand).is_some()
+        let producer = self.producer(operand).and_then(|at| self.operators.get(at));
+        !self.outputs.contains(&operand) && producer.is_some_and(|producer| !producer.stays)
     }
 }

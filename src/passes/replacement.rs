@@ -5,18 +5,50 @@
 //! | in the text | meaning |
 //! |---|---|
 //! | `nn.Conv2d` | this type; `%conv`: the type of the pattern's operator `conv` |
-//! | `%*=%*` | all parameters and attributes of the pattern's operator of the same name; `%*=%conv`: of `conv` |
+//! | `%*=%*` | all parameters, attributes and argument names of the pattern's operator of the same name; `%*=%conv`: of `conv` |
 //! | `key=value` | a parameter; `%x` in it stands for what was captured, `%conv.key` for a parameter of `conv` |
 //! | `@weight=%conv.weight` | an attribute of the pattern's operator `conv` |
 //! | `$weight=w` | the argument name of an input |
+//! | `2 1 x ... y` | the further inputs of the pattern's operator of the same name |
+//! | `conv.1` | as an input: the second input of the pattern's operator `conv` |
 //!
 //! Where the replacement returns one of its own inputs, everybody reads that input from then on.
 
 use super::bypass::{bypass, refuse_bypass};
-use super::pattern::{Line, Word, WordKind, is_name, read_lines};
+use super::pattern::{Line, Word, WordKind, is_name, read_body, read_lines};
 use super::{Match, PatternError};
-use crate::pnnx::{Attribute, Graph, GraphError, OperandId, OperatorId, Parameter};
+use crate::pnnx::{Attribute, Graph, GraphError, OperandId, Operator, OperatorId, Parameter};
+use crate::tensor::Dim;
 use std::collections::{BTreeMap, HashMap};
+
+/// What takes the place of a match, where it depends on the match: the text, and weights that text cannot hold.
+#[derive(Debug, Clone)]
+pub struct Draft {
+    text: String,
+    attrs: Vec<(String, String, Attribute)>,
+}
+
+impl Draft {
+    /// A replacement with these lines; magic number and counts are left out.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self { text: text.into(), attrs: Vec::new() }
+    }
+
+    /// The same with an attribute of one of its operators.
+    #[must_use]
+    pub fn with_attribute(mut self, operator: &str, key: &str, value: Attribute) -> Self {
+        self.attrs.push((operator.to_owned(), key.to_owned(), value));
+        self
+    }
+
+    pub(super) fn read(self, found: &Match<'_>) -> Result<Replacement, Problem> {
+        let mut replacement = Replacement::of(read_body(&self.text)?, found)?;
+        for (operator, key, value) in self.attrs {
+            replacement.set_attribute(&operator, &key, value)?;
+        }
+        Ok(replacement)
+    }
+}
 
 /// The operators that will take the place of a match. A hook changes them before they stand in the graph.
 #[derive(Debug, Clone, Default)]
@@ -60,9 +92,13 @@ impl From<String> for Problem {
 impl Replacement {
     /// Reads a replacement for a match.
     pub(super) fn read(text: &str, found: &Match<'_>) -> Result<Self, Problem> {
+        Self::of(read_lines(text)?, found)
+    }
+
+    fn of(lines: Vec<Line>, found: &Match<'_>) -> Result<Self, Problem> {
         let mut replacement = Self::default();
         let mut returned = Vec::new();
-        for line in read_lines(text)? {
+        for line in lines {
             match line.op_type.as_str() {
                 "pnnx.Input" => {}
                 "pnnx.Output" => returned.extend(line.inputs),
@@ -163,21 +199,30 @@ impl Replacement {
             .collect();
         let all = names.into_iter().chain(self.outputs.iter().map(|(_, name)| name.as_str()));
         let operands = all.filter_map(|name| Some((name.to_owned(), self.taken(name, found)?))).collect();
-        let kept = self.operators.iter().map(|operator| {
-            let old = found.operator(&operator.name).map(|old| old.name().to_owned());
-            old.unwrap_or_else(|_| format!("{}_{}", found.last_name(), operator.name))
+        let kept = self.operators.iter().map(|operator| match found.operator(&operator.name) {
+            Ok(old) => (old.name().to_owned(), old.line()),
+            Err(_) => (format!("{}_{}", found.last_name(), operator.name), found.last_line()),
         });
-        let names = kept.collect();
-        Plan { operands, names, matched: found.found.operators().collect(), replacement: self }
+        let places = kept.collect();
+        let matched = found.found.replaced(found.pattern).collect();
+        Plan { operands, places, matched, replacement: self }
     }
 }
 
 impl Match<'_> {
-    /// The name of the operator that computes the first output.
-    pub(super) fn last_name(&self) -> &str {
+    /// The operator that computes the first output.
+    fn last(&self) -> Option<&Operator> {
         let outputs = self.found.outputs(self.pattern);
         let producer = outputs.first().and_then(|&(_, operand)| self.graph.operand(operand).producer());
-        producer.map_or("", |producer| self.graph.operator(producer).name())
+        producer.map(|producer| self.graph.operator(producer))
+    }
+
+    fn last_name(&self) -> &str {
+        self.last().map_or("", Operator::name)
+    }
+
+    fn last_line(&self) -> Option<usize> {
+        self.last().and_then(Operator::line)
     }
 }
 
@@ -197,6 +242,9 @@ impl New {
             params: BTreeMap::new(),
             attrs: BTreeMap::new(),
         };
+        if line.further {
+            new.inputs.extend(found.further_inputs(&line.name)?);
+        }
         line.words
             .iter()
             .filter(|word| word.kind == WordKind::Open)
@@ -210,6 +258,9 @@ impl New {
         let name =
             word.value.as_deref().and_then(|value| value.strip_prefix('%')).filter(|&name| name != "*");
         let operator = found.operator(name.unwrap_or(&self.name))?;
+        for ((name, _), copied) in self.inputs.iter_mut().zip(operator.input_names()) {
+            *name = name.take().or_else(|| copied.clone());
+        }
         self.params.extend(operator.params().iter().map(|(key, value)| (key.clone(), value.clone())));
         self.attrs.extend(operator.attrs().iter().map(|(key, value)| (key.clone(), value.clone())));
         Ok(())
@@ -247,7 +298,10 @@ fn substitute(text: &str, found: &Match<'_>) -> Result<String, String> {
                 let operator = found.operator(operator)?;
                 operator.param(key).ok_or_else(|| format!("`{}` has no `{key}`", operator.name()))?
             }
-            None => found.param(name)?,
+            None => match found.dim(name).ok().and_then(Dim::fixed) {
+                Some(size) => &Parameter::from(size),
+                None => found.param(name)?,
+            },
         };
         result.extend([value.raw(), rest]);
     }
@@ -260,15 +314,15 @@ pub(super) struct Plan {
     replacement: Replacement,
     /// Operands of the graph by their name in the replacement.
     operands: HashMap<String, OperandId>,
-    /// The names that the new operators should have.
-    names: Vec<String>,
+    /// The names that the new operators should have, and the lines of the file that they stand for.
+    places: Vec<(String, Option<usize>)>,
     matched: Vec<OperatorId>,
 }
 
 impl Plan {
     /// Puts the new operators in the place of the old ones.
     pub(super) fn apply(self, graph: &mut Graph) -> Result<(), GraphError> {
-        let Self { replacement, mut operands, names, matched } = self;
+        let Self { replacement, mut operands, places, matched } = self;
         let Replacement { operators, outputs } = replacement;
         let mut order: Vec<OperatorId> = graph.operator_ids().to_vec();
         order.retain(|id| matched.contains(id));
@@ -295,7 +349,8 @@ impl Plan {
         for &operator in order.iter().rev() {
             graph.remove_operator(operator)?;
         }
-        for (operator, name) in made.into_iter().zip(names) {
+        for (operator, (name, line)) in made.into_iter().zip(places) {
+            graph.set_line(operator, line)?;
             let name = fresh(&name, |name| graph.operator_named(name).is_some_and(|other| other != operator));
             graph.rename_operator(operator, &name)?;
         }

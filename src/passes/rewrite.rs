@@ -2,7 +2,7 @@
 
 use super::matched::Match;
 use super::pattern::{Pattern, Solver, read_lines};
-use super::replacement::{Plan, Problem, Replacement};
+use super::replacement::{Draft, Plan, Problem, Replacement};
 use super::writes::written_through;
 use super::{Outcome, Pass, PassContext, PassError, PatternError};
 use crate::pnnx::{Graph, OperatorId};
@@ -27,7 +27,7 @@ pub struct Rule {
 #[derive(Debug, Clone)]
 enum Target {
     Text(Cow<'static, str>),
-    Computed(fn(&Match<'_>) -> Result<String, String>),
+    Computed(fn(&Match<'_>) -> Result<Draft, String>),
 }
 
 impl Rule {
@@ -40,7 +40,7 @@ impl Rule {
     /// match.
     pub fn computed(
         pattern: impl Into<Cow<'static, str>>,
-        replacement: fn(&Match<'_>) -> Result<String, String>,
+        replacement: fn(&Match<'_>) -> Result<Draft, String>,
     ) -> Self {
         Self::to(pattern, Target::Computed(replacement))
     }
@@ -92,7 +92,7 @@ impl Rewrite {
     /// Tries the rules at one operator. Returns what to do, or why nothing is to be done.
     fn plan(&self, sweep: &Sweep<'_>, anchor: OperatorId) -> Result<Result<Plan, Vec<String>>, PassError> {
         let mut reasons = Vec::new();
-        for (rule, pattern) in self.rules.iter().zip(sweep.patterns) {
+        for (rule, pattern) in sweep.patterns {
             let solver = Solver { pattern, graph: sweep.graph, context: sweep.context, frozen: sweep.frozen };
             let mut fault = None;
             let mut accept = |found: &_| {
@@ -117,7 +117,7 @@ impl Rewrite {
 
 /// What stays the same while one operator is looked at.
 struct Sweep<'a> {
-    patterns: &'a [Pattern],
+    patterns: &'a [(&'a Rule, Pattern)],
     graph: &'a Graph,
     context: &'a PassContext,
     frozen: &'a HashSet<OperatorId>,
@@ -126,15 +126,10 @@ struct Sweep<'a> {
 impl Rule {
     fn plan(&self, found: &Match<'_>) -> Result<Plan, Problem> {
         self.checks.iter().try_for_each(|check| check(found))?;
-        let computed;
-        let text = match &self.target {
-            Target::Text(text) => text.as_ref(),
-            Target::Computed(compute) => {
-                computed = compute(found)?;
-                &computed
-            }
+        let mut replacement = match &self.target {
+            Target::Text(text) => Replacement::read(text, found)?,
+            Target::Computed(compute) => compute(found)?.read(found)?,
         };
-        let mut replacement = Replacement::read(text, found)?;
         self.writes.iter().try_for_each(|write| write(found, &mut replacement))?;
         replacement.refuse(found)?;
         Ok(replacement.plan(found))
@@ -152,7 +147,7 @@ impl Pass for Rewrite {
 
     fn validate(&self) -> Result<(), PassError> {
         let check = |rule: &Rule| {
-            Pattern::parse(&rule.pattern)?;
+            Pattern::variants(&rule.pattern)?;
             match &rule.target {
                 Target::Text(text) => read_lines(text).map(|_| ()),
                 Target::Computed(_) => Ok(()),
@@ -162,9 +157,11 @@ impl Pass for Rewrite {
     }
 
     fn run(&self, graph: &mut Graph, context: &mut PassContext) -> Result<Outcome, PassError> {
-        let patterns = self.rules.iter().map(|rule| Pattern::parse(&rule.pattern));
-        let patterns =
-            patterns.collect::<Result<Vec<_>, _>>().map_err(|source| self.pattern_error(source))?;
+        let mut patterns = Vec::new();
+        for rule in &self.rules {
+            let variants = Pattern::variants(&rule.pattern).map_err(|source| self.pattern_error(source))?;
+            patterns.extend(variants.into_iter().map(|pattern| (rule, pattern)));
+        }
         let most = graph.operator_count().saturating_mul(4).saturating_add(16);
         let mut fired = 0;
         loop {

@@ -1,6 +1,7 @@
 //! Factors and summands of channels, folded into the weights of the operator that computes the channels.
 
 use super::weights;
+use crate::passes::Replacement;
 use crate::pnnx::{Attribute, Graph, GraphError, Operator, OperatorId};
 
 /// What convolutions and linear layers have in common: each output channel is a sum of weighted inputs, plus a bias.
@@ -150,6 +151,16 @@ impl<'g> Channels<'g> {
 }
 
 impl Folded {
+    /// Gives these weights to an operator that is to take the place of others.
+    pub(super) fn write(self, new: &mut Replacement, operator: &str) -> Result<(), String> {
+        new.set_attribute(operator, "weight", self.weight)?;
+        if let Some(bias) = self.bias {
+            new.set_attribute(operator, "bias", bias)?;
+            new.set_param(operator, "bias", true)?;
+        }
+        Ok(())
+    }
+
     /// Gives an operator these weights.
     pub(super) fn store(self, graph: &mut Graph, id: OperatorId) -> Result<(), GraphError> {
         graph.set_attribute(id, "weight", self.weight)?;

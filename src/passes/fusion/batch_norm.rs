@@ -1,28 +1,51 @@
 //! Batch norm disappears in the weights of its neighbour: γ · (w·x + b − μ) / √(σ² + ε) + β is w'·x + b'.
-//!
-//! ```text
-//! nn.Conv2d conv              1 1 x a
-//! nn.BatchNorm2d bn           1 1 a y
-//!     ↓
-//! nn.Conv2d conv              1 1 x y
-//! ```
 
 use super::affine::{Channels, Folded};
-use super::site::{meta, only_reader, own_producer, producer};
+use super::site::meta;
 use super::visit::{Verdict, Visit};
 use super::weights;
-use crate::passes::Facts;
-use crate::passes::bypass::{bypass, refuse_bypass};
-use crate::pnnx::{Graph, GraphError, OperandId, Operator, OperatorId};
+use crate::passes::{Facts, Match, Replacement, Rewrite, Rule};
+use crate::pnnx::{Graph, GraphError, Operator, OperatorId};
+
+const BEHIND: &str = "7767517
+4 3
+pnnx.Input                  input   0 1 x
+nn.Linear|nn.Conv1d|nn.Conv2d|nn.Conv3d|nn.ConvTranspose1d|nn.ConvTranspose2d|nn.ConvTranspose3d \
+                            product 1 1 x a %*=%*
+nn.BatchNorm1d|nn.BatchNorm2d|nn.BatchNorm3d \
+                            norm    1 1 a y %*=%*
+pnnx.Output                 output  1 0 y
+";
+
+/// A linear layer whose rows are laid out for batch norm, which knows one axis before the channels only, and back.
+const FLATTENED: &str = "7767517
+6 5
+pnnx.Input                  input   0 1 x
+nn.Linear                   product 1 1 x a     %*=%*       #a=(?,?,?)
+torch.flatten               flatten 1 1 a b     start_dim=0 end_dim=*
+nn.BatchNorm1d              norm    1 1 b c     %*=%*
+Tensor.reshape_as           back    2 1 c a y
+pnnx.Output                 output  1 0 y
+";
+
+const WITHOUT: &str = "7767517
+3 2
+pnnx.Input                  input   0 1 x
+%product                    product 1 1 x y %*=%*
+pnnx.Output                 output  1 0 y
+";
 
 /// The pass for batch norm behind what makes its channels.
-pub(super) const FOLD_BATCH_NORM: Visit = Visit {
-    name: "fold_batch_norm",
-    doc: "Batch norm behind a convolution, transposed convolution or linear layer goes into its weights.",
-    visit: behind,
-};
+pub(super) fn fold_batch_norm() -> Rewrite {
+    Rewrite::new(
+        "fold_batch_norm",
+        "Batch norm behind a convolution, transposed convolution or linear layer goes into its weights.",
+    )
+    .rule(Rule::new(BEHIND, WITHOUT).when(has_the_same_channels).write(fold))
+    .rule(Rule::new(FLATTENED, WITHOUT).when(keeps_the_last_axis).write(fold))
+}
 
-/// The pass for batch norm ahead of what reads its channels.
+/// The pass for batch norm ahead of what reads its channels, be that one operator or several.
 pub(super) const FOLD_BATCH_NORM_AHEAD: Visit = Visit {
     name: "fold_batch_norm_ahead",
     doc: "Batch norm ahead of a convolution without padding or a linear layer goes into its weights.",
@@ -60,99 +83,30 @@ impl Affine {
     }
 }
 
-/// The number of axes of an operand: what is known, or what the file says, whose numbers of axes are right.
-fn rank(graph: &Graph, facts: &Facts, operand: OperandId) -> Option<usize> {
-    let known = meta(graph, facts, operand).map(|meta| meta.rank());
-    known.or_else(|| Some(graph.get_operand(operand)?.shape()?.len()))
+fn channels<'a>(found: &Match<'a>) -> Result<Channels<'a>, String> {
+    Channels::of(found.operator("product")?)
+        .ok_or_else(|| "its weights are not there, or not its own".to_owned())
 }
 
-fn behind(graph: &mut Graph, facts: &Facts, id: OperatorId) -> Result<Verdict, GraphError> {
-    let Some(affine) = graph.get_operator(id).and_then(Affine::of) else { return Ok(Verdict::Other) };
-    match flattened(graph, facts, id, &affine) {
-        Some(flattened) => flattened.fold(graph),
-        None => directly_behind(graph, facts, id, &affine),
+fn has_the_same_channels(found: &Match<'_>) -> Result<(), String> {
+    match found.meta("a")?.rank() == channels(found)?.batched_rank() {
+        true => Ok(()),
+        false => Err("its channels may not be those that the operator ahead makes".to_owned()),
     }
 }
 
-fn directly_behind(
-    graph: &mut Graph,
-    facts: &Facts,
-    id: OperatorId,
-    affine: &Affine,
-) -> Result<Verdict, GraphError> {
-    let norm = graph.operator(id);
-    let (&[input], &[output]) = (norm.inputs(), norm.outputs()) else { return Ok(Verdict::Other) };
-    let Some((source, operator)) = producer(graph, input) else { return Ok(Verdict::Other) };
-    let Some(channels) = Channels::of(operator) else { return Ok(Verdict::Other) };
-    if own_producer(graph, input, id).is_none() {
-        return Ok(Verdict::Refused(format!("`{}` is read by others, too", graph.operand(input).name())));
+/// Of three axes, those up to the second one are all but the last.
+fn keeps_the_last_axis(found: &Match<'_>) -> Result<(), String> {
+    match found.setting::<i64>("flatten", "end_dim", -1)? {
+        1 | -2 => Ok(()),
+        end => Err(format!("the axes up to {end} are made one")),
     }
-    if rank(graph, facts, input) != Some(channels.batched_rank()) {
-        return Ok(Verdict::Refused(
-            "its channels may not be those that the operator ahead makes".to_owned(),
-        ));
-    }
-    let Some(folded) = channels.folded(&affine.factors, Some(&affine.summands)) else {
-        return Ok(Verdict::Refused("the weights could not hold the result".to_owned()));
-    };
-    if let Some(reason) = refuse_bypass(graph, output, input) {
-        return Ok(Verdict::Refused(reason));
-    }
-    folded.store(graph, source)?;
-    bypass(graph, output, input)?;
-    graph.remove_operator(id)?;
-    Ok(Verdict::Fired)
 }
 
-/// A linear layer whose rows are laid out for batch norm, which knows one axis before the channels only, and back:
-///
-/// ```text
-/// nn.Linear fc                1 1 x a           #a=(2,196,64)f32
-/// torch.flatten flatten       1 1 a b start_dim=0 end_dim=1
-/// nn.BatchNorm1d bn           1 1 b c
-/// Tensor.reshape_as back      2 1 c a y
-/// ```
-struct Flattened {
-    linear: OperatorId,
-    folded: Folded,
-    /// From the last to the first.
-    others: [OperatorId; 3],
-    input: OperandId,
-    output: OperandId,
-}
-
-fn flattened(graph: &Graph, facts: &Facts, norm: OperatorId, affine: &Affine) -> Option<Flattened> {
-    let (flatten, flattening) = own_producer(graph, *graph.operator(norm).inputs().first()?, norm)?;
-    let (back, reshape) = only_reader(graph, graph.operator(norm))?;
-    let (&[input], &[_, like]) = (flattening.inputs(), reshape.inputs()) else { return None };
-    let same_rank = rank(graph, facts, input)? == 3;
-    let ends =
-        [flattening.get_or::<i64>("start_dim", 0).ok()?, flattening.get_or::<i64>("end_dim", -1).ok()?];
-    let is_flattening = flattening.op_type() == "torch.flatten" && matches!(ends, [0, 1 | -2]) && same_rank;
-    let is_back = reshape.op_type() == "Tensor.reshape_as" && like == input && reshape.inputs() != [input; 2];
-    let mut readers = graph.get_operand(input)?.consumers().to_vec();
-    readers.sort_unstable();
-    let mut expected = vec![flatten, back];
-    expected.sort_unstable();
-    let (linear, operator) = producer(graph, input)?;
-    let channels = Channels::of(operator).filter(Channels::is_linear)?;
-    let &[output] = reshape.outputs() else { return None };
-    if !is_flattening || !is_back || readers != expected || refuse_bypass(graph, output, input).is_some() {
-        return None;
-    }
-    let folded = channels.folded(&affine.factors, Some(&affine.summands))?;
-    Some(Flattened { linear, folded, others: [back, norm, flatten], input, output })
-}
-
-impl Flattened {
-    fn fold(self, graph: &mut Graph) -> Result<Verdict, GraphError> {
-        self.folded.store(graph, self.linear)?;
-        bypass(graph, self.output, self.input)?;
-        for operator in self.others {
-            graph.remove_operator(operator)?;
-        }
-        Ok(Verdict::Fired)
-    }
+fn fold(found: &Match<'_>, new: &mut Replacement) -> Result<(), String> {
+    let affine = Affine::of(found.operator("norm")?).ok_or("its statistics are not there, or not fixed")?;
+    let folded = channels(found)?.folded(&affine.factors, Some(&affine.summands));
+    folded.ok_or("the weights could not hold the result")?.write(new, "product")
 }
 
 fn ahead(graph: &mut Graph, facts: &Facts, id: OperatorId) -> Result<Verdict, GraphError> {
@@ -160,7 +114,7 @@ fn ahead(graph: &mut Graph, facts: &Facts, id: OperatorId) -> Result<Verdict, Gr
     let norm = graph.operator(id);
     let (&[input], &[output]) = (norm.inputs(), norm.outputs()) else { return Ok(Verdict::Other) };
     let readers = graph.operand(output).consumers().to_vec();
-    let rank = rank(graph, facts, output);
+    let rank = meta(graph, facts, output).map(|meta| meta.rank());
     let fold = |&reader: &OperatorId| {
         let operator = graph.get_operator(reader)?;
         let channels = Channels::of(operator).filter(|channels| rank == Some(channels.batched_rank()))?;
@@ -224,7 +178,7 @@ mod tests {
             ("nn.ConvTranspose3d", "groups=1 @weight=(4,6,2,2,2)f32", "nn.BatchNorm3d", "(1,4,3,3,3)"),
             ("nn.Linear", "bias=True @weight=(6,4)f32 @bias=(6)f32", "nn.BatchNorm1d", "(5,4)"),
         ] {
-            let left = fires(&FOLD_BATCH_NORM, &behind_of(product, settings, norm, input));
+            let left = fires(&fold_batch_norm(), &behind_of(product, settings, norm, input));
             assert_eq!(left.len(), 1, "{left:?}");
             assert!(left[0].starts_with(&format!("{product}(x)->")), "{left:?}");
         }
@@ -236,7 +190,7 @@ mod tests {
             nn.Conv2d p 1 1 x a @weight=(6,2,3,3)f32\n\
             nn.BatchNorm2d bn 1 1 a y affine=False @running_mean=(6)f32 @running_var=(6)f32\n\
             pnnx.Output out 1 0 y";
-        assert_eq!(fires(&FOLD_BATCH_NORM, model).len(), 1);
+        assert_eq!(fires(&fold_batch_norm(), model).len(), 1);
     }
 
     #[test]
@@ -245,29 +199,29 @@ mod tests {
             behind_of("nn.Conv2d", "@weight=(6,4,3,3)f32", "nn.BatchNorm2d", "(2,4,9,8)")
                 .replace("f32", numbers)
         };
-        let left = super::super::testing::fires_within(&FOLD_BATCH_NORM, &model("f16"), 3e-2);
+        let left = super::super::testing::fires_within(&fold_batch_norm(), &model("f16"), 3e-2);
         assert_eq!(left.len(), 1);
     }
 
     #[test]
     fn channels_on_another_axis_are_left_alone() {
         // The channels of batch norm are the second axis, those of a linear layer the last.
-        refuses(&FOLD_BATCH_NORM, &behind_of("nn.Linear", "@weight=(6,4)f32", "nn.BatchNorm1d", "(2,6,4)"));
+        refuses(&fold_batch_norm(), &behind_of("nn.Linear", "@weight=(6,4)f32", "nn.BatchNorm1d", "(2,6,4)"));
         // Without a batch, they are the first axis of a convolution.
-        refuses(&FOLD_BATCH_NORM, &behind_of("nn.Conv1d", "@weight=(6,4,4)f32", "nn.BatchNorm1d", "(4,9)"));
+        refuses(&fold_batch_norm(), &behind_of("nn.Conv1d", "@weight=(6,4,4)f32", "nn.BatchNorm1d", "(4,9)"));
     }
 
     #[test]
     fn a_value_that_others_read_is_left_alone() {
         let model = behind_of("nn.Conv2d", "@weight=(6,4,1,1)f32", "nn.BatchNorm2d", "(1,4,2,2)");
-        let outcome = refuses(&FOLD_BATCH_NORM, &model.replace("out 1 0 y", "out 2 0 y a"));
-        assert!(outcome.refused[0].reason.contains("read by others"), "{outcome:?}");
+        let outcome = refuses(&fold_batch_norm(), &model.replace("out 1 0 y", "out 2 0 y a"));
+        assert!(outcome.refused[0].reason.contains("used elsewhere"), "{outcome:?}");
     }
 
     #[test]
     fn weights_that_are_not_there_are_left_alone() {
         refuses_without_weights(
-            &FOLD_BATCH_NORM,
+            &fold_batch_norm(),
             &behind_of("nn.Conv2d", "@weight=(6,4,1,1)f32", "nn.BatchNorm2d", "(1,4,2,2)"),
         );
     }
@@ -317,8 +271,8 @@ mod tests {
             nn.BatchNorm1d bn 1 1 b c eps=1e-5 @running_mean=(6)f32 @running_var=(6)f32\n\
             Tensor.reshape_as back 2 1 c a y\n\
             pnnx.Output out 1 0 y";
-        assert_eq!(fires(&FOLD_BATCH_NORM, model).len(), 1);
-        refuses(&FOLD_BATCH_NORM, &model.replace("out 1 0 y", "out 2 0 y a"));
-        refuses(&FOLD_BATCH_NORM, &model.replace("(2,7,4)", "(2,2,7,4)").replace("end_dim=1", "end_dim=2"));
+        assert_eq!(fires(&fold_batch_norm(), model).len(), 1);
+        refuses(&fold_batch_norm(), &model.replace("out 1 0 y", "out 2 0 y a"));
+        refuses(&fold_batch_norm(), &model.replace("(2,7,4)", "(2,2,7,4)").replace("end_dim=1", "end_dim=2"));
     }
 }

@@ -15,6 +15,9 @@
 //! | `merge_siblings` | linear layers on the same input → one, and a split |
 //! | `fuse_epilogue` | product, then an activation or arithmetic on its result → the product with an epilogue |
 //!
+//! What can be drawn is a [`Rewrite`](super::Rewrite): its pattern is the picture of what it replaces. What reads any
+//! number of operators, or takes expressions apart, is a [`Visit`](visit::Visit).
+//!
 //! A pass folds only what its operator computes again from the parameters and weights that it is given: never where
 //! somebody else reads a value on the way, where weights are not there, or where a shape would become another.
 
@@ -37,22 +40,30 @@ mod testing;
 mod visit;
 mod weights;
 
-use visit::Visit;
+use super::Pass;
+use std::sync::Arc;
 
 /// The passes of this family that recognise what is spelled out, in their order.
-pub(super) const RECOGNISING: [Visit; 10] = [
-    own_weights::OWN_WEIGHTS,
-    linear::PRODUCT_TO_LINEAR,
-    linear::LINEAR_IN_PLACE,
-    batch_norm::FOLD_BATCH_NORM,
-    batch_norm::FOLD_BATCH_NORM_AHEAD,
-    scale::FOLD_SCALE,
-    padding::FOLD_PADDING,
-    norm::FUSE_LAYER_NORM,
-    norm::FUSE_RMS_NORM,
-    attention::FUSE_ATTENTION,
-];
+pub(super) fn recognising() -> Vec<Arc<dyn Pass>> {
+    vec![
+        Arc::new(own_weights::OWN_WEIGHTS),
+        Arc::new(linear::product_to_linear()),
+        Arc::new(linear::linear_in_place()),
+        Arc::new(batch_norm::fold_batch_norm()),
+        Arc::new(batch_norm::FOLD_BATCH_NORM_AHEAD),
+        Arc::new(scale::FOLD_SCALE),
+        Arc::new(padding::fold_padding()),
+        Arc::new(norm::fuse_layer_norm()),
+        Arc::new(norm::fuse_rms_norm()),
+        Arc::new(attention::fuse_attention()),
+    ]
+}
 
 /// Those that come last, when chains of expressions are one expression: what they make is no longer recognised.
-pub(super) const FINISHING: [Visit; 3] =
-    [activation::NAME_ACTIVATION, siblings::MERGE_SIBLINGS, epilogue::FUSE_EPILOGUE];
+pub(super) fn finishing() -> Vec<Arc<dyn Pass>> {
+    vec![
+        Arc::new(activation::NAME_ACTIVATION),
+        Arc::new(siblings::MERGE_SIBLINGS),
+        Arc::new(epilogue::FUSE_EPILOGUE),
+    ]
+}

@@ -1,45 +1,46 @@
 //! Zeros put around the input of a convolution are what the convolution does itself.
 //!
-//! ```text
-//! nn.ZeroPad2d pad            1 1 x a padding=(0,1,0,1)
-//! nn.Conv2d conv              1 1 a y padding=(1,1)
-//!     ↓
-//! nn.Conv2d conv              1 1 x y padding=(1,2,1,2)
-//! ```
-//!
 //! Two numbers for each axis, the last axis first, is how PNNX writes padding that differs at both ends.
 
-use super::site::own_producer;
-use super::visit::{Verdict, Visit};
-use crate::passes::Facts;
-use crate::pnnx::{Graph, GraphError, Operator, OperatorId};
+use crate::passes::{Match, Replacement, Rewrite, Rule};
+use crate::pnnx::Operator;
+
+const PADDED: &str = "7767517
+4 3
+pnnx.Input                  input   0 1 x
+F.pad|nn.ZeroPad1d|nn.ZeroPad2d|nn.ZeroPad3d|nn.ConstantPad1d|nn.ConstantPad2d|nn.ConstantPad3d \
+                            pad     1 1 x a %*=%*
+nn.Conv1d|nn.Conv2d|nn.Conv3d|F.conv1d|F.conv2d|F.conv3d \
+                            conv    2 1 a ... y %*=%*
+pnnx.Output                 output  1 0 y
+";
+const PADDING: &str = "7767517
+3 2
+pnnx.Input                  input   0 1 x
+%conv                       conv    2 1 x ... y %*=%*
+pnnx.Output                 output  1 0 y
+";
 
 /// The pass.
-pub(super) const FOLD_PADDING: Visit =
-    Visit { name: "fold_padding", doc: "Zeros around the input of a convolution become its padding.", visit };
+pub(super) fn fold_padding() -> Rewrite {
+    Rewrite::new("fold_padding", "Zeros around the input of a convolution become its padding.")
+        .rule(Rule::new(PADDED, PADDING).write(pad))
+}
 
-fn visit(graph: &mut Graph, _: &Facts, id: OperatorId) -> Result<Verdict, GraphError> {
-    let Some(operator) = graph.get_operator(id) else { return Ok(Verdict::Other) };
-    let Some(&input) = operator.inputs().first() else { return Ok(Verdict::Other) };
-    let axes = match operator.op_type() {
+/// Gives the convolution the sum of both paddings.
+fn pad(found: &Match<'_>, new: &mut Replacement) -> Result<(), String> {
+    let (pad, conv) = (found.operator("pad")?, found.operator("conv")?);
+    let axes = match conv.op_type() {
         "nn.Conv1d" | "F.conv1d" => 1,
         "nn.Conv2d" | "F.conv2d" => 2,
-        "nn.Conv3d" | "F.conv3d" => 3,
-        _ => return Ok(Verdict::Other),
+        _ => 3,
     };
-    let Some((pad, padding)) = own_producer(graph, input, id) else { return Ok(Verdict::Other) };
-    let Some(zeros) = zeros_around(padding, axes) else { return Ok(Verdict::Other) };
-    let Some(own) = own_padding(operator, axes) else {
-        return Ok(Verdict::Refused("its own padding is not of zeros, or not in numbers".to_owned()));
-    };
-    let &[outer] = padding.inputs() else { return Ok(Verdict::Other) };
+    let zeros = zeros_around(pad, axes).ok_or("it is not padded by zeros along the axes of the window")?;
+    let own = own_padding(conv, axes).ok_or("its own padding is not of zeros, or not in numbers")?;
     let sum: Vec<i64> = zeros.iter().zip(&own).map(|(zeros, own)| zeros.saturating_add(*own)).collect();
     let is_even = sum.chunks(2).all(|pair| matches!(pair, [before, after] if before == after));
     let written = if is_even { sum.iter().rev().step_by(2).copied().collect() } else { sum };
-    graph.set_param(id, "padding", written)?;
-    graph.replace_input(id, 0, outer)?;
-    graph.remove_operator(pad)?;
-    Ok(Verdict::Fired)
+    new.set_param("conv", "padding", written)
 }
 
 /// How many zeros an operator puts before and after each axis, the last axis first. `None` where it does anything else.
@@ -137,7 +138,7 @@ mod tests {
             ),
             ("nn.ConstantPad1d padding=(1,2) value=0.0", "nn.Conv1d @weight=(2,3,3)f32", "(1,3,8)", "(1,2)"),
         ] {
-            let left = fires(&FOLD_PADDING, &padded(pad, conv, input));
+            let left = fires(&fold_padding(), &padded(pad, conv, input));
             assert_eq!(left.len(), 1, "{left:?}");
             assert!(left[0].contains(&format!("padding={padding}")), "{left:?}");
         }
@@ -158,13 +159,13 @@ mod tests {
             ),
             ("nn.ZeroPad2d padding=(1,1,1,1)", "nn.Conv2d padding=same @weight=(2,3,3,3)f32"),
         ] {
-            refuses(&FOLD_PADDING, &padded(pad, conv, "(1,3,8,6)"));
+            refuses(&fold_padding(), &padded(pad, conv, "(1,3,8,6)"));
         }
     }
 
     #[test]
     fn a_padded_input_that_others_read_stays() {
         let model = padded("nn.ZeroPad2d padding=(1,1,1,1)", "nn.Conv2d @weight=(2,3,3,3)f32", "(1,3,8,6)");
-        refuses(&FOLD_PADDING, &model.replace("out 1 0 y", "out 2 0 y a"));
+        refuses(&fold_padding(), &model.replace("out 1 0 y", "out 2 0 y a"));
     }
 }

@@ -8,8 +8,14 @@ pub(in crate::passes) struct Line {
     /// Counted from 1.
     pub(in crate::passes) number: usize,
     pub(in crate::passes) op_type: String,
+    /// `?` before the type.
+    pub(in crate::passes) optional: bool,
+    /// `=` before the type.
+    pub(in crate::passes) stays: bool,
     pub(in crate::passes) name: String,
     pub(in crate::passes) inputs: Vec<String>,
+    /// `...` behind the inputs.
+    pub(in crate::passes) further: bool,
     pub(in crate::passes) outputs: Vec<String>,
     pub(in crate::passes) words: Vec<Word>,
 }
@@ -49,6 +55,37 @@ impl Line {
             |word: &&Word| word.kind == WordKind::InputName && word.value.as_deref() == Some(operand);
         self.words.iter().find(is_name).map(|word| word.key.as_str())
     }
+
+    /// Reads `new` wherever the line reads `old`.
+    fn rename(&mut self, old: &str, new: &str) {
+        for word in &mut self.words {
+            match word.kind {
+                WordKind::Fact if word.key == old => new.clone_into(&mut word.key),
+                WordKind::InputName if word.value.as_deref() == Some(old) => {
+                    word.value = Some(new.to_owned())
+                }
+                _ => {}
+            }
+        }
+        for name in self.inputs.iter_mut().filter(|name| *name == old) {
+            new.clone_into(name);
+        }
+    }
+}
+
+/// The lines with and without each of the optional ones, those with most of them first. Who reads the result of a line
+/// that is left out reads its first input.
+pub(super) fn variants(mut lines: Vec<Line>) -> Vec<Vec<Line>> {
+    let Some(at) = lines.iter().position(|line| line.optional) else { return vec![lines] };
+    let mut without = lines.clone();
+    let left_out = without.remove(at);
+    if let (Some(input), Some(output)) = (left_out.inputs.first(), left_out.outputs.first()) {
+        without.iter_mut().for_each(|line| line.rename(output, input));
+    }
+    if let Some(line) = lines.get_mut(at) {
+        line.optional = false;
+    }
+    [variants(lines), variants(without)].concat()
 }
 
 /// Reads the magic number, the counts and the lines. The counts must be right, so that the text is a graph.
@@ -59,8 +96,7 @@ pub(in crate::passes) fn read_lines(text: &str) -> Result<Vec<Line>, PatternErro
         _ => return Err(PatternError::new(1, "a pattern starts with the line `7767517`, as a model does")),
     }
     let counts = rows.next().map_or("", |(_, row)| row).trim();
-    let rows = rows.filter(|(_, row)| !row.trim().is_empty());
-    let lines = rows.map(|(number, row)| read_line(number, row)).collect::<Result<Vec<_>, _>>()?;
+    let lines = read_rows(rows)?;
     let mut operands: Vec<&String> =
         lines.iter().flat_map(|line| line.inputs.iter().chain(&line.outputs)).collect();
     operands.sort();
@@ -75,23 +111,46 @@ pub(in crate::passes) fn read_lines(text: &str) -> Result<Vec<Line>, PatternErro
     Ok(lines)
 }
 
+/// Reads lines without magic number and counts: text that is made for one match.
+pub(in crate::passes) fn read_body(text: &str) -> Result<Vec<Line>, PatternError> {
+    read_rows((1..).zip(text.lines()))
+}
+
+fn read_rows<'a>(rows: impl Iterator<Item = (usize, &'a str)>) -> Result<Vec<Line>, PatternError> {
+    let rows = rows.filter(|(_, row)| !row.trim().is_empty());
+    rows.map(|(number, row)| read_line(number, row)).collect()
+}
+
 fn read_line(number: usize, row: &str) -> Result<Line, PatternError> {
     let error = |problem: &str| PatternError::new(number, problem);
     let mut words = row.split_whitespace();
     let mut next = |what: &str| words.next().ok_or_else(|| error(&format!("{what} is missing")));
-    let (op_type, name) = (next("the type")?.to_owned(), next("the name")?.to_owned());
+    let (op_type, name) = (next("the type")?, next("the name")?.to_owned());
+    let (optional, op_type) = op_type.strip_prefix('?').map_or((false, op_type), |rest| (true, rest));
+    let (stays, op_type) = op_type.strip_prefix('=').map_or((false, op_type), |rest| (true, rest));
     let mut count =
         |what: &str| next(what)?.parse::<usize>().map_err(|_| error(&format!("{what} is no number")));
     let (inputs, outputs) = (count("the number of inputs")?, count("the number of outputs")?);
     let mut operands = |count: usize| -> Result<Vec<String>, PatternError> {
         (0..count).map(|_| next("an operand").map(str::to_owned)).collect()
     };
-    let (inputs, outputs) = (operands(inputs)?, operands(outputs)?);
+    let (mut inputs, outputs) = (operands(inputs)?, operands(outputs)?);
+    let further = inputs.pop_if(|name| name == FURTHER).is_some();
+    if inputs.iter().chain(&outputs).any(|name| name == FURTHER) {
+        return Err(error("`...` stands behind all other inputs"));
+    }
+    if optional && (inputs.is_empty() || outputs.len() != 1) {
+        return Err(error("an operator that may be missing has inputs and one output"));
+    }
     let words =
         words.map(|word| read_word(word).ok_or_else(|| error(&format!("`{word}` is not understood"))));
     let words = words.collect::<Result<_, _>>()?;
-    Ok(Line { number, op_type, name, inputs, outputs, words })
+    let op_type = op_type.to_owned();
+    Ok(Line { number, op_type, optional, stays, name, inputs, further, outputs, words })
 }
+
+/// What stands for any further inputs.
+const FURTHER: &str = "...";
 
 fn read_word(word: &str) -> Option<Word> {
     let (optional, word) = word.strip_prefix('?').map_or((false, word), |rest| (true, rest));

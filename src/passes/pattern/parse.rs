@@ -1,14 +1,13 @@
 //! From lines to a pattern.
 
-use super::line::{Line, Word, WordKind, is_name, read_lines};
+use super::line::{Line, Word, WordKind, is_name};
 use super::value::ValuePattern;
 use super::{DimPattern, FactPattern, Keyed, OperatorPattern, ParamPattern, Pattern, TypePattern};
 use crate::passes::PatternError;
 use crate::pnnx::Expr;
 use crate::tensor::DType;
 
-pub(super) fn parse(text: &str) -> Result<Pattern, PatternError> {
-    let lines = read_lines(text)?;
+pub(super) fn parse(lines: &[Line]) -> Result<Pattern, PatternError> {
     let mut pattern = Pattern {
         operators: Vec::new(),
         operands: Vec::new(),
@@ -16,7 +15,7 @@ pub(super) fn parse(text: &str) -> Result<Pattern, PatternError> {
         outputs: Vec::new(),
         facts: Vec::new(),
     };
-    for line in &lines {
+    for line in lines {
         pattern.add(line)?;
     }
     check(&pattern)?;
@@ -84,7 +83,8 @@ fn operator(line: &Line, inputs: &[usize], outputs: Vec<usize>) -> Result<Operat
         }
     }
     let open = line.words.iter().any(|word| word.kind == WordKind::Open);
-    Ok(OperatorPattern { name: line.name.clone(), types, either_way, inputs, outputs, params, attrs, open })
+    let (name, stays, further) = (line.name.clone(), line.stays, line.further);
+    Ok(OperatorPattern { name, types, either_way, stays, inputs, further, outputs, params, attrs, open })
 }
 
 fn param(line: &Line, word: &Word) -> Result<ParamPattern, PatternError> {
@@ -129,7 +129,8 @@ fn dim_pattern(text: &str) -> Option<DimPattern> {
 /// A pattern can be found only where its operators hang together and something comes out.
 fn check(pattern: &Pattern) -> Result<(), PatternError> {
     let anchor = pattern.outputs.first().and_then(|&output| pattern.producer(output));
-    let Some(anchor) = anchor else {
+    let replaced = |&at: &usize| pattern.operators.get(at).is_some_and(|operator| !operator.stays);
+    let Some(anchor) = anchor.filter(replaced) else {
         return Err(PatternError::new(2, "no operator computes the pattern's output"));
     };
     let mut reached = vec![anchor];

@@ -23,9 +23,10 @@ pub(in crate::passes) struct Found {
 }
 
 impl Found {
-    /// All operators, in the order of the pattern.
-    pub(in crate::passes) fn operators(&self) -> impl Iterator<Item = OperatorId> {
-        self.operators.iter().copied().flatten()
+    /// The operators that will be replaced, in the order of the pattern.
+    pub(in crate::passes) fn replaced(&self, pattern: &Pattern) -> impl Iterator<Item = OperatorId> {
+        let all = self.operators.iter().zip(&pattern.operators);
+        all.filter(|(_, wanted)| !wanted.stays).filter_map(|(id, _)| *id)
     }
 
     pub(in crate::passes) fn operator(&self, pattern: &Pattern, name: &str) -> Option<OperatorId> {
@@ -154,7 +155,7 @@ impl Solver<'_> {
         if !alike {
             return Err(None);
         }
-        let others = found.operators().next().is_some();
+        let others = found.operators.iter().any(Option::is_some);
         let near = |reason: String| others.then_some(reason);
         let mut found = found.clone();
         if let Some(slot) = found.operators.get_mut(at) {
@@ -166,7 +167,7 @@ impl Solver<'_> {
             }
         }
         let ways = self.bind_inputs(wanted, operator, found, &near)?;
-        if self.frozen.contains(&candidate) {
+        if !wanted.stays && self.frozen.contains(&candidate) {
             return Err(Some(format!("data is written through `{}`", operator.name())));
         }
         Ok(ways)
@@ -188,8 +189,12 @@ impl Solver<'_> {
         if let Some(expression) = expression {
             return Ok(bind_expression(expression, wanted, operator, &found));
         }
-        if wanted.inputs.len() != operator.inputs().len() {
+        let (few, count) = (wanted.inputs.len(), operator.inputs().len());
+        if few > count || (few < count && !wanted.further) {
             return Err(None);
+        }
+        if wanted.further && operator.op_type() == "pnnx.Expression" {
+            return Ok(self.bind_in_any_order(wanted, operator, found));
         }
         let mut ways = Vec::new();
         ways.extend(bind_in_order(wanted, operator, found.clone(), false));
@@ -197,6 +202,30 @@ impl Solver<'_> {
             ways.extend(bind_in_order(wanted, operator, found, true));
         }
         Ok(ways)
+    }
+
+    /// All ways to find the inputs of the pattern among those of an expression, which have no order of their own. Only
+    /// an input that may be computed by the operator wanted is tried.
+    fn bind_in_any_order(&self, wanted: &OperatorPattern, operator: &Operator, found: Found) -> Vec<Found> {
+        let mut distinct = operator.inputs().to_vec();
+        distinct.sort_unstable();
+        distinct.dedup();
+        wanted.inputs.iter().fold(vec![found], |ways, &(_, at)| {
+            let bind = |way: &Found, operand: OperandId| {
+                let mut way = way.clone();
+                (self.may_be(at, operand) && bind_operand(&mut way, at, operand)).then_some(way)
+            };
+            ways.iter().flat_map(|way| distinct.iter().filter_map(|&operand| bind(way, operand))).collect()
+        })
+    }
+
+    /// Whether the type of the operator that computes an operand is one that the pattern wants there.
+    fn may_be(&self, at: usize, operand: OperandId) -> bool {
+        let Some(wanted) = self.pattern.producer(at).and_then(|at| self.pattern.operators.get(at)) else {
+            return true;
+        };
+        let producer = self.graph.operand(operand).producer().map(|id| self.graph.operator(id).op_type());
+        producer.is_some_and(|op_type| wanted.types.iter().any(|wanted| wanted == op_type))
     }
 
     /// What concerns the whole: nobody else may use what vanishes, and what is known must be as wanted.
@@ -209,7 +238,7 @@ impl Solver<'_> {
     }
 
     fn check_uses(&self, found: &Found) -> Result<(), String> {
-        let matched: HashSet<OperatorId> = found.operators().collect();
+        let matched: HashSet<OperatorId> = found.replaced(self.pattern).collect();
         for (at, operand) in found.operands.iter().enumerate() {
             let Some(operand) = operand.map(|operand| self.graph.operand(operand)) else { continue };
             let mut elsewhere = operand.consumers().iter().filter(|consumer| !matched.contains(consumer));
@@ -306,7 +335,7 @@ fn bind_in_order(
         let position = if swapped { count - 1 - position } else { position };
         let has_names = operator.input_names().iter().any(Option::is_some);
         let input = match key {
-            Some(key) if has_names => operator.named_input(key),
+            Some(keys) if has_names => keys.split('|').find_map(|key| operator.named_input(key)),
             _ => operator.inputs().get(position).copied(),
         };
         if !bind_operand(&mut found, *operand, input?) {

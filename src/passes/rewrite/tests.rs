@@ -1,4 +1,5 @@
 use super::*;
+use crate::passes::Draft;
 use crate::passes::testing::{graph, lines, run};
 
 const TWICE: &str = "7767517
@@ -175,6 +176,126 @@ fn what_does_nothing_vanishes_but_inputs_and_outputs_keep_their_names() {
     let outcome = run(&pass, &mut alone);
     assert_eq!(outcome.fired, 0);
     assert!(outcome.refused[0].reason.contains("both keep their names"), "{:?}", outcome.refused);
+}
+
+const OPTIONAL: &str = "7767517
+5 4
+pnnx.Input      input   0 1 x
+?F.dropout      nothing 1 1 x a   p=*
+nn.Tanh         tanh    1 1 a b
+?nn.ReLU        relu    1 1 b y
+pnnx.Output     output  1 0 y
+";
+
+#[test]
+fn operators_may_be_missing() {
+    let pass = Rewrite::new("p", "").rule(Rule::computed(OPTIONAL, |found| {
+        let seen = ["nothing", "relu"].map(|name| found.operator(name).is_ok());
+        Ok(Draft::new(
+            format!("my.Tanh tanh 1 1 x y seen={seen:?}\npnnx.Output output 1 0 y").replace(", ", ","),
+        ))
+    }));
+    for (ahead, behind, kept) in [
+        ("F.dropout d 1 1 0 1 p=0.5", "nn.ReLU r 1 1 2 3", vec!["my.Tanh(0)->3 seen=[true,true]"]),
+        (
+            "F.dropout d 1 1 0 1 p=0.5",
+            "nn.GELU r 1 1 2 3",
+            vec!["my.Tanh(0)->2 seen=[true,false]", "nn.GELU(2)->3"],
+        ),
+        ("nn.GELU d 1 1 0 1", "nn.ReLU r 1 1 2 3", vec!["nn.GELU(0)->1", "my.Tanh(1)->3 seen=[false,true]"]),
+    ] {
+        let mut graph = graph(&format!(
+            "pnnx.Input in 0 1 0\n{ahead}\nnn.Tanh t 1 1 1 2\n{behind}\npnnx.Output out 1 0 3"
+        ));
+        assert_eq!(run(&pass, &mut graph).fired, 1);
+        assert_eq!(lines(&graph), kept);
+        assert!(graph.operator_named("t").is_some());
+    }
+}
+
+const STAYING: &str = "7767517
+4 3
+pnnx.Input      input   0 1 x
+=nn.Tanh        tanh    1 1 x a
+nn.ReLU         relu    1 1 a y
+pnnx.Output     output  1 0 y
+";
+
+#[test]
+fn operators_that_stay_may_be_read_by_others() {
+    let replacement = "7767517\n3 2\npnnx.Input i 0 1 x\nmy.Both relu 1 1 x y\npnnx.Output o 1 0 y\n";
+    let mut graph = graph(
+        "pnnx.Input in 0 1 0
+         nn.Tanh t 1 1 0 1
+         nn.ReLU r 1 1 1 2
+         pnnx.Output out 2 0 1 2",
+    );
+    assert_eq!(run(&Rewrite::new("p", "").rule(Rule::new(STAYING, replacement)), &mut graph).fired, 1);
+    assert_eq!(lines(&graph), ["nn.Tanh(0)->1", "my.Both(0)->2"]);
+}
+
+const FURTHER: &str = "7767517
+4 3
+pnnx.Input      input   0 1 x
+nn.ReLU         relu    1 1 x a
+F.conv2d        conv    2 1 a ... y %*=%*
+pnnx.Output     output  1 0 y
+";
+const KEPT: &str = "7767517
+3 2
+pnnx.Input      input   0 1 x
+%conv           conv    2 1 x ... y %*=%*
+pnnx.Output     output  1 0 y
+";
+
+#[test]
+fn further_inputs_are_kept_with_their_names() {
+    let mut graph = graph(
+        "pnnx.Input in 0 3 0 w b
+         nn.ReLU r 1 1 0 1
+         F.conv2d c 3 1 1 w b 2 stride=(2,2) $input=1 $weight=w $bias=b
+         pnnx.Output out 1 0 2",
+    );
+    assert_eq!(run(&Rewrite::new("p", "").rule(Rule::new(FURTHER, KEPT)), &mut graph).fired, 1);
+    assert_eq!(lines(&graph), ["F.conv2d(0,w,b)->2 stride=(2,2)"]);
+    let names = graph.operator(graph.operator_named("c").unwrap()).input_names().to_vec();
+    assert_eq!(names, ["input", "weight", "bias"].map(|name| Some(name.to_owned())));
+}
+
+const ANYWHERE: &str = "7767517
+4 3
+pnnx.Input      input   0 1 x
+nn.Tanh         tanh    1 1 x t
+pnnx.Expression sum     3 1 x t ... y expr=*
+pnnx.Output     output  1 0 y
+";
+
+#[test]
+fn inputs_of_an_expression_have_no_order() {
+    let pass = Rewrite::new("p", "").rule(Rule::computed(ANYWHERE, |found| {
+        let place =
+            found.operator("sum")?.inputs().iter().position(|&input| found.operand_id("t") == Ok(input));
+        Ok(Draft::new(format!("my.Sum sum 2 1 x sum.0 y place={}\npnnx.Output o 1 0 y", place.unwrap())))
+    }));
+    let mut graph = graph(
+        "pnnx.Input in 0 2 0 1
+         nn.Tanh t 1 1 1 2
+         pnnx.Expression e 3 1 0 2 1 3 expr=add(@0,mul(@1,@2))
+         pnnx.Output out 1 0 3",
+    );
+    assert_eq!(run(&pass, &mut graph).fired, 1);
+    assert_eq!(lines(&graph), ["my.Sum(1,0)->3 place=1"]);
+}
+
+#[test]
+fn what_cannot_be_meant_is_an_error_of_the_pattern() {
+    let error = |line: &str| {
+        let text = format!("7767517\n3 2\npnnx.Input i 0 1 x\n{line}\npnnx.Output o 1 0 y\n");
+        Pattern::parse(&text).unwrap_err().to_string()
+    };
+    assert!(error("nn.ReLU r 2 1 ... x y").contains("behind all other inputs"));
+    assert!(error("?nn.ReLU r 0 1 y").contains("may be missing"));
+    assert!(error("=nn.ReLU r 1 1 x y").contains("no operator computes"));
 }
 
 const FORK: &str = "7767517
