@@ -3,7 +3,8 @@
 //! A [`Pass`] changes a [`pnnx::Graph`](crate::pnnx::Graph) and says how often it fired, and why it left alone what
 //! looked alike. [`Passes`] holds all of them and runs them, one after the other, until none fires any more.
 //!
-//! Most passes are a [`Rewrite`]: a [`Pattern`] and what takes its place, both written as PNNX writes models.
+//! A pass that can be drawn is a [`Rewrite`]: a [`Pattern`] and what takes its place, both written as PNNX writes
+//! models. Where any number of operators is involved, or an expression is taken apart, it is code.
 //!
 //! ```
 //! use ixion::passes::{PassContext, Passes, Rewrite, Rule};
