@@ -5,6 +5,7 @@
 use crate::passes::{Match, Replacement, Rewrite, Rule};
 use crate::pnnx::Operator;
 
+// ANCHOR: pictures
 const PADDED: &str = "7767517
 4 3
 pnnx.Input                  input   0 1 x
@@ -20,6 +21,7 @@ pnnx.Input                  input   0 1 x
 %conv                       conv    2 1 x ... y %*=%*
 pnnx.Output                 output  1 0 y
 ";
+// ANCHOR_END: pictures
 
 /// The pass.
 pub(super) fn fold_padding() -> Rewrite {
