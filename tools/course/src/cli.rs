@@ -1,12 +1,26 @@
-//! The two commands.
+//! The two commands: what can be typed, and what the exit codes mean.
 
-use crate::trouble::Result;
+use crate::book::{build, formulas};
+use crate::lesson::Lesson;
+use crate::progress::Progress;
+use crate::trouble::{Result, Trouble};
 use crate::workspace::Workspace;
+use crate::{check, ci, generate, starter, style};
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
+/// All is well.
+const GOOD: u8 = 0;
+/// What was checked is not right.
+const RED: u8 = 1;
+/// The command could not do what it was asked to.
+const TROUBLE: u8 = 2;
+
 #[derive(Parser)]
-#[command(name = "cargo xtask", bin_name = "cargo xtask", about = "What authors of the course need")]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", about = "For those who write the course")]
+#[command(
+    after_help = "Exit codes: 0 all is well, 1 something is wrong with the lessons or the book, 2 the command itself failed."
+)]
 struct Xtask {
     #[command(subcommand)]
     order: Order,
@@ -14,34 +28,102 @@ struct Xtask {
 
 #[derive(Subcommand)]
 enum Order {
-    /// Writes and checks lessons.
-    Lessons {
-        #[command(subcommand)]
-        order: Lessons,
-    },
+    /// Writes and checks lessons
+    #[command(subcommand)]
+    Lessons(Lessons),
+    /// Builds the book
+    #[command(subcommand)]
+    Book(Book),
+    /// Does everything that the continuous integration does
+    Ci,
 }
 
 #[derive(Subcommand)]
 enum Lessons {
-    /// Writes src/lib.rs of every lesson from its starter.tmpl.
+    /// Writes src/lib.rs of every lesson from its starter.tmpl
     Generate,
+    /// Proves that lessons are as they should be: starters, solutions, planted mistakes, pages
+    Check {
+        /// The lessons to check, all without any: 8, 08, conv
+        lessons: Vec<String>,
+        /// Writes the report as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Shows the solution of a lesson, which planted mistakes are applied to
+    Show {
+        /// The lesson: 8, 08, conv
+        lesson: String,
+    },
+}
+
+#[derive(Subcommand)]
+enum Book {
+    /// Checks includes and formulas, runs mdBook, and follows all links
+    Build,
+    /// The preprocessor that book.toml names: formulas in TeX become MathML
+    #[command(hide = true)]
+    Preprocess {
+        #[command(subcommand)]
+        question: Option<Question>,
+    },
+}
+
+#[derive(Subcommand)]
+enum Question {
+    /// Whether the preprocessor can do with a renderer
+    Supports { renderer: String },
 }
 
 /// Runs the command that the process was called with.
 pub fn main() -> ExitCode {
-    match Xtask::parse().order {
-        Order::Lessons { order: Lessons::Generate } => match generate() {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(trouble) => {
-                anstream::eprintln!("{trouble}");
-                ExitCode::FAILURE
-            }
-        },
+    let answer = xtask(Xtask::parse().order);
+    match answer {
+        Ok(code) => ExitCode::from(code),
+        Err(trouble) => {
+            anstream::eprintln!("{} {}", style::bad("✘"), trouble.what);
+            trouble.next.iter().for_each(|next| anstream::eprintln!("  {next}"));
+            ExitCode::from(TROUBLE)
+        }
     }
 }
 
-fn generate() -> Result<()> {
-    let here = std::env::current_dir().map_err(|error| crate::trouble::Trouble::new(error.to_string()))?;
-    anstream::print!("{}", crate::generate::generate(&Workspace::find(&here)?)?);
-    Ok(())
+fn here() -> Result<Workspace> {
+    let folder =
+        std::env::current_dir().map_err(|error| Trouble::new(format!("there is no folder here: {error}")))?;
+    Workspace::find(&folder)
+}
+
+fn xtask(order: Order) -> Result<u8> {
+    match order {
+        Order::Lessons(Lessons::Generate) => anstream::print!("{}", generate::generate(&here()?)?),
+        Order::Lessons(Lessons::Check { lessons, json }) => return check_lessons(&lessons, json),
+        Order::Lessons(Lessons::Show { lesson }) => {
+            let workspace = here()?;
+            print!("{}", starter::make(&workspace.root, &workspace.lesson(&lesson)?)?.solution);
+        }
+        Order::Book(Book::Build) => anstream::print!("{}", build::build(&here()?)?),
+        Order::Book(Book::Preprocess { question: None }) => {
+            print!("{}", formulas::preprocess(std::io::stdin())?)
+        }
+        Order::Book(Book::Preprocess { question: Some(Question::Supports { renderer }) }) => {
+            return Ok(if renderer == "html" { GOOD } else { RED });
+        }
+        Order::Ci => return ci::run(&here()?),
+    }
+    Ok(GOOD)
+}
+
+fn check_lessons(wanted: &[String], json: bool) -> Result<u8> {
+    let workspace = here()?;
+    let wanted = wanted.iter().map(|wanted| workspace.lesson(wanted)).collect::<Result<Vec<Lesson>>>()?;
+    let shown = Progress::start("checking lessons");
+    let report = check::check(&workspace, &wanted, &shown)?;
+    drop(shown);
+    if json {
+        print!("{}", style::plain(&report.json()));
+    } else {
+        anstream::print!("{}", report.text());
+    }
+    Ok(if report.is_good() { GOOD } else { RED })
 }

@@ -13,6 +13,9 @@
 //! | [`files`] | files, written atomically |
 //! | [`handout`] | what was handed out, to tell a learner's work from it |
 //! | [`generate`] | `cargo xtask lessons generate` |
+//! | [`check`] | `cargo xtask lessons check` |
+//! | [`book`] | `cargo xtask book build`: includes, formulas, links |
+//! | [`ci`] | `cargo xtask ci` |
 //! | [`backup`] | copies of the learner's work |
 //! | [`cargo`], [`libtest`] | build tests, run them, and read the answers |
 //! | [`progress`], [`style`] | a line while it takes long, and colours |
@@ -20,7 +23,10 @@
 
 pub mod anchors;
 pub mod backup;
+pub mod book;
 pub mod cargo;
+pub mod check;
+pub mod ci;
 pub mod cli;
 pub mod files;
 pub mod generate;

@@ -35,6 +35,11 @@ impl Workspace {
         Ok(lessons)
     }
 
+    /// The lesson that somebody means: `8`, `08`, `lesson08`, `08_conv`, `conv` are all the same.
+    pub fn lesson(&self, wanted: &str) -> Result<Lesson> {
+        find(&self.lessons()?, wanted)
+    }
+
     /// Where notes for the learner are kept: hints that were shown, copies of work.
     pub fn notes(&self) -> PathBuf {
         self.root.join(".learn")
@@ -43,6 +48,47 @@ impl Workspace {
     /// A path relative to the repository, with `/` between its parts, as messages show it.
     pub fn relative(&self, path: &Path) -> String {
         path.strip_prefix(&self.root).unwrap_or(path).to_string_lossy().replace('\\', "/")
+    }
+}
+
+/// The lesson that somebody means.
+pub fn find(lessons: &[Lesson], wanted: &str) -> Result<Lesson> {
+    let typed = wanted.trim().to_lowercase();
+    let number: Option<u32> = typed.strip_prefix("lesson").unwrap_or(&typed).trim().parse().ok();
+    let is_meant = |lesson: &&Lesson| Some(lesson.number) == number || lesson.name() == typed;
+    if let Some(lesson) = lessons.iter().find(is_meant) {
+        return Ok(lesson.clone());
+    }
+    let alike = |lesson: &&Lesson| {
+        !typed.is_empty() && (lesson.name().contains(&typed) || lesson.title.to_lowercase().contains(&typed))
+    };
+    match lessons.iter().filter(alike).collect::<Vec<_>>()[..] {
+        [lesson] => Ok(lesson.clone()),
+        [] => Err(unknown(lessons, wanted, &typed)),
+        ref several => {
+            let names: Vec<String> = several.iter().map(|lesson| lesson.name()).collect();
+            Err(Trouble::new(format!("'{wanted}' could be {}", names.join(" or "))).next("Give its number."))
+        }
+    }
+}
+
+fn unknown(lessons: &[Lesson], wanted: &str, typed: &str) -> Trouble {
+    let words = lessons.iter().flat_map(|lesson| {
+        let title = lesson.title.to_lowercase();
+        let words = format!("{title} {} {}", lesson.name().replace('_', " "), lesson.package());
+        words.split_whitespace().map(|word| (word.to_owned(), lesson)).collect::<Vec<_>>()
+    });
+    let words: Vec<(String, &Lesson)> = words.filter(|(word, _)| word.len() > 2).collect();
+    let near = nearest(typed, words.iter().map(|(word, _)| word.as_str()));
+    let near = near.and_then(|near| words.iter().find(|(word, _)| word == near));
+    let trouble = Trouble::new(format!("there is no lesson '{wanted}'"));
+    match (near, lessons.first().zip(lessons.last())) {
+        (Some((_, lesson)), _) => trouble.next(format!("Did you mean {}, {}?", lesson.number, lesson.title)),
+        (None, Some((first, last))) => trouble.next(format!(
+            "Lessons have the numbers {} to {}: `cargo learn` shows them.",
+            first.number, last.number
+        )),
+        (None, None) => trouble.next("There are no lessons yet."),
     }
 }
 

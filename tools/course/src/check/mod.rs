@@ -1,0 +1,50 @@
+//! `cargo xtask lessons check`: proves that every lesson is as it should be.
+//!
+//! What can be read is read first ([`paper`]): the starter is what its template gives, and page, tasks, hints, tests and
+//! todos agree. Then everything is built, once as it is handed out, once solved, and once with each planted mistake
+//! ([`variants`]), and run ([`proof`]).
+
+pub mod paper;
+pub mod proof;
+pub mod report;
+pub mod variants;
+
+use crate::book::Book;
+use crate::lesson::Lesson;
+use crate::progress::Progress;
+use crate::starter::{self, Starter};
+use crate::trouble::Result;
+use crate::workspace::Workspace;
+use report::{Finding, Report};
+
+/// A lesson with all that is made from its template.
+#[derive(Debug, Clone)]
+pub struct Subject {
+    /// The lesson.
+    pub lesson: Lesson,
+    /// Its starter and its solution.
+    pub made: Starter,
+}
+
+/// Checks some lessons, or all if `wanted` is empty, and the includes of the whole book.
+pub fn check(workspace: &Workspace, wanted: &[Lesson], shown: &Progress) -> Result<Report> {
+    let all = workspace.lessons()?;
+    let chosen = if wanted.is_empty() { &all[..] } else { wanted };
+    let mut report = Report::default();
+    let book = Book::read(&workspace.root)?;
+    report.findings.extend(book.includes().into_iter().map(|wrong| Finding::error(None, "include", wrong)));
+    let mut subjects = Vec::new();
+    for lesson in chosen {
+        shown.detail(lesson.name());
+        match starter::make(&workspace.root, lesson) {
+            Ok(made) => subjects.push(Subject { lesson: lesson.clone(), made }),
+            Err(trouble) => report.findings.push(Finding::error(Some(lesson.number), "starter", trouble)),
+        }
+    }
+    for subject in &subjects {
+        report.lessons.push(paper::check(workspace, &book, subject, &mut report.findings)?);
+    }
+    proof::check(workspace, &subjects, &mut report, shown)?;
+    report.findings.sort_by_key(|finding| finding.lesson);
+    Ok(report)
+}
