@@ -17,6 +17,7 @@ my.Clipped   clipped 1 1 x y most=2.0 #y=(?,3)f32
 pnnx.Output  output  1 0 y
 ";
 
+// ANCHOR: layer
 ixion::operator! {
     /// The smaller of x and a constant.
     struct Clipped for "my.Clipped" {
@@ -43,7 +44,9 @@ impl CpuLayer for Clipped {
         Ok(())
     }
 }
+// ANCHOR_END: layer
 
+// ANCHOR: run
 fn main() -> Result<(), Box<dyn Error>> {
     let mut registry = Registry::default();
     registry.register::<Clipped>()?;
@@ -54,3 +57,4 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("{}", outputs[0]);
     Ok(())
 }
+// ANCHOR_END: run

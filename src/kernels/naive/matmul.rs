@@ -3,6 +3,7 @@
 use crate::kernels::Float;
 use ndarray::{Array2, ArrayView2};
 
+// ANCHOR: matmul
 /// The product of an m×k and a k×n matrix: each element is a row times a column.
 ///
 /// # Panics
@@ -13,6 +14,7 @@ pub fn matmul<T: Float>(a: ArrayView2<'_, T>, b: ArrayView2<'_, T>) -> Array2<T>
         a.row(i).iter().zip(b.column(j)).map(|(&x, &y)| x * y).sum()
     })
 }
+// ANCHOR_END: matmul
 
 #[cfg(test)]
 mod tests {
