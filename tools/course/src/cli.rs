@@ -1,12 +1,16 @@
 //! The two commands: what can be typed, and what the exit codes mean.
 
 use crate::book::{build, formulas};
+use crate::learn::Course;
+use crate::learn::task::Verdict;
 use crate::lesson::Lesson;
 use crate::progress::Progress;
 use crate::trouble::{Result, Trouble};
 use crate::workspace::Workspace;
 use crate::{check, ci, generate, starter, style};
+use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 /// All is well.
@@ -15,6 +19,61 @@ const GOOD: u8 = 0;
 const RED: u8 = 1;
 /// The command could not do what it was asked to.
 const TROUBLE: u8 = 2;
+
+/// It doesn't even compile.
+const BROKEN: u8 = 3;
+
+#[derive(Parser)]
+#[command(
+    name = "cargo learn",
+    bin_name = "cargo learn",
+    about = "The way through the lessons: where you are, and what comes next"
+)]
+#[command(after_help = "Lessons are called by number or name: 8, 08, lesson08, conv.\n\
+    Exit codes: 0 all is well, 1 a test is red, 2 the command could not do what it was asked to, 3 the lesson does not compile.")]
+struct Learn {
+    #[command(subcommand)]
+    order: Option<Step>,
+}
+
+#[derive(Subcommand)]
+enum Step {
+    /// Runs the tests of a lesson, or of one of its tasks, and says what is wrong first
+    Check {
+        /// The lesson; without one, that of your last change
+        lesson: Option<String>,
+        /// The task
+        task: Option<u32>,
+    },
+    /// Shows one more hint for a task
+    Hint {
+        /// The lesson; without one, that of your last change
+        lesson: Option<String>,
+        /// The task; without one, the first that isn't done
+        task: Option<u32>,
+    },
+    /// Gives you the starter again; your work is kept
+    Reset {
+        /// The lesson
+        lesson: String,
+    },
+    /// Puts the solution in your file, once the lesson is solved; your work is kept
+    Solution {
+        /// The lesson
+        lesson: String,
+        /// Even if the lesson isn't solved
+        #[arg(long)]
+        give_up: bool,
+    },
+    /// Compares your work with the solution, once the lesson is solved
+    Diff {
+        /// The lesson
+        lesson: String,
+        /// Even if the lesson isn't solved
+        #[arg(long)]
+        give_up: bool,
+    },
+}
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask", about = "For those who write the course")]
@@ -77,7 +136,11 @@ enum Question {
 
 /// Runs the command that the process was called with.
 pub fn main() -> ExitCode {
-    let answer = xtask(Xtask::parse().order);
+    let mut arguments = std::env::args_os();
+    let answer = match arguments.next().zip(arguments.next()) {
+        Some((_, first)) if first == "learn" => learn(arguments.collect()),
+        _ => xtask(Xtask::parse().order),
+    };
     match answer {
         Ok(code) => ExitCode::from(code),
         Err(trouble) => {
@@ -92,6 +155,40 @@ fn here() -> Result<Workspace> {
     let folder =
         std::env::current_dir().map_err(|error| Trouble::new(format!("there is no folder here: {error}")))?;
     Workspace::find(&folder)
+}
+
+fn learn(arguments: Vec<OsString>) -> Result<u8> {
+    let name = [OsString::from("cargo learn")];
+    let parsed = Learn::try_parse_from(name.into_iter().chain(arguments.iter().cloned()));
+    let order = match parsed {
+        Ok(parsed) => parsed.order,
+        // `cargo learn 8` is worth a try.
+        Err(error) if error.kind() == ErrorKind::InvalidSubcommand => {
+            let lesson = arguments.first().and_then(|first| here().ok()?.lesson(first.to_str()?).ok());
+            let lesson = lesson.unwrap_or_else(|| error.exit());
+            Some(Step::Check { lesson: Some(lesson.name()), task: None })
+        }
+        Err(error) => error.exit(),
+    };
+    let course = Course::open(here()?)?;
+    let text = match order {
+        None => course.board()?,
+        Some(Step::Check { lesson, task }) => {
+            let (verdict, text) = course.check(lesson.as_deref(), task)?;
+            anstream::print!("{text}");
+            return Ok(match verdict {
+                Verdict::Green => GOOD,
+                Verdict::Red => RED,
+                Verdict::Broken => BROKEN,
+            });
+        }
+        Some(Step::Hint { lesson, task }) => course.hint(lesson.as_deref(), task)?,
+        Some(Step::Reset { lesson }) => course.reset(&lesson)?,
+        Some(Step::Solution { lesson, give_up }) => course.solution(&lesson, give_up)?,
+        Some(Step::Diff { lesson, give_up }) => course.diff(&lesson, give_up)?,
+    };
+    anstream::print!("{text}");
+    Ok(GOOD)
 }
 
 fn xtask(order: Order) -> Result<u8> {

@@ -13,12 +13,13 @@
 //! | [`files`] | files, written atomically |
 //! | [`handout`] | what was handed out, to tell a learner's work from it |
 //! | [`generate`] | `cargo xtask lessons generate` |
+//! | [`learn`] | `cargo learn` |
 //! | [`check`] | `cargo xtask lessons check` |
 //! | [`book`] | `cargo xtask book build`: includes, formulas, links |
 //! | [`ci`] | `cargo xtask ci` |
 //! | [`backup`] | copies of the learner's work |
 //! | [`cargo`], [`libtest`] | build tests, run them, and read the answers |
-//! | [`progress`], [`style`] | a line while it takes long, and colours |
+//! | [`progress`], [`style`], [`parallel`] | a line while it takes long, colours, many things at once |
 //! | [`cli`] | the two commands |
 
 pub mod anchors;
@@ -31,8 +32,10 @@ pub mod cli;
 pub mod files;
 pub mod generate;
 pub mod handout;
+pub mod learn;
 pub mod lesson;
 pub mod libtest;
+pub mod parallel;
 pub mod progress;
 pub mod starter;
 pub mod style;

@@ -167,6 +167,11 @@ impl Piece<'_> {
 }
 
 impl Todo {
+    /// The message as it stands in the source.
+    pub fn escaped(&self) -> String {
+        self.message.replace('\\', "\\\\").replace('"', "\\\"").replace('{', "{{").replace('}', "}}")
+    }
+
     /// The macro call, as rustfmt would break it.
     fn code(&self, column: usize) -> String {
         let pad = " ".repeat(column);

@@ -9,9 +9,8 @@ use crate::libtest::{Failure, Program, Test};
 use crate::progress::Progress;
 use crate::trouble::{Result, Trouble};
 use crate::workspace::Workspace;
-use crate::{libtest, style};
+use crate::{libtest, parallel, style};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::time::Duration;
 
 /// How long a test program may take here, and how long a single test if it took longer.
@@ -43,7 +42,7 @@ pub fn check(
     report_compiler(&build, &planned, report);
     shown.detail("running tests");
     let jobs = jobs(&build, &planned);
-    for (job, tests) in jobs.iter().zip(run(&jobs)) {
+    for (job, tests) in jobs.iter().zip(parallel::map(&jobs, Job::run)) {
         job.judge(&tests, report);
     }
     Ok(())
@@ -133,28 +132,6 @@ fn jobs<'a>(build: &Build, planned: &'a [Planned<'a>]) -> Vec<Job<'a>> {
         }
     }
     jobs
-}
-
-/// Runs all jobs, as many at once as there are cores.
-fn run(jobs: &[Job]) -> Vec<Vec<Test>> {
-    let results: Vec<Mutex<Vec<Test>>> = jobs.iter().map(|_| Mutex::default()).collect();
-    let next = std::sync::atomic::AtomicUsize::new(0);
-    std::thread::scope(|scope| {
-        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
-            scope.spawn(|| {
-                while let Some((job, result)) = {
-                    let index = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-                    jobs.get(index).zip(results.get(index))
-                } {
-                    let tests = job.run();
-                    if let Ok(mut slot) = result.lock() {
-                        *slot = tests;
-                    }
-                }
-            });
-        }
-    });
-    results.into_iter().map(|result| result.into_inner().unwrap_or_default()).collect()
 }
 
 impl Job<'_> {

@@ -1,0 +1,82 @@
+//! `cargo learn`: where you are, and what comes next.
+
+use super::standing::{Standing, State};
+use super::step;
+use crate::style;
+use crate::workspace::Workspace;
+use std::fmt::Write;
+use std::path::Path;
+use std::time::SystemTime;
+
+/// The board as text.
+pub fn show(workspace: &Workspace, standings: &[Standing]) -> String {
+    let mut text = String::new();
+    let current = current(standings);
+    let solved = standings.iter().filter(|standing| standing.is_solved()).count();
+    let _ =
+        writeln!(text, "{}\n", style::strong(format!("The lessons: {solved} of {} solved", standings.len())));
+    let width = standings.iter().map(|standing| standing.lesson.title.chars().count()).max().unwrap_or(0);
+    for standing in standings {
+        let here = current.is_some_and(|current| current.lesson.number == standing.lesson.number);
+        let _ = writeln!(text, "{}", line(standing, here, width));
+    }
+    text.push('\n');
+    match current {
+        Some(current) => text.push_str(&step::next(workspace, current)),
+        None => {
+            let _ = writeln!(
+                text,
+                "{}",
+                style::good("All lessons are solved. What you built is what src/ is made of.")
+            );
+        }
+    }
+    for standing in standings.iter().filter(|standing| standing.tests_edited) {
+        text.push_str(&step::edited_tests(workspace, standing));
+    }
+    if !standings.iter().any(Standing::is_touched) {
+        text.push_str(&first_time(&workspace.root));
+    }
+    text
+}
+
+fn line(standing: &Standing, here: bool, width: usize) -> String {
+    let lesson = &standing.lesson;
+    let dot = |done: bool| if done { style::good("●") } else { style::faint("○") };
+    let dots: String = standing.tasks().map(|(_, count)| dot(count.done())).collect();
+    let state = match &standing.state {
+        _ if standing.is_solved() => style::good("solved"),
+        State::Untouched => String::new(),
+        State::Broken(_) => style::bad("does not compile"),
+        State::Tested(_) => style::warn(format!("{} of {} tasks", standing.done(), lesson.tasks.len())),
+    };
+    let arrow = if here { style::code("→") } else { " ".to_owned() };
+    let gap = " ".repeat(width.saturating_sub(lesson.title.chars().count()));
+    let pad = " ".repeat(6_usize.saturating_sub(lesson.tasks.len()));
+    format!("{arrow} {:02}  {}{gap}  {dots}{pad}{state}", lesson.number, lesson.title).trim_end().to_owned()
+}
+
+/// The lesson to go on with: the one that was worked on last, or else the first that isn't solved.
+pub fn current(standings: &[Standing]) -> Option<&Standing> {
+    let open = || standings.iter().filter(|standing| !standing.is_solved());
+    let begun = open().filter(|standing| standing.is_touched());
+    begun.max_by_key(|standing| changed(&standing.lesson.work())).or_else(|| open().next())
+}
+
+fn changed(path: &Path) -> Option<SystemTime> {
+    std::fs::metadata(path).and_then(|data| data.modified()).ok()
+}
+
+/// What somebody wants to know who has just come.
+fn first_time(root: &Path) -> String {
+    let mut text = format!(
+        "\nRed is where you start: the tests of a lesson fail until it is solved. The only file to edit is the lesson's src/lib.rs.\n\
+         How all this works: {}\n",
+        style::code("book/src/course.md")
+    );
+    let head = std::fs::read_to_string(root.join(".git").join("HEAD")).unwrap_or_default();
+    if ["main", "master"].iter().any(|branch| head.trim() == format!("ref: refs/heads/{branch}")) {
+        let _ = writeln!(text, "First make a branch for your work: {}", style::code("git switch -c mine"));
+    }
+    text
+}
