@@ -13,7 +13,7 @@ use super::error::{OperatorPlace, Stage, UnknownOperator};
 use super::operator::{OperandIndex, OperatorIndex, RuntimeOperand, RuntimeOperator};
 use super::registry::RegistryError;
 use super::runtime::{InputPort, OutputPort};
-use super::sort::topological_order;
+use super::sort::{dependencies, topological_order};
 use super::{CpuLayer, Creator, GraphError, LayerError, OperatorReader, Registry, RuntimeAttribute};
 use crate::Limits;
 use crate::pnnx::{self, OperandId, OperatorId};
@@ -66,25 +66,17 @@ pub(super) fn convert(
 
 /// The operators of the file in topological order.
 fn sorted(file: &pnnx::Graph, path: Option<&Path>) -> Result<Vec<OperatorId>, GraphError> {
-    let ids: Vec<OperatorId> = file.operators().map(|(id, _)| id).collect();
-    let index: HashMap<OperatorId, usize> = ids.iter().enumerate().map(|(index, &id)| (id, index)).collect();
-    let mut dependencies = Vec::with_capacity(ids.len());
-    for (_, operator) in file.operators() {
-        let mut needs = Vec::with_capacity(operator.inputs().len());
-        for &input in operator.inputs() {
-            let operand = file.operand(input);
-            let producer = operand.producer().and_then(|id| index.get(&id)).ok_or_else(|| {
-                let consumer = place_of(operator, path);
-                GraphError::DanglingOperand { operand: operand.name().to_owned(), consumer }
-            })?;
-            needs.push(*producer);
-        }
-        dependencies.push(needs);
-    }
-    let name = |index: usize| file.operator(ids[index]).name().to_owned();
+    let ids = file.operator_ids();
+    let dependencies = dependencies(file).map_err(|(reader, operand)| GraphError::DanglingOperand {
+        operand: file.operand(operand).name().to_owned(),
+        consumer: place_of(file.operator(reader), path),
+    })?;
     match topological_order(&dependencies) {
         Ok(order) => Ok(order.into_iter().map(|index| ids[index]).collect()),
-        Err(cycle) => Err(GraphError::Cycle { operators: cycle.into_iter().map(name).collect() }),
+        Err(cycle) => {
+            let name = |index: usize| file.operator(ids[index]).name().to_owned();
+            Err(GraphError::Cycle { operators: cycle.into_iter().map(name).collect() })
+        }
     }
 }
 

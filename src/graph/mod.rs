@@ -17,9 +17,10 @@ mod meta;
 mod operator;
 mod reader;
 mod registry;
+mod release;
 mod run;
 mod runtime;
-mod sort;
+pub mod sort;
 mod trace;
 mod weight;
 
@@ -33,6 +34,7 @@ pub use operator::{OperandIndex, OperatorIndex, RuntimeOperand, RuntimeOperator,
 pub use reader::{Field, FieldValue, FromParameter, OperatorReader};
 pub(crate) use reader::{INPUT_KIND, NO_KEY};
 pub use registry::{Creator, Device, DeviceLayer, FromOperator, Registry, RegistryError};
+pub use release::{last_user, releases};
 pub(crate) use run::compute_alone;
 pub use runtime::{BuildState, InputPort, OutputPort, RuntimeGraph, archive_beside};
 pub use sort::topological_order;

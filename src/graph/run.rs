@@ -105,7 +105,7 @@ impl RuntimeGraph {
             let start = Instant::now();
             self.step(index, &mut live).map_err(|error| error.with_inputs(&notes))?;
             observe(self.traced(index, start));
-            self.release_inputs(index, &mut live);
+            self.release(index, &mut live);
             log::debug!(
                 "{} `{}` took {:?}",
                 self.operators[index].op_type,
@@ -162,12 +162,9 @@ impl RuntimeGraph {
     }
 
     /// Lets go of operands that no operator needs any more.
-    fn release_inputs(&mut self, index: usize, live: &mut LiveMemory) {
-        let operator = &self.operators[index];
-        for &operand in operator.inputs.iter().chain(&operator.outputs) {
-            let operand = &mut self.operands[operand.0];
-            let needed = operand.is_output || operand.consumers.iter().any(|consumer| consumer.0 > index);
-            if let Some(tensor) = operand.data.take_if(|_| !needed) {
+    fn release(&mut self, index: usize, live: &mut LiveMemory) {
+        for operand in &self.releases[index] {
+            if let Some(tensor) = self.operands[operand.0].data.take() {
                 live.release(&tensor);
             }
         }

@@ -2,6 +2,7 @@
 
 use super::convert::{Converted, convert, randomize};
 use super::operator::{OperandIndex, OperatorIndex, RuntimeOperand, RuntimeOperator};
+use super::release::releases;
 use super::{GraphError, LayerError, Registry, Stage};
 use crate::Limits;
 use crate::pnnx;
@@ -50,6 +51,8 @@ pub struct RuntimeGraph {
     pub(super) operands: Vec<RuntimeOperand>,
     pub(super) inputs: Vec<InputPort>,
     pub(super) outputs: Vec<OutputPort>,
+    /// For each operator, the operands that nobody needs once it has run.
+    pub(super) releases: Vec<Vec<OperandIndex>>,
     pub(super) workspace: Option<Workspace>,
 }
 
@@ -100,6 +103,7 @@ impl RuntimeGraph {
             operands: Vec::new(),
             inputs: Vec::new(),
             outputs: Vec::new(),
+            releases: Vec::new(),
             workspace: None,
         }
     }
@@ -244,6 +248,7 @@ impl RuntimeGraph {
         for operator in &mut operators {
             operator.initialize(self.param.as_deref())?;
         }
+        self.releases = releases(&operators, &operands);
         self.operators = operators;
         self.operands = operands;
         self.inputs = inputs;

@@ -1,55 +1,103 @@
 //! Topological order: every operator after those whose results it reads.
+//!
+//! Operators are numbers here, their positions in the file.
 
+use crate::pnnx::{Graph, OperandId, OperatorId};
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashMap};
 
-/// Orders `0..dependencies.len()` so that each number comes after all numbers it depends on.
+// ANCHOR: dependencies
+/// For each operator, by its position in the file, the positions of the operators whose results it reads: one entry for
+/// each input.
+///
+/// # Errors
+/// An operator, and an operand that it reads and that no operator computes.
+pub fn dependencies(file: &Graph) -> Result<Vec<Vec<usize>>, (OperatorId, OperandId)> {
+    // ANCHOR: dependencies_todo -- task 1: for each input of each operator, the position of its producer
+    let operators = file.operator_ids().iter().enumerate();
+    let positions: HashMap<OperatorId, usize> = operators.map(|(position, &id)| (id, position)).collect();
+    let mut dependencies = Vec::with_capacity(positions.len());
+    for (id, operator) in file.operators() {
+        let mut needs = Vec::with_capacity(operator.inputs().len());
+        for &input in operator.inputs() {
+            let producer = file.operand(input).producer().and_then(|producer| positions.get(&producer));
+            needs.push(*producer.ok_or((id, input))?);
+        }
+        dependencies.push(needs);
+    }
+    Ok(dependencies)
+    // ANCHOR_END: dependencies_todo
+}
+// ANCHOR_END: dependencies
+
+// ANCHOR: orderable
+/// For each number, the numbers that depend on it: one entry for each time that they do.
+///
+/// # Panics
+/// When a dependency is no number of the list.
+pub fn dependents(dependencies: &[Vec<usize>]) -> Vec<Vec<usize>> {
+    // ANCHOR: dependents_todo -- task 2: the same arrows, the other way round
+    let mut dependents = vec![Vec::new(); dependencies.len()];
+    for (node, needs) in dependencies.iter().enumerate() {
+        for &need in needs {
+            dependents[need].push(node);
+        }
+    }
+    dependents
+    // ANCHOR_END: dependents_todo
+}
+
+/// The numbers that can be put after all numbers they depend on, in that order: all of them, but for those on a cycle
+/// and those that depend on them.
 ///
 /// Kahn's algorithm (1962). Among those that are ready the smallest number goes first, so that an order that is
 /// already topological stays as it is. A dependency may be listed more than once.
 ///
-/// # Errors
-/// The numbers that lie on a cycle, or behind one only through other cycles.
-pub fn topological_order(dependencies: &[Vec<usize>]) -> Result<Vec<usize>, Vec<usize>> {
-    let count = dependencies.len();
-    let mut dependents = vec![Vec::new(); count];
-    let mut missing = vec![0usize; count];
-    for (node, needs) in dependencies.iter().enumerate() {
-        for &need in needs {
-            if let Some(waiting) = dependents.get_mut(need) {
-                waiting.push(node);
-                missing[node] += 1;
-            }
-        }
-    }
-    let mut ready: BinaryHeap<_> = (0..count).filter(|&node| missing[node] == 0).map(Reverse).collect();
-    let mut order = Vec::with_capacity(count);
+/// # Panics
+/// When a dependency is no number of the list.
+pub fn orderable(dependencies: &[Vec<usize>]) -> Vec<usize> {
+    // ANCHOR: orderable_todo -- task 2: take the smallest that misses nothing, and tell those who wait for it
+    let waiting = dependents(dependencies);
+    let mut missing: Vec<usize> = dependencies.iter().map(Vec::len).collect();
+    let mut ready = BinaryHeap::new();
+    ready.extend((0..missing.len()).filter(|&node| missing[node] == 0).map(Reverse));
+    let mut order = Vec::with_capacity(missing.len());
     while let Some(Reverse(node)) = ready.pop() {
         order.push(node);
-        for &dependent in &dependents[node] {
+        for &dependent in &waiting[node] {
             missing[dependent] -= 1;
             if missing[dependent] == 0 {
                 ready.push(Reverse(dependent));
             }
         }
     }
-    if order.len() == count { Ok(order) } else { Err(on_cycles(dependents, &missing)) }
+    order
+    // ANCHOR_END: orderable_todo
 }
+// ANCHOR_END: orderable
 
-/// Of the nodes that never became ready, those that something on a cycle depends on: the rest merely wait.
-fn on_cycles(dependents: Vec<Vec<usize>>, missing: &[usize]) -> Vec<usize> {
-    let mut stuck: Vec<bool> = missing.iter().map(|&count| count > 0).collect();
-    loop {
-        let idle: Vec<usize> = (0..stuck.len())
-            .filter(|&node| stuck[node] && !dependents[node].iter().any(|&dependent| stuck[dependent]))
-            .collect();
-        if idle.is_empty() {
-            break;
-        }
-        idle.into_iter().for_each(|node| stuck[node] = false);
+// ANCHOR: topological_order
+/// Orders `0..dependencies.len()` so that each number comes after all numbers it depends on, as [`orderable`] does.
+///
+/// # Errors
+/// The numbers that lie on a cycle, or between two cycles: those that can be ordered neither forwards nor backwards.
+///
+/// # Panics
+/// When a dependency is no number of the list.
+pub fn topological_order(dependencies: &[Vec<usize>]) -> Result<Vec<usize>, Vec<usize>> {
+    // ANCHOR: topological_order_todo -- task 3: the order, or those who can be ordered in no direction
+    let order = orderable(dependencies);
+    if order.len() == dependencies.len() {
+        return Ok(order);
     }
-    (0..stuck.len()).filter(|&node| stuck[node]).collect()
+    let mut on_cycle = vec![true; dependencies.len()];
+    for node in order.into_iter().chain(orderable(&dependents(dependencies))) {
+        on_cycle[node] = false;
+    }
+    Err((0..on_cycle.len()).filter(|&node| on_cycle[node]).collect())
+    // ANCHOR_END: topological_order_todo
 }
+// ANCHOR_END: topological_order
 
 #[cfg(test)]
 mod tests {
@@ -67,6 +115,14 @@ mod tests {
     fn a_cycle_is_named_without_those_that_wait_for_it() {
         assert_eq!(topological_order(&[vec![], vec![0, 2], vec![1], vec![2]]).unwrap_err(), [1, 2]);
         assert_eq!(topological_order(&[vec![0]]).unwrap_err(), [0]);
+        let between = [vec![1], vec![0], vec![1], vec![2, 4], vec![3], vec![4]];
+        assert_eq!(topological_order(&between).unwrap_err(), [0, 1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn a_cycle_before_a_long_chain_is_found_at_once() {
+        let chain: Vec<Vec<usize>> = (0..100_000usize).map(|i| vec![i.saturating_sub(1)]).collect();
+        assert_eq!(topological_order(&chain).unwrap_err(), [0]);
     }
 
     #[test]

@@ -329,6 +329,7 @@ mod tests {
     use crate::kernels::naive;
     use crate::kernels::parallel::tests::on_threads;
     use crate::kernels::testing::whole_noise;
+    use ndarray::{ArrayD, Ix4};
     use proptest::prelude::*;
 
     fn windows() -> impl Strategy<Value = Vec<Window>> {
@@ -344,6 +345,17 @@ mod tests {
         proptest::collection::vec(window, 1..4)
     }
 
+    fn by_matrices(
+        input: &ArrayD<f64>,
+        weight: &ArrayD<f64>,
+        bias: Option<&[f64]>,
+        windows: &[Window; 2],
+        groups: usize,
+    ) -> ArrayD<f64> {
+        let [input, weight] = [input, weight].map(|array| array.view().into_dimensionality::<Ix4>().unwrap());
+        naive::conv2d(input, weight, bias, windows, groups).into_dyn()
+    }
+
     /// Compares a convolution of `c` channels in a group with the naive one.
     fn check(shape: &ConvShape, c: usize, with_bias: bool) {
         let input = whole_noise(&[&[1, shape.channels], &shape.lens[..]].concat(), 1);
@@ -351,7 +363,10 @@ mod tests {
         let weight = whole_noise(&[&[shape.out_channels, c], &kernel[..]].concat(), 2);
         let bias = whole_noise(&[shape.out_channels], 3);
         let bias = with_bias.then(|| bias.as_slice().unwrap());
-        let want = naive::conv(input.view(), weight.view(), bias, &shape.windows, shape.groups);
+        let want = match shape.windows[..] {
+            [rows, columns] => by_matrices(&input, &weight, bias, &[rows, columns], shape.groups),
+            _ => naive::conv(input.view(), weight.view(), bias, &shape.windows, shape.groups),
+        };
         let (input, weight) = (input.as_slice().unwrap(), weight.as_slice().unwrap());
         let (alone, pooled) = on_threads(&[1, 3], || {
             let plan = ConvPlan::new(shape.clone(), 8);

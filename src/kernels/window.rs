@@ -1,5 +1,6 @@
 //! Sliding windows: what convolution and pooling share.
 
+// ANCHOR: window
 /// One axis of a sliding window over a tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
@@ -14,6 +15,29 @@ pub struct Window {
     /// Places after the last element that it may look at.
     pub pad_after: usize,
 }
+
+impl Window {
+    /// The number of positions over an axis of `len` elements, rounding down; 0 where the window does not fit.
+    pub fn positions(&self, len: usize) -> usize {
+        // ANCHOR: positions_todo -- task 1: how often the window fits on the axis
+        let reach = self.dilation * self.kernel.saturating_sub(1) + 1;
+        match (len + self.pad_before + self.pad_after).checked_sub(reach) {
+            Some(room) => room / self.stride.max(1) + 1,
+            None => 0,
+        }
+        // ANCHOR_END: positions_todo
+    }
+
+    /// The element of an axis of `len` elements that `tap` looks at when the window is at output `position`; `None` in
+    /// the padding.
+    pub fn source(&self, position: usize, tap: usize, len: usize) -> Option<usize> {
+        // ANCHOR: source_todo -- task 1: which element a tap looks at
+        let at = (position * self.stride + tap * self.dilation).checked_sub(self.pad_before)?;
+        (at < len).then_some(at)
+        // ANCHOR_END: source_todo
+    }
+}
+// ANCHOR_END: window
 
 impl Window {
     /// True when the window looks at something and no arithmetic on axes of a tensor can overflow.
@@ -33,13 +57,6 @@ impl Window {
         (positions.saturating_sub(1) * self.stride + reach).saturating_sub(self.pad_before + self.pad_after)
     }
 
-    /// Where the window starts at output `position`, minus the padding before: the index of the input element that
-    /// `tap` looks at, or `None` in the padding.
-    pub fn source(&self, position: usize, tap: usize, len: usize) -> Option<usize> {
-        let at = (position * self.stride + tap * self.dilation).checked_sub(self.pad_before)?;
-        (at < len).then_some(at)
-    }
-
     /// The positions at which `tap` looks at the input, and not at the padding.
     pub fn inside(&self, tap: usize, len: usize) -> std::ops::Range<usize> {
         let (reach, stride) = (tap * self.dilation, self.stride.max(1));
@@ -54,15 +71,6 @@ impl Window {
         let first = self.pad_before.saturating_sub(start).div_ceil(step).min(self.kernel);
         let end = (len + self.pad_before).saturating_sub(start).div_ceil(step).min(self.kernel);
         first..end.max(first)
-    }
-
-    /// The number of positions over an axis of `len` elements, rounding down; 0 where the window does not fit.
-    pub fn positions(&self, len: usize) -> usize {
-        let reach = self.dilation * self.kernel.saturating_sub(1) + 1;
-        match (len + self.pad_before + self.pad_after).checked_sub(reach) {
-            Some(room) => room / self.stride.max(1) + 1,
-            None => 0,
-        }
     }
 }
 

@@ -3,7 +3,7 @@
 use super::archive::ArchiveError;
 use super::attribute::WeightError;
 use super::graph::GraphError;
-use super::text::SyntaxProblem;
+use super::problem::SyntaxProblem;
 use crate::LimitError;
 use std::fmt;
 use std::io;

@@ -1,13 +1,16 @@
 //! From files to a [`Graph`].
 
+mod link;
 mod loader;
 mod place;
+
+pub use link::{Unlinked, link};
 
 use super::archive::Archive;
 use super::attribute::Origin;
 use super::error::PnnxError;
 use super::graph::Graph;
-use super::text::SyntaxProblem;
+use super::problem::SyntaxProblem;
 use crate::Limits;
 use std::fs::File;
 use std::io::Read;

@@ -4,6 +4,7 @@
 
 mod attention;
 mod conv;
+mod conv2d;
 mod elementwise;
 mod folding;
 mod fourier;
@@ -19,6 +20,7 @@ mod softmax;
 
 pub use attention::attention;
 pub use conv::{conv, conv_transpose};
+pub use conv2d::{conv_group, conv2d};
 pub use elementwise::evaluate;
 pub use folding::{fold, unfold};
 pub use fourier::fourier;

@@ -4,10 +4,11 @@ use crate::kernels::Float;
 use crate::kernels::window::Window;
 use ndarray::{ArrayD, ArrayViewD, Dimension, IxDyn};
 
+// ANCHOR: max_pool
 /// The largest element of each window, and its position in the flattened plane, as `torch.nn.functional.max_pool`.
 ///
 /// `input` is N×C×…, `output` the lengths of the axes after the channels. NaN is larger than everything. The first of
-/// equal elements wins, but the last NaN. The padding is never chosen.
+/// equal elements wins, but the last NaN. The padding is never chosen: a window that sees nothing else gives −∞ and 0.
 ///
 /// # Panics
 /// When ranks do not fit each other.
@@ -16,25 +17,30 @@ pub fn max_pool<T: Float>(
     windows: &[Window],
     output: &[usize],
 ) -> (ArrayD<T>, ArrayD<i64>) {
+    // ANCHOR: max_pool_todo -- task 2: the largest element that each window sees, and its position
     let shape = IxDyn(&[&input.shape()[..2], output].concat());
-    let mut values = ArrayD::from_elem(shape.clone(), T::neg_infinity());
-    let mut positions = ArrayD::from_elem(shape.clone(), 0);
-    for at in ndarray::indices(shape) {
-        let mut found = None;
-        visit(&input, windows, at.slice(), |value, position| {
-            let better = value.is_nan() || found.is_none_or(|(best, _): (T, i64)| value > best);
-            if better {
-                found = Some((value, position));
-            }
-        });
-        if let Some((value, position)) = found {
-            values[&at] = value;
-            positions[&at] = position;
-        }
-    }
-    (values, positions)
+    let found = ArrayD::from_shape_fn(shape, |at| {
+        largest(&seen(&input, windows, at.slice())).unwrap_or((T::neg_infinity(), 0))
+    });
+    (found.mapv(|(value, _)| value), found.mapv(|(_, position)| position))
+    // ANCHOR_END: max_pool_todo
 }
 
+/// The largest of some elements, and its position: the first of equal ones, but the last NaN.
+fn largest<T: Float>(elements: &[(T, i64)]) -> Option<(T, i64)> {
+    // ANCHOR: largest_todo -- task 2: the largest of some elements
+    let mut largest: Option<(T, i64)> = None;
+    for &(value, position) in elements {
+        if value.is_nan() || largest.is_none_or(|(other, _)| value > other) {
+            largest = Some((value, position));
+        }
+    }
+    largest
+    // ANCHOR_END: largest_todo
+}
+// ANCHOR_END: max_pool
+
+// ANCHOR: avg_pool
 /// What the sum of a window is divided by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Divisor {
@@ -56,23 +62,22 @@ pub fn avg_pool<T: Float>(
     output: &[usize],
     divisor: Divisor,
 ) -> ArrayD<T> {
+    // ANCHOR: avg_pool_todo -- task 3: the sum of what each window sees, divided by what the divisor says
     let shape = IxDyn(&[&input.shape()[..2], output].concat());
     ArrayD::from_shape_fn(shape, |at| {
-        let (mut sum, mut count) = (T::zero(), 0);
-        visit(&input, windows, at.slice(), |value, _| {
-            sum += value;
-            count += 1;
-        });
+        let elements = seen(&input, windows, at.slice());
         let divisor = match divisor {
-            Divisor::Elements => count,
+            Divisor::Elements => elements.len() as i64,
             Divisor::ElementsAndPadding => padded_count(windows, &at.slice()[2..], &input.shape()[2..]),
             Divisor::Fixed(number) => number,
         };
-        sum / T::of(divisor as f64)
+        elements.iter().map(|(value, _)| *value).sum::<T>() / T::of(divisor as f64)
     })
+    // ANCHOR_END: avg_pool_todo
 }
 
-/// The number of places of a window that lie in the input or its padding; with `ceil_mode` the last may reach further.
+/// The number of places of the window at `place` that lie in the input or its padding; with `ceil_mode` the last window
+/// may reach further.
 fn padded_count(windows: &[Window], place: &[usize], lens: &[usize]) -> i64 {
     let axes = windows.iter().zip(place).zip(lens).map(|((window, &place), &len)| {
         let start = place * window.stride;
@@ -81,25 +86,31 @@ fn padded_count(windows: &[Window], place: &[usize], lens: &[usize]) -> i64 {
     });
     axes.product()
 }
+// ANCHOR_END: avg_pool
 
-/// Calls `each` with every input element that the window at `at` looks at, and its position in the plane.
-fn visit<T: Float>(
-    input: &ArrayViewD<'_, T>,
-    windows: &[Window],
-    at: &[usize],
-    mut each: impl FnMut(T, i64),
-) {
+// ANCHOR: seen
+/// The elements that the window for output `at` sees, in row-major order, and their positions in the flattened plane.
+/// `at` is sample, channel, and the place along each axis after them.
+fn seen<T: Float>(input: &ArrayViewD<'_, T>, windows: &[Window], at: &[usize]) -> Vec<(T, i64)> {
     let kernel: Vec<usize> = windows.iter().map(|window| window.kernel).collect();
     let lens = &input.shape()[2..];
+    let mut elements = Vec::new();
     for tap in ndarray::indices(IxDyn(&kernel)) {
         let axes = windows.iter().zip(&at[2..]).zip(tap.slice()).zip(lens);
-        let source: Option<Vec<usize>> =
-            axes.map(|(((window, &place), &tap), &len)| window.source(place, tap, len)).collect();
-        let Some(source) = source else { continue };
-        let position = source.iter().zip(lens).fold(0, |position, (&i, &len)| position * len + i);
-        each(input[IxDyn(&[&at[..2], &source[..]].concat())], position as i64);
+        let sources = axes.map(|(((window, &place), &tap), &len)| window.source(place, tap, len));
+        if let Some(source) = sources.collect::<Option<Vec<usize>>>() {
+            elements.push(element(input, &at[..2], &source));
+        }
     }
+    elements
 }
+
+/// An element of a plane, and its position in it.
+fn element<T: Float>(input: &ArrayViewD<'_, T>, plane: &[usize], at: &[usize]) -> (T, i64) {
+    let position = at.iter().zip(&input.shape()[2..]).fold(0, |position, (&i, &len)| position * len + i);
+    (input[IxDyn(&[plane, at].concat())], position as i64)
+}
+// ANCHOR_END: seen
 
 /// The p-norm of each window, as `torch.nn.functional.lp_pool`: the mean of xᵖ times the number of places of a window,
 /// to the power of 1/p.
@@ -141,29 +152,23 @@ pub fn adaptive_avg_pool<T: Float>(input: ArrayViewD<'_, T>, output: &[usize]) -
 /// When ranks do not fit each other.
 pub fn adaptive_max_pool<T: Float>(input: ArrayViewD<'_, T>, output: &[usize]) -> (ArrayD<T>, ArrayD<i64>) {
     let shape = IxDyn(&[&input.shape()[..2], output].concat());
-    let largest = ArrayD::from_shape_fn(shape, |at| {
-        let part = adaptive_part(&input, at.slice(), output);
-        let start = (T::neg_infinity(), part.first().map_or(0, |(_, position)| *position));
-        part.into_iter()
-            .fold(start, |best, next| if next.0 > best.0 || next.0.is_nan() { next } else { best })
+    let found = ArrayD::from_shape_fn(shape, |at| {
+        largest(&adaptive_part(&input, at.slice(), output)).unwrap_or((T::neg_infinity(), 0))
     });
-    (largest.mapv(|(value, _)| value), largest.mapv(|(_, position)| position))
+    (found.mapv(|(value, _)| value), found.mapv(|(_, position)| position))
 }
 
 /// The elements of the part at `at`, and their positions in the plane.
 fn adaptive_part<T: Float>(input: &ArrayViewD<'_, T>, at: &[usize], output: &[usize]) -> Vec<(T, i64)> {
-    let lens = &input.shape()[2..];
-    let axes = at[2..].iter().zip(output).zip(lens);
+    let axes = at[2..].iter().zip(output).zip(&input.shape()[2..]);
     let ranges: Vec<_> = axes.map(|((&place, &outputs), &len)| adaptive_range(place, outputs, len)).collect();
     let sizes: Vec<usize> = ranges.iter().map(|range| range.len()).collect();
     let places = ndarray::indices(IxDyn(&sizes)).into_iter();
-    let elements = places.map(|place| {
-        let source: Vec<usize> =
-            place.slice().iter().zip(&ranges).map(|(offset, range)| range.start + offset).collect();
-        let position = source.iter().zip(lens).fold(0, |position, (&i, &len)| position * len + i);
-        (input[IxDyn(&[&at[..2], &source[..]].concat())], position as i64)
+    let sources = places.map(|place| {
+        let offsets = place.slice().iter().zip(&ranges);
+        offsets.map(|(offset, range)| range.start + offset).collect::<Vec<usize>>()
     });
-    elements.collect()
+    sources.map(|source| element(input, &at[..2], &source)).collect()
 }
 
 /// The part of an axis of `len` elements that adaptive pooling puts into output `position` of `outputs`.

@@ -1,5 +1,6 @@
 //! From the lines of a text to a graph.
 
+use super::link::{Unlinked, link};
 use super::place::{Source, error_at, lines, shorten};
 use crate::pnnx::attribute::{Attribute, Origin};
 use crate::pnnx::error::PnnxError;
@@ -7,7 +8,8 @@ use crate::pnnx::graph::Graph;
 use crate::pnnx::operand::{Dim, OperandId};
 use crate::pnnx::operator::OperatorId;
 use crate::pnnx::parameter::Parameter;
-use crate::pnnx::text::{self, Field, Line, MAGIC, Stop, SyntaxProblem, is_blank};
+use crate::pnnx::problem::SyntaxProblem;
+use crate::pnnx::text::{self, Field, Line, MAGIC, Stop, is_blank};
 use crate::tensor::DType;
 use crate::{LimitError, Limits};
 use std::collections::btree_map::Entry as Slot;
@@ -91,48 +93,37 @@ impl Loader<'_> {
     fn operator<'a>(&mut self, source: Source<'a>, later: &[Source<'a>]) -> Loaded {
         let mut line = text::operator_line(source.text).map_err(|stop| source.error_at_stop(stop))?;
         let fields = std::mem::take(&mut line.fields);
-        let id = self.new_operator(source, &line)?;
+        let id = link(&mut self.graph, &line).map_err(|fault| self.unlinked(source, &line, fault, later))?;
+        self.graph.operator_mut(id)?.line = Some(source.number);
         let current = Current { id, source, line };
-        self.inputs(&current, later)?;
-        self.outputs(&current)?;
         for field in fields {
             self.field(&current, field)?;
         }
         Ok(())
     }
 
-    fn new_operator<'a>(&mut self, source: Source<'a>, line: &Line<'a>) -> Loaded<OperatorId> {
-        let Ok(id) = self.graph.new_operator(line.op_type, line.name) else {
-            let operator = line.name.to_owned();
-            let first = self.graph.operator_named(line.name).and_then(|id| self.line_of(id));
-            let problem = SyntaxProblem::DuplicateOperator { operator, line: first.unwrap_or_default() };
-            return Err(source.error_at_word(line.name, problem));
-        };
-        self.graph.operator_mut(id)?.line = Some(source.number);
-        Ok(id)
-    }
-
-    fn inputs<'a>(&mut self, current: &Current<'a>, later: &[Source<'a>]) -> Loaded {
-        for &name in &current.line.inputs {
-            let Some(operand) = self.graph.operand_named(name) else {
-                let problem = unknown_input(&current.line, name, later);
-                return Err(current.source.error_at_word(name, problem));
-            };
-            self.graph.connect_input(current.id, operand, None)?;
+    /// The error of a line that cannot be added.
+    fn unlinked<'a>(
+        &self,
+        source: Source<'a>,
+        line: &Line<'a>,
+        fault: Unlinked<'a>,
+        later: &[Source<'a>],
+    ) -> PnnxError {
+        match fault {
+            Unlinked::DuplicateOperator(name) => {
+                let first = self.graph.operator_named(name).and_then(|id| self.line_of(id));
+                let (operator, line) = (name.to_owned(), first.unwrap_or_default());
+                source.error_at_word(name, SyntaxProblem::DuplicateOperator { operator, line })
+            }
+            Unlinked::UnknownOperand(name) => source.error_at_word(name, unknown_input(line, name, later)),
+            Unlinked::ComputedTwice(name) => {
+                // An operator that is not yet linked has no line: then it is this one.
+                let line = self.line_computing(name).unwrap_or(source.number);
+                source.error_at_word(name, SyntaxProblem::ComputedTwice { operand: name.to_owned(), line })
+            }
+            Unlinked::Refused(error) => error.into(),
         }
-        Ok(())
-    }
-
-    fn outputs(&mut self, current: &Current<'_>) -> Loaded {
-        for &name in &current.line.outputs {
-            let Ok(operand) = self.graph.new_operand(name) else {
-                let line = self.line_computing(name).unwrap_or_default();
-                let problem = SyntaxProblem::ComputedTwice { operand: name.to_owned(), line };
-                return Err(current.source.error_at_word(name, problem));
-            };
-            self.graph.connect_output(current.id, operand)?;
-        }
-        Ok(())
     }
 
     fn line_of(&self, id: OperatorId) -> Option<usize> {

@@ -1,7 +1,8 @@
 //! The lines of a text, and errors that point into them.
 
 use crate::pnnx::error::{PnnxError, Position};
-use crate::pnnx::text::{Stop, SyntaxProblem, is_blank};
+use crate::pnnx::problem::SyntaxProblem;
+use crate::pnnx::text::{Stop, is_blank};
 
 /// One line of a text with its number.
 #[derive(Clone, Copy)]

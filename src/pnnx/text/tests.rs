@@ -16,8 +16,8 @@ fn a_line_is_taken_apart() {
     let wanted = Line {
         op_type: "nn.Linear",
         name: "fc",
-        inputs: Few::from_slice(&["0"]),
-        outputs: Few::from_slice(&["3"]),
+        inputs: vec!["0"],
+        outputs: vec!["3"],
         fields: vec![
             Field::Param { key: "bias", value: "True" },
             Field::Attr { key: "weight", shape: vec![16, 64], dtype: DType::F32 },

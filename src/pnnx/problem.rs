@@ -1,6 +1,6 @@
 //! What can be wrong with a `.param` text.
 
-use super::MAGIC;
+use super::text::MAGIC;
 use crate::LimitError;
 
 /// A fault at one place of a `.param` text.
