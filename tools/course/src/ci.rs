@@ -61,5 +61,9 @@ mod tests {
             assert!(script.contains(&format!("step \"{name}\"")), ".ci/run has no step '{name}'");
             assert!(script.contains(&format!("cargo {arguments}")), ".ci/run doesn't call cargo {arguments}");
         }
+        assert!(
+            script.contains(&format!("--version {}", crate::book::build::MDBOOK)),
+            "another version of mdBook"
+        );
     }
 }

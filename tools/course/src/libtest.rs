@@ -1,5 +1,6 @@
 //! Runs test programs, and reads what they say.
 
+use crate::parallel;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -66,7 +67,8 @@ impl Program {
         let mut list = filter;
         list.extend(["--list", "--format", "terse"]);
         let names = self.call(&list, self.patience.1).stdout;
-        names.lines().filter_map(|line| line.strip_suffix(": test")).map(|name| self.alone(name)).collect()
+        let names: Vec<&str> = names.lines().filter_map(|line| line.strip_suffix(": test")).collect();
+        parallel::map(&names, |name| Some(self.alone(name))).into_iter().flatten().collect()
     }
 
     fn alone(&self, name: &str) -> Test {

@@ -42,8 +42,12 @@ pub fn check(
     report_compiler(&build, &planned, report);
     shown.detail("running tests");
     let jobs = jobs(&build, &planned);
-    for (job, tests) in jobs.iter().zip(parallel::map(&jobs, Job::run)) {
-        job.judge(&tests, report);
+    let results = parallel::map(&jobs, Job::run);
+    for (job, tests) in jobs.iter().zip(&results) {
+        let number = job.subject.lesson.number;
+        let is_solved = |job: &&Job| job.subject.lesson.number == number && matches!(job.kind, Kind::Solved);
+        let solved = jobs.iter().position(|job| is_solved(&job)).and_then(|at| results.get(at));
+        job.judge(tests, solved.map_or(&[], Vec::as_slice), report);
     }
     Ok(())
 }
@@ -142,7 +146,8 @@ impl Job<'_> {
         }
     }
 
-    fn judge(&self, tests: &[Test], report: &mut Report) {
+    /// Says what is wrong with the results of this program; `solved` are those of the solution.
+    fn judge(&self, tests: &[Test], solved: &[Test], report: &mut Report) {
         let number = self.subject.lesson.number;
         let mut findings = Vec::new();
         let mut error = |rule, trouble| findings.push(Finding::error(Some(number), rule, trouble));
@@ -163,7 +168,7 @@ impl Job<'_> {
                     .into_iter()
                     .for_each(|lesson| lesson.green = tests.iter().filter(|test| test.passed()).count());
             }
-            Kind::Wrong(wrong, _) => match self.mistake_trouble(wrong, tests) {
+            Kind::Wrong(wrong, _) => match self.mistake_trouble(wrong, tests, solved) {
                 Some(trouble) => error("mistake", trouble),
                 None => summary.into_iter().for_each(|lesson| lesson.caught += 1),
             },
@@ -197,9 +202,11 @@ impl Job<'_> {
         }
     }
 
-    /// At least one test of its task must fail by an assertion.
-    fn mistake_trouble(&self, wrong: &Wrong, tests: &[Test]) -> Option<Trouble> {
-        let of_task: Vec<&Test> = tests.iter().filter(|test| test.task() == Some(wrong.task)).collect();
+    /// At least one test of its task, green with the solution, must fail by an assertion.
+    fn mistake_trouble(&self, wrong: &Wrong, tests: &[Test], solved: &[Test]) -> Option<Trouble> {
+        let is_green = |test: &Test| solved.iter().any(|solved| solved.name == test.name && solved.passed());
+        let counts = |test: &&Test| test.task() == Some(wrong.task) && is_green(test);
+        let of_task: Vec<&Test> = tests.iter().filter(counts).collect();
         let folder = format!("{}/tests/", self.subject.lesson.name());
         let failures: Vec<&Failure> = of_task.iter().filter_map(|test| test.failure.as_ref()).collect();
         if failures.iter().any(|failure| is_assertion(failure, &folder)) {

@@ -27,7 +27,7 @@ impl Mistake {
 
 /// The solution with a planted mistake in it.
 pub fn plant(solution: &str, wrong: &Wrong) -> Result<String> {
-    let planted = |what: String| Trouble::new(format!("mistake '{}': {what}", wrong.why));
+    let planted = |what: String| Trouble::new(format!("'{}': {what}", wrong.why));
     match solution.matches(&wrong.find).count() {
         _ if wrong.find.trim().is_empty() => Err(planted("`find` is empty".to_owned())),
         _ if wrong.find == wrong.put => Err(planted("`put` is the same as `find`".to_owned())),

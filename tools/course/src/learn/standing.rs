@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// How long the tests of a lesson may take together, and how long each alone if they took longer.
-const PATIENCE: (Duration, Duration) = (Duration::from_secs(120), Duration::from_secs(20));
+const PATIENCE: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(20));
 
 /// A lesson and how far it is.
 #[derive(Debug, Clone)]
