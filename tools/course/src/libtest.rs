@@ -167,6 +167,8 @@ fn parse(stdout: &str) -> Vec<Test> {
             tests.push(Test { name: short(name), failure });
         }
     }
+    // They come in the order in which they ended.
+    tests.sort_by(|a, b| a.name.cmp(&b.name));
     tests
 }
 
