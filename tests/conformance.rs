@@ -14,7 +14,7 @@ use std::process::Command;
 const ROUNDED: &str = "torch_fft_hfftn";
 
 #[test]
-fn every_case_whose_operators_exist_passes_in_every_way() {
+fn every_case_passes_in_every_way() {
     let cases = common::conformance_cases();
     if cases.is_empty() {
         return;
@@ -32,17 +32,8 @@ fn wrong(mode: &str, options: &[&str], cases: &[PathBuf]) -> Vec<String> {
     let json: serde_json::Value = serde_json::from_slice(&verify(&["--json"], cases).stdout).unwrap();
     let verdicts = json["cases"].as_array().unwrap();
     assert_eq!(verdicts.len(), cases.len());
-    let is = |case: &&serde_json::Value, key: &str, value: &str| case[key] == value;
-    let unsupported = verdicts.iter().filter(|case| is(case, "kind", "unsupported")).count();
-    eprintln!(
-        "{mode}: {} of {} cases pass; {unsupported} have operators that do not exist",
-        json["passed"],
-        cases.len()
-    );
-    assert!(json["passed"].as_u64() > Some(0));
-    let wrong = verdicts.iter().filter(|case| {
-        !is(case, "verdict", "pass") && !is(case, "kind", "unsupported") && !is(case, "name", ROUNDED)
-    });
+    eprintln!("{mode}: {} of {} cases pass", json["passed"], cases.len());
+    let wrong = verdicts.iter().filter(|case| case["verdict"] != "pass" && case["name"] != ROUNDED);
     let mut wrong: Vec<String> =
         wrong.map(|case| format!("{mode}: {}: {}", case["name"], case["reason"])).collect();
     let rounded: Vec<PathBuf> = cases.iter().filter(|case| case.ends_with(ROUNDED)).cloned().collect();

@@ -81,6 +81,7 @@ const SECTIONS: &[(&str, &str)] = &[
     ("F.", "Functions: `torch.nn.functional`"),
     ("torch.", "Functions: `torch`"),
     ("Tensor.", "Methods: `torch.Tensor`"),
+    ("torchvision.", "torchvision"),
     ("pnnx.", "PNNX's own"),
     ("", "What PNNX leaves as it finds it"),
 ];

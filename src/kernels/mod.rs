@@ -22,6 +22,7 @@ pub mod parallel;
 pub mod pool;
 pub mod recurrent;
 pub mod reduce;
+pub mod regions;
 pub mod resample;
 pub mod softmax;
 pub mod take;

@@ -121,6 +121,7 @@ pub mod random;
 pub mod ready;
 pub mod recurrent;
 pub mod reduction;
+pub mod regions;
 pub mod repetition;
 pub mod reshaping;
 mod rows;
@@ -194,6 +195,7 @@ pub fn registry() -> Registry<dyn CpuLayer> {
         random::register,
         recurrent::register,
         reduction::register,
+        regions::register,
         repetition::register,
         reshaping::register,
         running::register,

@@ -16,6 +16,7 @@ mod pad;
 mod pool;
 mod recurrent;
 mod reduce;
+mod regions;
 mod softmax;
 
 pub use attention::attention;
@@ -32,4 +33,5 @@ pub use pad::{PadMode, pad};
 pub use pool::{Divisor, adaptive_avg_pool, adaptive_max_pool, adaptive_range, avg_pool, lp_pool, max_pool};
 pub use recurrent::recurrent;
 pub use reduce::{arg_max, arg_min, log_sum_exp, norm, product, sum, variance};
+pub use regions::{RegionAlign, Samples, between, region_align};
 pub use softmax::{log_softmax, softmax};

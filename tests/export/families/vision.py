@@ -1,12 +1,13 @@
-"""Patches and grids: fold, unfold, grid_sample, affine_grid."""
+"""Patches, grids and regions: fold, unfold, grid_sample, affine_grid, RoIAlign."""
 
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torchvision.ops import RoIAlign, roi_align
 
-from case import Export, Model, direct
+from case import Export, Model, direct, exported
 from modules import Each, Zipped, export_each
-from values import FLOATS, INF, NAN, randn
+from values import FLOATS, INF, NAN, rand, randn, random_integers
 
 UNFOLD = [dict(kernel_size=2), dict(kernel_size=(3, 2), padding=(1, 0), stride=(2, 1)), dict(kernel_size=2, dilation=(2, 1), padding=1),
           dict(kernel_size=(1, 3), stride=3, padding=(0, 1))]
@@ -79,3 +80,62 @@ def F_grid_sample_direct(model: Model) -> None:
     for padding in ("zeros", "border", "reflection"):
         model.op("F.grid_sample", randn(1, 2, 3, 4), far, keys=keys, padding_mode=padding, align_corners=False)
     model.op("F.grid_sample", randn(1, 2, 1, 1), far, keys=keys, mode="nearest", align_corners=True)
+
+
+def boxes(count: int, high: float = 18.0, pictures: int = 0, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    """Boxes K×4, or K×5 with the numbers of so many pictures; some lie outside."""
+    places = rand(count, 2, 2, low=-2.0, high=high, dtype=dtype).sort(1).values.flatten(1)
+    return torch.cat((random_integers(count, 1, high=pictures).to(dtype), places), 1) if pictures else places
+
+
+ROI = [dict(output_size=(3, 2), spatial_scale=0.5, sampling_ratio=2, aligned=False), dict(output_size=2, spatial_scale=0.5, sampling_ratio=3, aligned=True),
+       dict(output_size=(2, 4), spatial_scale=0.5, sampling_ratio=0, aligned=False), dict(output_size=(2, 3), spatial_scale=0.4, sampling_ratio=-1, aligned=True)]
+
+export_each("torchvision_ops_RoIAlign", lambda: Export(
+    Each(*[RoIAlign(**each) for each in ROI]), randn(2, 3, 8, 6), boxes(4, pictures=2), others=[
+        (randn(1, 3, 5, 9), boxes(3, pictures=1)), (randn(3, 3, 1, 4), boxes(1, pictures=3)), (randn(2, 3, 4, 4), boxes(0, pictures=2))]))
+
+
+@exported
+def RoIAlign_of_lists() -> Export:
+    """PNNX writes lists of boxes before the pictures."""
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv, self.one, self.two = nn.Conv2d(3, 2, 1), RoIAlign(**ROI[0]), RoIAlign(**ROI[3])
+
+        def forward(self, x, first, second):
+            y = self.conv(x)
+            return self.one(y, [first]), self.two(y, [first, second * 0.5])
+    return Export(Net(), randn(2, 3, 7, 8), boxes(3), boxes(2))
+
+
+def functional() -> nn.Module:
+    return Each(lambda x, places: roi_align(x, places, (3, 2), 0.5, 2, True), lambda x, places: roi_align(x, places, 2))
+
+
+export_each("torchvision_ops_roi_align", lambda: Export(functional(), randn(2, 2, 6, 9), boxes(4, pictures=2), others=[
+    (randn(1, 2, 8, 8), boxes(2, pictures=1))]))
+export_each("torchvision_roi_align_level0", lambda: Export(functional(), randn(2, 2, 5, 6), boxes(3, pictures=2), optlevel=0))
+
+
+@direct
+def RoIAlign_direct(model: Model) -> None:
+    def align(*inputs, **settings):
+        model.op("torchvision.ops.RoIAlign", *inputs, f=RoIAlign(**settings), **settings)
+    for settings in ROI:
+        align(randn(2, 2, 5, 7, dtype=torch.float64), boxes(3, pictures=2, dtype=torch.float64), **settings)
+    align(randn(2, 0, 4, 4), boxes(2, pictures=2), **ROI[0])
+    align(randn(1, 2, 4, 4), boxes(2, pictures=1), **ROI[0] | {"output_size": (0, 2)})
+    # Edges at the outermost elements and beyond, and boxes far larger than their picture.
+    edges = torch.tensor([[0.0, 0, 0, 8, 8], [0, 8, 8, 9, 9], [0, -2, -2, 0, 0], [0, -40, -30, 50, 60], [0, 3, 3, 3, 3]])
+    for settings in ROI:
+        align(randn(1, 1, 4, 4), edges, **settings)
+    for settings in ROI[:3]:  # Boxes that end before they begin.
+        align(randn(1, 1, 4, 4), torch.tensor([[0.0, 7, 6, 1, 2], [0, 1, 6, 7, 2]]), **settings)
+
+
+@direct(tolerance=1e-2)
+def RoIAlign_of_halves(model: Model) -> None:
+    settings = ROI[0]
+    model.op("torchvision.ops.RoIAlign", randn(1, 2, 4, 5, dtype=torch.float16), boxes(2, pictures=1, dtype=torch.float16), f=RoIAlign(**settings), **settings)
