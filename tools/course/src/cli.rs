@@ -11,6 +11,7 @@ use crate::{check, ci, generate, starter, style};
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// All is well.
@@ -40,14 +41,14 @@ struct Learn {
 enum Step {
     /// Runs the tests of a lesson, or of one of its tasks, and says what is wrong first
     Check {
-        /// The lesson; without one, that of your last change
+        /// The lesson; without one, that of this folder or of your last change
         lesson: Option<String>,
         /// The task
         task: Option<u32>,
     },
     /// Shows one more hint for a task
     Hint {
-        /// The lesson; without one, that of your last change
+        /// The lesson; without one, that of this folder or of your last change
         lesson: Option<String>,
         /// The task; without one, the first that isn't done
         task: Option<u32>,
@@ -151,10 +152,12 @@ pub fn main() -> ExitCode {
     }
 }
 
+fn folder() -> Result<PathBuf> {
+    std::env::current_dir().map_err(|error| Trouble::new(format!("there is no folder here: {error}")))
+}
+
 fn here() -> Result<Workspace> {
-    let folder =
-        std::env::current_dir().map_err(|error| Trouble::new(format!("there is no folder here: {error}")))?;
-    Workspace::find(&folder)
+    Workspace::find(&folder()?)
 }
 
 fn learn(arguments: Vec<OsString>) -> Result<u8> {
@@ -170,7 +173,7 @@ fn learn(arguments: Vec<OsString>) -> Result<u8> {
         }
         Err(error) => error.exit(),
     };
-    let course = Course::open(here()?)?;
+    let course = Course::open(here()?, folder()?)?;
     let text = match order {
         None => course.board()?,
         Some(Step::Check { lesson, task }) => {

@@ -51,11 +51,14 @@ impl Workspace {
     }
 }
 
-/// The lesson that somebody means.
+/// The lesson that somebody means by a number, a name, or a file of it.
 pub fn find(lessons: &[Lesson], wanted: &str) -> Result<Lesson> {
+    if let Some(lesson) = lesson_of_path(lessons, Path::new(&wanted.replace('\\', "/"))) {
+        return Ok(lesson.clone());
+    }
     let typed = wanted.trim().to_lowercase();
     let number: Option<u32> = typed.strip_prefix("lesson").unwrap_or(&typed).trim().parse().ok();
-    let is_meant = |lesson: &&Lesson| Some(lesson.number) == number || lesson.name() == typed;
+    let is_meant = |lesson: &&Lesson| Some(lesson.number) == number;
     if let Some(lesson) = lessons.iter().find(is_meant) {
         return Ok(lesson.clone());
     }
@@ -70,6 +73,11 @@ pub fn find(lessons: &[Lesson], wanted: &str) -> Result<Lesson> {
             Err(Trouble::new(format!("'{wanted}' could be {}", names.join(" or "))).next("Give its number."))
         }
     }
+}
+
+/// The lesson whose folder is part of a path.
+pub fn lesson_of_path<'a>(lessons: &'a [Lesson], path: &Path) -> Option<&'a Lesson> {
+    lessons.iter().find(|lesson| path.iter().any(|part| *part == *lesson.name()))
 }
 
 fn unknown(lessons: &[Lesson], wanted: &str, typed: &str) -> Trouble {

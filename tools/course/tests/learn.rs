@@ -84,9 +84,22 @@ fn hints_come_one_by_one() {
 fn lessons_have_many_names() {
     let course = Fixture::new();
     let hint = |name: &str| course.call(&["learn", "hint", name, "1"]);
-    for name in ["2", "02", "lesson02", "lesson2", "02_mean", "mean", "MEAN", "the mean"] {
+    for name in [
+        "2",
+        "02",
+        "lesson02",
+        "lesson2",
+        "02_mean",
+        "mean",
+        "MEAN",
+        "the mean",
+        "lessons/02_mean/src/lib.rs",
+        "lessons\\02_mean",
+    ] {
         assert!(hint(name).text.starts_with("Lesson 2, task 1"), "{name}: {}", hint(name).text);
     }
+    let inside = course.call_in(&course.path("lessons/02_mean/src"), &["learn", "hint"], &[]);
+    assert!(inside.text.starts_with("Lesson 2, task 1"), "{}", inside.text);
     let answers = ["meen", "summs", "9", "", "n"].map(|name| format!("{name}: {}", hint(name).text));
     assert_snapshot!(answers.join("\n"));
     assert_eq!(hint("meen").code, 2);

@@ -13,6 +13,7 @@ use crate::lesson::Lesson;
 use crate::trouble::{Result, Trouble};
 use crate::workspace::{self, Workspace};
 use standing::Standing;
+use std::path::PathBuf;
 use task::Verdict;
 use toml::Table;
 
@@ -21,17 +22,18 @@ use toml::Table;
 pub struct Course {
     workspace: Workspace,
     lessons: Vec<Lesson>,
+    here: PathBuf,
 }
 
 impl Course {
-    /// The course in a repository. The toolchain must be new enough for it.
-    pub fn open(workspace: Workspace) -> Result<Self> {
+    /// The course in a repository, called from the folder `here`. The toolchain must be new enough for it.
+    pub fn open(workspace: Workspace, here: PathBuf) -> Result<Self> {
         let lessons = workspace.lessons()?;
         if lessons.is_empty() {
             return Err(Trouble::new("There are no lessons in the folder `lessons` yet."));
         }
         check_toolchain(&workspace)?;
-        Ok(Self { workspace, lessons })
+        Ok(Self { workspace, lessons, here })
     }
 
     /// All lessons with how far they are.
@@ -40,11 +42,12 @@ impl Course {
         Ok(board::show(&self.workspace, &standings))
     }
 
-    /// The lesson that is meant; without a word, the one to go on with.
+    /// The lesson that is meant; without a word, the one whose folder this is, or the one to go on with.
     fn lesson(&self, wanted: Option<&str>) -> Result<Lesson> {
-        match wanted {
-            Some(wanted) => workspace::find(&self.lessons, wanted),
-            None => {
+        match (wanted, workspace::lesson_of_path(&self.lessons, &self.here)) {
+            (Some(wanted), _) => workspace::find(&self.lessons, wanted),
+            (None, Some(lesson)) => Ok(lesson.clone()),
+            (None, None) => {
                 let standings = standing::look(&self.workspace, &self.lessons)?;
                 let current = board::current(&standings).map(|standing| standing.lesson.clone());
                 current.ok_or_else(|| Trouble::new("All lessons are solved.").next("Say which one you mean."))
