@@ -84,7 +84,14 @@ impl<'a> Match<'a> {
 
     /// The inputs of an operator for which `...` stands: argument names, and names under which they are found.
     pub(super) fn further_inputs(&self, name: &str) -> Result<Vec<(Option<String>, String)>, String> {
-        let keys = self.operator(name)?.input_names().iter().cloned().enumerate();
+        let operator = self.operator(name)?;
+        if operator.op_type() == "pnnx.Expression" {
+            return Err(format!(
+                "`{}` has inputs without order: which are the further ones?",
+                operator.name()
+            ));
+        }
+        let keys = operator.input_names().iter().cloned().enumerate();
         let further = keys.skip(self.pattern.input_count(name));
         Ok(further.map(|(position, key)| (key, format!("{name}.{position}"))).collect())
     }

@@ -116,7 +116,7 @@ struct FactPattern {
 }
 
 impl Pattern {
-    /// Reads a pattern, with all operators that may be missing.
+    /// Reads a pattern, as if no operator could be missing.
     ///
     /// # Errors
     /// A [`PatternError`] with the line.
@@ -126,7 +126,7 @@ impl Pattern {
 
     /// The pattern with and without the operators that may be missing, those with most of them first.
     pub(super) fn variants(text: &str) -> Result<Vec<Self>, PatternError> {
-        variants(read_lines(text)?).iter().map(|lines| parse::parse(lines)).collect()
+        variants(read_lines(text)?)?.iter().map(|lines| parse::parse(lines)).collect()
     }
 
     /// The names of its operators, in their order.

@@ -9,7 +9,7 @@
 //! | `key=value` | a parameter; `%x` in it stands for what was captured, `%conv.key` for a parameter of `conv` |
 //! | `@weight=%conv.weight` | an attribute of the pattern's operator `conv` |
 //! | `$weight=w` | the argument name of an input |
-//! | `2 1 x ... y` | the further inputs of the pattern's operator of the same name |
+//! | `2 1 x ... y` | the further inputs of the pattern's operator of the same name, which is no `pnnx.Expression` |
 //! | `conv.1` | as an input: the second input of the pattern's operator `conv` |
 //!
 //! Where the replacement returns one of its own inputs, everybody reads that input from then on.
@@ -18,7 +18,6 @@ use super::bypass::{bypass, refuse_bypass};
 use super::pattern::{Line, Word, WordKind, is_name, read_body, read_lines};
 use super::{Match, PatternError};
 use crate::pnnx::{Attribute, Graph, GraphError, OperandId, Operator, OperatorId, Parameter};
-use crate::tensor::Dim;
 use std::collections::{BTreeMap, HashMap};
 
 /// What takes the place of a match, where it depends on the match: the text, and weights that text cannot hold.
@@ -170,8 +169,13 @@ impl Replacement {
         Ok(())
     }
 
-    /// Why it cannot take the place of this match: an output of the model keeps its name.
+    /// Why it cannot take the place of this match: what it reads vanishes or comes too late, or an output of the model
+    /// would lose its name.
     pub(super) fn refuse(&self, found: &Match<'_>) -> Result<(), String> {
+        let read = self.operators.iter().flat_map(|operator| &operator.inputs).map(|(_, name)| name);
+        let read = read.chain(self.outputs.iter().map(|(_, name)| name));
+        let kept: Vec<OperandId> = read.filter_map(|name| self.taken(name, found)).collect();
+        found.refuse_to_keep(&kept)?;
         for (at, (old, name)) in self.outputs.iter().enumerate() {
             let same =
                 self.outputs.iter().take(at).find(|(_, other)| other == name).map(|(operand, _)| *operand);
@@ -210,6 +214,25 @@ impl Replacement {
 }
 
 impl Match<'_> {
+    /// Why one of these operands is not there for what takes the place of the match.
+    fn refuse_to_keep(&self, operands: &[OperandId]) -> Result<(), String> {
+        let replaced: Vec<OperatorId> = self.found.replaced(self.pattern).collect();
+        let order = self.graph.operator_ids();
+        let last = order.iter().rposition(|id| replaced.contains(id)).unwrap_or(order.len());
+        let late = order.get(last + 1..).unwrap_or_default();
+        for &operand in operands {
+            let operand = self.graph.operand(operand);
+            let is_made_by = |all: &[OperatorId]| operand.producer().is_some_and(|id| all.contains(&id));
+            if is_made_by(&replaced) {
+                return Err(format!("`{}` would vanish and is still needed", operand.name()));
+            }
+            if is_made_by(late) {
+                return Err(format!("`{}` is needed before it is there", operand.name()));
+            }
+        }
+        Ok(())
+    }
+
     /// The operator that computes the first output.
     fn last(&self) -> Option<&Operator> {
         let outputs = self.found.outputs(self.pattern);
@@ -298,8 +321,9 @@ fn substitute(text: &str, found: &Match<'_>) -> Result<String, String> {
                 let operator = found.operator(operator)?;
                 operator.param(key).ok_or_else(|| format!("`{}` has no `{key}`", operator.name()))?
             }
-            None => match found.dim(name).ok().and_then(Dim::fixed) {
-                Some(size) => &Parameter::from(size),
+            None => match found.dim(name).ok().map(|size| (size, size.fixed())) {
+                Some((_, Some(size))) => &Parameter::from(size),
+                Some((size, None)) => return Err(format!("`{name}` is {size}, not a number")),
                 None => found.param(name)?,
             },
         };

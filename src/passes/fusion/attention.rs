@@ -68,7 +68,7 @@ fn check_axis_and_types(found: &Match<'_>) -> Result<(), String> {
     if scores.rank() < 2 || !is_last {
         return Err("the softmax is not over the last axis".to_owned());
     }
-    for name in ["scores.0", "scores.1", "heads.1"] {
+    for name in ["q", "k", "v"] {
         let meta = found.meta(name)?;
         if meta.rank() != scores.rank() || meta.dtype() != scores.dtype() || !is_computed_in(meta.dtype()) {
             return Err(format!("{meta} is no batch of matrices as {scores} is, or not of f32 or f64"));
@@ -113,7 +113,7 @@ fn query(found: &Match<'_>) -> Result<(&'static str, f64), String> {
     let same_type = found.meta("q")?.dtype() == found.meta("u")?.dtype();
     let parts = Formula::of(scaling).and_then(|whole| Polynomial::of(&whole.expr)?.linear());
     match parts.as_deref() {
-        Some(&[(0, factor)]) if same_type && factor != 0.0 => Ok(("q", factor)),
+        Some(&[(0, factor)]) if same_type && is_scale(factor) => Ok(("q", factor)),
         _ => Err("the queries are not only multiplied by a number".to_owned()),
     }
 }
@@ -143,10 +143,14 @@ fn scale_and_mask(found: &Match<'_>) -> Result<(f64, Option<Mask>), String> {
         }
         mask.push((place, factor));
     }
-    match scale {
-        0.0 => Err("the scores are multiplied by nothing".to_owned()),
-        _ => Ok((scale, Some(Mask(mask)).filter(|mask| !mask.0.is_empty()))),
+    match is_scale(scale) && mask.iter().all(|(_, factor)| factor.is_finite()) {
+        true => Ok((scale, Some(Mask(mask)).filter(|mask| !mask.0.is_empty()))),
+        false => Err("the scores or the mask are multiplied by nothing, or without end".to_owned()),
     }
+}
+
+fn is_scale(factor: f64) -> bool {
+    factor != 0.0 && factor.is_finite()
 }
 
 fn place(inputs: &[OperandId], operand: OperandId) -> Result<usize, String> {
@@ -246,7 +250,23 @@ mod tests {
     }
 
     #[test]
+    fn scaled_queries_may_be_the_mask_too() {
+        let model = heads(TURNED, "pnnx.Expression e 2 1 s u a expr=add(@0,@1)")
+            .replace("torch.matmul p 2 1 q t s $input=q", "torch.matmul p 2 1 u t s $input=u")
+            .replace("torch.transpose t", "pnnx.Expression d 1 1 q u expr=mul(@0,0.125)\ntorch.transpose t")
+            .replace("(2,3,7,", "(2,3,8,")
+            .replace("5,7)", "5,8)");
+        let left = fires(&fuse_attention(), &model);
+        assert!(
+            left.last().unwrap().starts_with("F.scaled_dot_product_attention(u,rows,v,u)->y"),
+            "{left:?}"
+        );
+    }
+
+    #[test]
     fn what_is_nearly_attention_stays() {
+        refuses(&fuse_attention(), &heads(TURNED, "pnnx.Expression e 2 1 s m a expr=add(@0,div(@1,0.0))"));
+        refuses(&fuse_attention(), &heads(TURNED, "pnnx.Expression e 1 1 s a expr=div(@0,0.0)"));
         refuses(&fuse_attention(), &heads(TURNED, MASKED).replace("dim=-1 $input=a", "dim=-2 $input=a"));
         refuses(&fuse_attention(), &heads(TURNED, "pnnx.Expression e 2 1 s m a expr=mul(@0,@1)"));
         refuses(&fuse_attention(), &heads(TURNED, "pnnx.Expression e 1 1 s a expr=tanh(@0)"));

@@ -1,7 +1,7 @@
 //! Batch norm disappears in the weights of its neighbour: γ · (w·x + b − μ) / √(σ² + ε) + β is w'·x + b'.
 
 use super::affine::{Channels, Folded};
-use super::site::meta;
+use super::site::rank;
 use super::visit::{Verdict, Visit};
 use super::weights;
 use crate::passes::{Facts, Match, Replacement, Rewrite, Rule};
@@ -21,8 +21,8 @@ pnnx.Output                 output  1 0 y
 const FLATTENED: &str = "7767517
 6 5
 pnnx.Input                  input   0 1 x
-nn.Linear                   product 1 1 x a     %*=%*       #a=(?,?,?)
-torch.flatten               flatten 1 1 a b     start_dim=0 end_dim=*
+nn.Linear                   product 1 1 x a     %*=%*
+torch.flatten               flatten 1 1 a b     ?start_dim=0 ?end_dim=*
 nn.BatchNorm1d              norm    1 1 b c     %*=%*
 Tensor.reshape_as           back    2 1 c a y
 pnnx.Output                 output  1 0 y
@@ -89,7 +89,7 @@ fn channels<'a>(found: &Match<'a>) -> Result<Channels<'a>, String> {
 }
 
 fn has_the_same_channels(found: &Match<'_>) -> Result<(), String> {
-    match found.meta("a")?.rank() == channels(found)?.batched_rank() {
+    match rank_of_channels(found) == Some(channels(found)?.batched_rank()) {
         true => Ok(()),
         false => Err("its channels may not be those that the operator ahead makes".to_owned()),
     }
@@ -97,10 +97,15 @@ fn has_the_same_channels(found: &Match<'_>) -> Result<(), String> {
 
 /// Of three axes, those up to the second one are all but the last.
 fn keeps_the_last_axis(found: &Match<'_>) -> Result<(), String> {
-    match found.setting::<i64>("flatten", "end_dim", -1)? {
-        1 | -2 => Ok(()),
-        end => Err(format!("the axes up to {end} are made one")),
+    match (rank_of_channels(found), found.setting::<i64>("flatten", "end_dim", -1)?) {
+        (Some(3), 1 | -2) => Ok(()),
+        (_, end) => Err(format!("the axes up to {end} are made one")),
     }
+}
+
+fn rank_of_channels(found: &Match<'_>) -> Option<usize> {
+    let graph = found.graph();
+    rank(graph, found.context().facts(graph), found.operand_id("a").ok()?)
 }
 
 fn fold(found: &Match<'_>, new: &mut Replacement) -> Result<(), String> {
@@ -114,7 +119,7 @@ fn ahead(graph: &mut Graph, facts: &Facts, id: OperatorId) -> Result<Verdict, Gr
     let norm = graph.operator(id);
     let (&[input], &[output]) = (norm.inputs(), norm.outputs()) else { return Ok(Verdict::Other) };
     let readers = graph.operand(output).consumers().to_vec();
-    let rank = meta(graph, facts, output).map(|meta| meta.rank());
+    let rank = rank(graph, facts, output);
     let fold = |&reader: &OperatorId| {
         let operator = graph.get_operator(reader)?;
         let channels = Channels::of(operator).filter(|channels| rank == Some(channels.batched_rank()))?;
@@ -182,6 +187,15 @@ mod tests {
             assert_eq!(left.len(), 1, "{left:?}");
             assert!(left[0].starts_with(&format!("{product}(x)->")), "{left:?}");
         }
+    }
+
+    #[test]
+    fn what_the_file_says_of_axes_is_enough() {
+        let model = "pnnx.Input in 0 1 x #x=(1,2,5,5)f32\nmy.Own own 1 1 x a\n\
+            nn.Conv2d p 1 1 a b @weight=(6,2,3,3)f32 #b=(1,6,3,3)f32\n\
+            nn.BatchNorm2d bn 1 1 b y @running_mean=(6)f32 @running_var=(6)f32\npnnx.Output out 1 0 y";
+        let mut graph = super::super::testing::model(model);
+        assert_eq!(crate::passes::testing::run(&fold_batch_norm(), &mut graph).fired, 1);
     }
 
     #[test]
@@ -272,6 +286,7 @@ mod tests {
             Tensor.reshape_as back 2 1 c a y\n\
             pnnx.Output out 1 0 y";
         assert_eq!(fires(&fold_batch_norm(), model).len(), 1);
+        assert_eq!(fires(&fold_batch_norm(), &model.replace("start_dim=0 ", "")).len(), 1);
         refuses(&fold_batch_norm(), &model.replace("out 1 0 y", "out 2 0 y a"));
         refuses(&fold_batch_norm(), &model.replace("(2,7,4)", "(2,2,7,4)").replace("end_dim=1", "end_dim=2"));
     }

@@ -8,15 +8,15 @@ use super::site::is_computed_in;
 use super::weights;
 use crate::graph::TensorMeta;
 use crate::passes::{Draft, Match, Rewrite, Rule};
-use crate::pnnx::{Attribute, Expr, Function};
-use crate::tensor::Dim;
+use crate::pnnx::{Attribute, Expr, Function, Operator};
+use crate::tensor::{Dim, resolve_axis};
 
 const LAYER_NORM: &str = "7767517
 6 5
 pnnx.Input                  input    0 1 x
-torch.mean                  mean     1 1 x m            dim=(-1) keepdim=True ?dtype=None
+torch.mean                  mean     1 1 x m            dim=* keepdim=True ?dtype=None
 pnnx.Expression             square   3 1 x m ... s      expr=*
-torch.mean                  variance 1 1 s v            dim=(-1) keepdim=True ?dtype=None
+torch.mean                  variance 1 1 s v            dim=* keepdim=True ?dtype=None
 pnnx.Expression             whole    4 1 x m v ... y    expr=*
 pnnx.Output                 output   1 0 y
 ";
@@ -24,10 +24,10 @@ pnnx.Output                 output   1 0 y
 const CENTRED_NORM: &str = "7767517
 7 6
 pnnx.Input                  input    0 1 x
-torch.mean                  mean     1 1 x m            dim=(-1) keepdim=True ?dtype=None
+torch.mean                  mean     1 1 x m            dim=* keepdim=True ?dtype=None
 pnnx.Expression             centre   2 1 x m c          expr=sub(@0,@1)
 pnnx.Expression             square   2 1 c ... s        expr=*
-torch.mean                  variance 1 1 s v            dim=(-1) keepdim=True ?dtype=None
+torch.mean                  variance 1 1 s v            dim=* keepdim=True ?dtype=None
 pnnx.Expression             whole    3 1 c v ... y      expr=*
 pnnx.Output                 output   1 0 y
 ";
@@ -36,7 +36,7 @@ const RMS_NORM: &str = "7767517
 5 4
 pnnx.Input                  input    0 1 x
 pnnx.Expression             square   2 1 x ... s        expr=*
-torch.mean                  variance 1 1 s v            dim=(-1) keepdim=True ?dtype=None
+torch.mean                  variance 1 1 s v            dim=* keepdim=True ?dtype=None
 pnnx.Expression             whole    3 1 x v ... y      expr=*
 pnnx.Output                 output   1 0 y
 ";
@@ -96,6 +96,10 @@ fn norm(found: &Match<'_>, op_type: &str, centred: &str, operands: &[&str]) -> R
     let features = x.dims().last().and_then(Dim::fixed).and_then(|n| usize::try_from(n).ok());
     let features =
         features.filter(|_| is_computed_in(x.dtype())).ok_or("it is of half precision or unknown length")?;
+    let mut means = ["mean", "variance"].into_iter().filter_map(|name| found.operator(name).ok());
+    if !means.all(|mean| is_of_rows(mean, x)) {
+        return Err("its mean is not that of the last axis".to_owned());
+    }
     let spread = position(found, &whole, "v")?;
     let eps = epsilon(&whole.expr, spread).ok_or("nothing is added to the mean of the squares")?;
     let centred = spell(found, &whole, centred, operands)?;
@@ -106,10 +110,6 @@ fn norm(found: &Match<'_>, op_type: &str, centred: &str, operands: &[&str]) -> R
         .find_map(|part| Some((part, spelled(part, &plain, &weights, op_type == "nn.LayerNorm")?)));
     let (part, used) = part.ok_or("what is made of the mean of the squares is no norm")?;
     let rest = whole.replaced(part, &Expr::Input(UNKNOWN));
-    let interior = ["m", "c", "v"].into_iter().filter_map(|name| found.operand_id(name).ok());
-    if let Some(operand) = interior.into_iter().find(|operand| rest.inputs.contains(operand)) {
-        return Err(format!("`{}` is used beside the norm", found.graph().operand(operand).name()));
-    }
     let affine = if used.iter().any(|(key, _)| *key == "weight") { "True" } else { "False" };
     let params = format!("eps={eps:?} normalized_shape=({features}) elementwise_affine={affine}");
     let (name, lines) = match rest.expr {
@@ -120,11 +120,19 @@ fn norm(found: &Match<'_>, op_type: &str, centred: &str, operands: &[&str]) -> R
     Ok(used.into_iter().fold(draft, |draft, (key, weight)| draft.with_attribute(name, key, weight)))
 }
 
+/// Whether a mean is that of the last axis.
+fn is_of_rows(mean: &Operator, x: &TensorMeta) -> bool {
+    let axes =
+        mean.param("dim").and_then(|dim| dim.as_i64s().or_else(|_| dim.as_i64().map(|dim| vec![dim])).ok());
+    let axes = axes.unwrap_or_default();
+    matches!(axes.as_slice(), [axis] if resolve_axis(*axis, x.rank()).is_ok_and(|axis| axis + 1 == x.rank()))
+}
+
 /// The line of the expression that reads the norm.
 fn going_on(found: &Match<'_>, rest: &Formula) -> Result<String, String> {
     let all = found.operator("whole")?.inputs();
     let place = |input| all.iter().position(|other| other == input).map(|place| format!(" whole.{place}"));
-    let names = rest.inputs.iter().map(place).collect::<Option<String>>().unwrap_or_default();
+    let names = rest.inputs.iter().map(place).collect::<Option<String>>().ok_or("an input is missing")?;
     let expr = replace(&rest.expr, &Expr::Input(UNKNOWN), &Expr::Input(rest.inputs.len()));
     Ok(format!("pnnx.Expression whole {} 1{names} normed y expr={expr}\n", rest.inputs.len() + 1))
 }
@@ -239,6 +247,38 @@ mod tests {
         refuses(&fuse_layer_norm(), &model.replace("2 1 x m c", "2 1 m x c"));
         refuses(&fuse_layer_norm(), &model.replace("out 1 0 y", "out 2 0 y c"));
         refuses(&fuse_layer_norm(), &model.replace("out 1 0 y", "out 2 0 y m"));
+    }
+
+    #[test]
+    fn the_last_axis_has_two_numbers() {
+        let model = layer_norm("mul(@3,mul(sub(@0,@1),rsqrt(add(@2,1e-5))))");
+        for dim in ["dim=-1", "dim=(2)"] {
+            assert_eq!(fires(&fuse_layer_norm(), &model.replace("dim=(-1)", dim)).len(), 3, "{dim}");
+        }
+    }
+
+    #[test]
+    fn squares_that_the_rest_needs_keep_the_operators() {
+        let model = layer_norm("add(@4,mul(@3,mul(sub(@0,@1),rsqrt(add(@2,1e-5)))))");
+        let outcome = refuses(&fuse_layer_norm(), &model.replace("x m v w b y", "x m v w s y"));
+        assert!(outcome.refused[0].reason.contains("`s` would vanish"), "{outcome:?}");
+    }
+
+    #[test]
+    fn a_norm_is_found_among_many_means() {
+        let many = 150;
+        let means: String =
+            (0..many).map(|at| format!("torch.mean o{at} 1 1 r o{at} dim=(-1) keepdim=True\n")).collect();
+        let names: String = (0..many).map(|at| format!(" o{at}")).collect();
+        let sum = (0..many).fold("mul(@3,mul(sub(@0,@1),rsqrt(add(@2,1e-5))))".to_owned(), |sum, at| {
+            format!("add({sum},@{})", at + 4)
+        });
+        let model = layer_norm(&sum).replace("n 5 1 x m v w b", &format!("n {} 1 x m v w{names}", many + 4));
+        let model = model
+            .replace("torch.mean m", &format!("pnnx.Input in2 0 1 r #r=(2,3,8)f32\n{means}torch.mean m"));
+        assert!(fires(&fuse_layer_norm(), &model).iter().any(|line| line.starts_with("nn.LayerNorm(x)")));
+        // Where there is none, all are tried.
+        refuses(&fuse_layer_norm(), &model.replace("rsqrt", "sqrt"));
     }
 
     #[test]

@@ -166,6 +166,14 @@ mod tests {
     }
 
     #[test]
+    fn a_padded_input_that_is_the_weight_too_stays() {
+        let model = "pnnx.Input in 0 1 x #x=(1,1,3,3)f32\nF.pad pad 1 1 x a pad=(1,1,1,1)\n\
+            F.conv2d conv 2 1 a a y $input=a $weight=a\npnnx.Output out 1 0 y";
+        let outcome = refuses(&fold_padding(), model);
+        assert!(outcome.refused[0].reason.contains("`a` would vanish"), "{outcome:?}");
+    }
+
+    #[test]
     fn a_padded_input_that_others_read_stays() {
         let model = padded("nn.ZeroPad2d padding=(1,1,1,1)", "nn.Conv2d @weight=(2,3,3,3)f32", "(1,3,8,6)");
         refuses(&fold_padding(), &model.replace("out 1 0 y", "out 2 0 y a"));

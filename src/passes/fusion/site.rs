@@ -32,6 +32,12 @@ pub(super) fn meta<'f>(graph: &Graph, facts: &'f Facts, operand: OperandId) -> O
     facts.get(graph.get_operand(operand)?.name())
 }
 
+/// The number of axes of an operand: what is known, or what the file says, whose numbers of axes are right.
+pub(super) fn rank(graph: &Graph, facts: &Facts, operand: OperandId) -> Option<usize> {
+    let known = meta(graph, facts, operand).map(|meta| meta.rank());
+    known.or_else(|| Some(graph.get_operand(operand)?.shape()?.len()))
+}
+
 /// Whether a tensor of these dimensions can be broadcast to `to` and leaves it as it is.
 pub(super) fn fits_into(dims: &[Dim], to: &[Dim]) -> bool {
     let pairs = dims.iter().rev().zip(to.iter().rev());

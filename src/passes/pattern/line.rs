@@ -73,9 +73,24 @@ impl Line {
     }
 }
 
+/// How many operators of a pattern may be missing: each doubles the number of patterns that are looked for.
+const MOST_OPTIONAL: usize = 6;
+
 /// The lines with and without each of the optional ones, those with most of them first. Who reads the result of a line
 /// that is left out reads its first input.
-pub(super) fn variants(mut lines: Vec<Line>) -> Vec<Vec<Line>> {
+///
+/// # Errors
+/// Where too many are optional.
+pub(super) fn variants(lines: Vec<Line>) -> Result<Vec<Vec<Line>>, PatternError> {
+    if let Some(line) = lines.iter().filter(|line| line.optional).nth(MOST_OPTIONAL) {
+        return Err(line.error(format!("more than {MOST_OPTIONAL} operators may be missing")));
+    }
+    let mut all = with_and_without(lines);
+    all.sort_by_key(|lines| std::cmp::Reverse(lines.len()));
+    Ok(all)
+}
+
+fn with_and_without(mut lines: Vec<Line>) -> Vec<Vec<Line>> {
     let Some(at) = lines.iter().position(|line| line.optional) else { return vec![lines] };
     let mut without = lines.clone();
     let left_out = without.remove(at);
@@ -85,7 +100,7 @@ pub(super) fn variants(mut lines: Vec<Line>) -> Vec<Vec<Line>> {
     if let Some(line) = lines.get_mut(at) {
         line.optional = false;
     }
-    [variants(lines), variants(without)].concat()
+    [with_and_without(lines), with_and_without(without)].concat()
 }
 
 /// Reads the magic number, the counts and the lines. The counts must be right, so that the text is a graph.

@@ -91,19 +91,24 @@ impl Solver<'_> {
         found: &Found,
         accept: &mut dyn FnMut(&Found) -> Result<T, String>,
     ) -> Result<(Found, T), Miss> {
-        let Some((next, candidates)) = self.next(found) else {
-            let found = self.complete(found.clone()).map_err(Some)?;
-            let accepted = accept(&found).map_err(Some)?;
-            return Ok((found, accepted));
-        };
-        let mut miss = None;
-        for candidate in candidates {
-            match self.try_operator(next, candidate, found, accept) {
-                Ok(done) => return Ok(done),
-                Err(reason) => miss = miss.or(reason),
-            }
+        // Who looks at the next operator of the graph says that time is up.
+        let is_late = self.context.limits().check_deadline().is_err();
+        if is_late || !self.has_its_inputs(found) {
+            return Err(None);
         }
-        Err(miss)
+        if let Some((next, candidates)) = self.next(found) {
+            return first(candidates, |candidate| self.try_operator(next, candidate, found, accept));
+        }
+        if let Some((next, candidates)) = self.next_input(found) {
+            return first(candidates, |candidate| {
+                let mut way = found.clone();
+                bind_operand(&mut way, next, candidate);
+                self.extend(&way, accept)
+            });
+        }
+        let found = self.complete(found.clone()).map_err(Some)?;
+        let accepted = accept(&found).map_err(Some)?;
+        Ok((found, accepted))
     }
 
     fn try_operator<T>(
@@ -113,14 +118,7 @@ impl Solver<'_> {
         found: &Found,
         accept: &mut dyn FnMut(&Found) -> Result<T, String>,
     ) -> Result<(Found, T), Miss> {
-        let mut miss = None;
-        for way in self.bind(at, candidate, found)? {
-            match self.extend(&way, accept) {
-                Ok(done) => return Ok(done),
-                Err(reason) => miss = miss.or(reason),
-            }
-        }
-        Err(miss)
+        first(self.bind(at, candidate, found)?, |way| self.extend(&way, accept))
     }
 
     /// The next operator of the pattern to look for, and where: the producer of an operand that is known, else its
@@ -143,6 +141,41 @@ impl Solver<'_> {
                 Some((at, consumers))
             })
         })
+    }
+
+    /// The operators that are known and whose inputs have no order.
+    fn unordered(&self, found: &Found) -> impl Iterator<Item = (&OperatorPattern, &Operator)> {
+        let pairs = self.pattern.operators.iter().zip(&found.operators);
+        let known = pairs.filter_map(|(wanted, id)| Some((wanted, self.graph.get_operator((*id)?)?)));
+        known.filter(|(wanted, operator)| wanted.is_unordered(operator))
+    }
+
+    /// Whether the operators whose inputs have no order read what was found for them elsewhere.
+    fn has_its_inputs(&self, found: &Found) -> bool {
+        let known = |at: usize| found.operands.get(at).copied().flatten();
+        self.unordered(found).all(|(wanted, operator)| {
+            let mut inputs = wanted.inputs.iter().filter_map(|(_, at)| known(*at));
+            inputs.all(|operand| operator.inputs().contains(&operand))
+        })
+    }
+
+    /// The next operand of the pattern to look for among inputs that have no order, and those that it may be. First come
+    /// those that lead on to the operator that computes them: so hardly anything is left to guess.
+    fn next_input(&self, found: &Found) -> Option<(usize, Vec<OperandId>)> {
+        let is_open = |at: usize| found.operands.get(at).is_some_and(Option::is_none);
+        let open = || {
+            let all = self.unordered(found);
+            let all =
+                all.flat_map(|(wanted, operator)| wanted.inputs.iter().map(move |(_, at)| (*at, operator)));
+            all.filter(|(at, _)| is_open(*at))
+        };
+        let (next, operator) =
+            open().find(|(at, _)| self.pattern.producer(*at).is_some()).or_else(|| open().next())?;
+        let mut operands = operator.inputs().to_vec();
+        operands.sort_unstable();
+        operands.dedup();
+        operands.retain(|&operand| self.may_be(next, operand));
+        Some((next, operands))
     }
 
     /// All ways in which an operator of the graph is the one of the pattern.
@@ -182,19 +215,15 @@ impl Solver<'_> {
     ) -> Result<Vec<Found>, Miss> {
         match_params(wanted, operator, &mut found).map_err(near)?;
         match_attributes(wanted, operator, &mut found).map_err(near)?;
-        let expression = wanted.params.iter().find_map(|param| match &param.wanted {
-            ParamPattern::Expression(expr) => Some(expr),
-            ParamPattern::Value(_) => None,
-        });
-        if let Some(expression) = expression {
+        if let Some(expression) = wanted.expression() {
             return Ok(bind_expression(expression, wanted, operator, &found));
         }
         let (few, count) = (wanted.inputs.len(), operator.inputs().len());
         if few > count || (few < count && !wanted.further) {
             return Err(None);
         }
-        if wanted.further && operator.op_type() == "pnnx.Expression" {
-            return Ok(self.bind_in_any_order(wanted, operator, found));
+        if wanted.is_unordered(operator) {
+            return Ok(vec![found]);
         }
         let mut ways = Vec::new();
         ways.extend(bind_in_order(wanted, operator, found.clone(), false));
@@ -202,21 +231,6 @@ impl Solver<'_> {
             ways.extend(bind_in_order(wanted, operator, found, true));
         }
         Ok(ways)
-    }
-
-    /// All ways to find the inputs of the pattern among those of an expression, which have no order of their own. Only
-    /// an input that may be computed by the operator wanted is tried.
-    fn bind_in_any_order(&self, wanted: &OperatorPattern, operator: &Operator, found: Found) -> Vec<Found> {
-        let mut distinct = operator.inputs().to_vec();
-        distinct.sort_unstable();
-        distinct.dedup();
-        wanted.inputs.iter().fold(vec![found], |ways, &(_, at)| {
-            let bind = |way: &Found, operand: OperandId| {
-                let mut way = way.clone();
-                (self.may_be(at, operand) && bind_operand(&mut way, at, operand)).then_some(way)
-            };
-            ways.iter().flat_map(|way| distinct.iter().filter_map(|&operand| bind(way, operand))).collect()
-        })
     }
 
     /// Whether the type of the operator that computes an operand is one that the pattern wants there.
@@ -251,7 +265,7 @@ impl Solver<'_> {
                     let consumer = self.graph.operator(consumer).name();
                     return Err(format!("`{}` is used elsewhere, too: by `{consumer}`", operand.name()));
                 }
-            } else if inside && self.pattern.outputs.first() != Some(&at) {
+            } else if inside {
                 self.check_order(operand, &matched)?;
             }
         }
@@ -262,9 +276,11 @@ impl Solver<'_> {
     fn check_order(&self, operand: &Operand, matched: &HashSet<OperatorId>) -> Result<(), String> {
         let mut left = matched.len();
         for id in self.graph.operator_ids() {
-            if matched.contains(id) {
+            if left == 0 {
+                break;
+            } else if matched.contains(id) {
                 left -= 1;
-            } else if left > 0 && operand.consumers().contains(id) {
+            } else if operand.consumers().contains(id) {
                 let consumer = self.graph.operator(*id).name();
                 return Err(format!("`{consumer}` needs `{}` before all of it is there", operand.name()));
             }
@@ -278,6 +294,36 @@ impl Solver<'_> {
         let meta = self.context.facts(self.graph).get(name);
         let meta = meta.ok_or_else(|| format!("nothing is known of `{name}`"))?;
         if fact.wanted.matches(meta, found) { Ok(()) } else { Err(format!("`{name}` is {meta}")) }
+    }
+}
+
+/// What the first way that leads somewhere leads to; else the first reason why one does not.
+fn first<W, T>(
+    ways: impl IntoIterator<Item = W>,
+    mut attempt: impl FnMut(W) -> Result<T, Miss>,
+) -> Result<T, Miss> {
+    let mut miss = None;
+    for way in ways {
+        match attempt(way) {
+            Ok(done) => return Ok(done),
+            Err(reason) => miss = miss.or(reason),
+        }
+    }
+    Err(miss)
+}
+
+impl OperatorPattern {
+    /// The expression that it wants.
+    fn expression(&self) -> Option<&Expr> {
+        self.params.iter().find_map(|param| match &param.wanted {
+            ParamPattern::Expression(expr) => Some(expr),
+            ParamPattern::Value(_) => None,
+        })
+    }
+
+    /// Whether the pattern's inputs may stand anywhere among those of this operator.
+    fn is_unordered(&self, operator: &Operator) -> bool {
+        self.further && operator.op_type() == "pnnx.Expression" && self.expression().is_none()
     }
 }
 

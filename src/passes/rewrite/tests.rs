@@ -213,6 +213,24 @@ fn operators_may_be_missing() {
     }
 }
 
+#[test]
+fn those_with_most_operators_are_tried_first_and_few_may_be_missing() {
+    let text = |count: usize| {
+        let line = |at: usize| format!("?nn.ReLU r{at} 1 1 o{at} o{}\n", at + 1);
+        let lines: String = (0..count).map(line).collect();
+        format!(
+            "7767517\n{} {}\npnnx.Input i 0 1 o0\n{lines}nn.Tanh t 1 1 o{count} y\npnnx.Output o 1 0 y\n",
+            count + 3,
+            count + 2
+        )
+    };
+    let counts: Vec<usize> =
+        Pattern::variants(&text(3)).unwrap().iter().map(|pattern| pattern.operator_names().count()).collect();
+    assert_eq!(counts, [4, 3, 3, 3, 2, 2, 2, 1]);
+    let error = Pattern::variants(&text(40)).unwrap_err().to_string();
+    assert!(error.contains("more than 6 operators may be missing"), "{error}");
+}
+
 const STAYING: &str = "7767517
 4 3
 pnnx.Input      input   0 1 x
@@ -232,6 +250,35 @@ fn operators_that_stay_may_be_read_by_others() {
     );
     assert_eq!(run(&Rewrite::new("p", "").rule(Rule::new(STAYING, replacement)), &mut graph).fired, 1);
     assert_eq!(lines(&graph), ["nn.Tanh(0)->1", "my.Both(0)->2"]);
+}
+
+#[test]
+fn nothing_is_read_that_vanishes_or_comes_too_late() {
+    let vanishing = "7767517\n3 3\npnnx.Input i 0 1 x\nmy.Both both 2 1 x a y\npnnx.Output o 1 0 y\n";
+    let outcome = run(&Rewrite::new("p", "").rule(Rule::new(TWICE, vanishing)), &mut two_relus());
+    assert_eq!(outcome.refused[0].to_string(), "`b`: `1` would vanish and is still needed");
+    let pattern = "7767517\n5 4\npnnx.Input i 0 2 x late\nnn.ReLU relu 1 1 x y\n\
+        =torch.add add 2 1 x late z\npnnx.Output o 1 0 y\npnnx.Output o 1 0 z\n";
+    let replacement = "7767517\n5 4\npnnx.Input i 0 2 x late\nmy.Both relu 2 1 x late y\n\
+        torch.add add 2 1 x late z\npnnx.Output o 1 0 y\npnnx.Output o 1 0 z\n";
+    let mut graph = graph(
+        "pnnx.Input in 0 1 0
+         nn.ReLU r 1 1 0 1
+         nn.Tanh t 1 1 1 2
+         torch.add s 2 1 0 2 3
+         pnnx.Output out 1 0 3",
+    );
+    let outcome = run(&Rewrite::new("p", "").rule(Rule::new(pattern, replacement)), &mut graph);
+    assert_eq!(outcome.refused[0].to_string(), "`r`: `2` is needed before it is there");
+}
+
+#[test]
+fn sizes_that_are_not_known_are_not_written() {
+    let pattern = "7767517\n3 2\npnnx.Input i 0 1 x\nnn.ReLU relu 1 1 x y #x=(%n)f32\npnnx.Output o 1 0 y\n";
+    let replacement = "7767517\n3 2\npnnx.Input i 0 1 x\nmy.Sized s 1 1 x y size=%n\npnnx.Output o 1 0 y\n";
+    let mut graph = graph("pnnx.Input in 0 1 0 #0=(4)f32\nnn.ReLU r 1 1 0 1\npnnx.Output out 1 0 1");
+    let outcome = run(&Rewrite::new("p", "").rule(Rule::new(pattern, replacement)), &mut graph);
+    assert_eq!(outcome.refused[0].to_string(), "`r`: `n` is in.0, not a number");
 }
 
 const FURTHER: &str = "7767517
@@ -283,6 +330,9 @@ fn inputs_of_an_expression_have_no_order() {
          pnnx.Expression e 3 1 0 2 1 3 expr=add(@0,mul(@1,@2))
          pnnx.Output out 1 0 3",
     );
+    let further = "7767517\n3 2\npnnx.Input i 0 1 x\nmy.Sum sum 2 1 x ... y\npnnx.Output o 1 0 y\n";
+    let outcome = run(&Rewrite::new("p", "").rule(Rule::new(ANYWHERE, further)), &mut graph.clone());
+    assert!(outcome.refused[0].reason.contains("without order"), "{outcome:?}");
     assert_eq!(run(&pass, &mut graph).fired, 1);
     assert_eq!(lines(&graph), ["my.Sum(1,0)->3 place=1"]);
 }
@@ -341,6 +391,21 @@ fn a_pattern_may_return_several_operands() {
     );
     let outcome = run(&pass, &mut too_early);
     assert_eq!(outcome.refused[0].to_string(), "`l`: `early` needs `2` before all of it is there");
+}
+
+#[test]
+fn the_first_result_may_not_be_needed_early_either() {
+    let pass = Rewrite::new("p", "").rule(Rule::new(FORK.replacen("5 4", "5 3", 1), JOINED));
+    let mut graph = graph(
+        "pnnx.Input in 0 1 0
+         nn.ReLU l 1 1 0 1
+         nn.Tanh early 1 1 1 3
+         nn.Tanh r 1 1 0 2
+         torch.add s 2 1 3 2 4
+         pnnx.Output out 1 0 4",
+    );
+    let outcome = run(&pass, &mut graph);
+    assert_eq!(outcome.refused[0].to_string(), "`l`: `early` needs `1` before all of it is there");
 }
 
 #[test]
