@@ -1,36 +1,4 @@
 //! Patterns: pieces of a graph, written as PNNX writes models.
-//!
-//! ```text
-//! 7767517
-//! 4 4
-//! pnnx.Input          input   0 2 x b
-//! nn.Linear           linear  1 1 x a in_features=%k out_features=* bias=False @weight
-//! pnnx.Expression     add     2 1 a b y expr=add(@0,@1) #a=(?,?,%n)f32
-//! pnnx.Output         output  1 0 y
-//! ```
-//!
-//! | in the text | meaning |
-//! |---|---|
-//! | `nn.ReLU\|F.relu` | one of these types |
-//! | `torch.mul~` | two inputs, either way round |
-//! | `?pnnx.Expression` | an operator that may be missing: who would read its result reads its first input |
-//! | `=Tensor.reshape` | an operator that stays as it is; its result may be used elsewhere |
-//! | `2 1 x ... y` | any further inputs behind `x`; of a `pnnx.Expression` with `expr=*`, anywhere among them |
-//! | `$weight=w` | `w` is the input of this argument name, wherever it stands; `$other\|mat2=w` of one of these; others are matched by position |
-//! | `key=value` | a parameter of this value; `1` and `1.0` are the same |
-//! | `key=*` | a parameter of any value |
-//! | `key=%x` | captures the value; where `%x` stands twice, both must be equal |
-//! | `key=(%a,1,*)` | a list, item by item |
-//! | `expr=add(@0,mul(@1,%x))` | the expression of a `pnnx.Expression`: `@0` is the pattern's first input, sums and products match either way round, `%x` captures a number |
-//! | `?key=value` | the same, where the key is there |
-//! | `@weight` | an attribute, which can be asked for later; `@weight=(%k,?)f32` says more of it |
-//! | `?@bias` | the same, where it is there |
-//! | `%*=%*` | any further parameters and attributes |
-//! | `#a=(1,?,%n)f32` | what is known of an operand: element type, rank, dimensions; `#a=(*)f32` leaves the rank open |
-//!
-//! Without `%*=%*`, a parameter or attribute that the pattern does not name makes it not match: so no pass fires where
-//! it would forget a setting. Operands between the operators of a pattern must not be used elsewhere, nor returned by the
-//! model.
 
 mod expression;
 mod line;
@@ -47,7 +15,39 @@ use crate::pnnx::Expr;
 use crate::tensor::DType;
 use value::ValuePattern;
 
-/// A pattern that was read. See the [module `passes`](super) for an example.
+/// A piece of a graph, written as PNNX writes models. See the [module `passes`](super) for a pass made of one.
+///
+/// ```text
+/// 7767517
+/// 4 4
+/// pnnx.Input          input   0 2 x b
+/// nn.Linear           linear  1 1 x a in_features=%k out_features=* bias=False @weight
+/// pnnx.Expression     add     2 1 a b y expr=add(@0,@1) #a=(?,?,%n)f32
+/// pnnx.Output         output  1 0 y
+/// ```
+///
+/// | in the text | meaning |
+/// |---|---|
+/// | `nn.ReLU\|F.relu` | one of these types |
+/// | `torch.mul~` | two inputs, either way round |
+/// | `?pnnx.Expression` | an operator that may be missing: who would read its result reads its first input |
+/// | `=Tensor.reshape` | an operator that stays as it is; its result may be used elsewhere |
+/// | `2 1 x ... y` | any further inputs behind `x`; of a `pnnx.Expression` with `expr=*`, anywhere among them |
+/// | `$weight=w` | `w` is the input of this argument name, wherever it stands; `$other\|mat2=w` of one of these; others are matched by position |
+/// | `key=value` | a parameter of this value; `1` and `1.0` are the same |
+/// | `key=*` | a parameter of any value |
+/// | `key=%x` | captures the value; where `%x` stands twice, both must be equal |
+/// | `key=(%a,1,*)` | a list, item by item |
+/// | `expr=add(@0,mul(@1,%x))` | the expression of a `pnnx.Expression`: `@0` is the pattern's first input, sums and products match either way round, `%x` captures a number |
+/// | `?key=value` | the same, where the key is there |
+/// | `@weight` | an attribute, which can be asked for later; `@weight=(%k,?)f32` says more of it |
+/// | `?@bias` | the same, where it is there |
+/// | `%*=%*` | any further parameters and attributes |
+/// | `#a=(1,?,%n)f32` | what is known of an operand: element type, rank, dimensions; `#a=(*)f32` leaves the rank open |
+///
+/// Without `%*=%*`, a parameter or attribute that the pattern does not name makes it not match: so no pass fires where
+/// it would forget a setting. Operands between the operators of a pattern must not be used elsewhere, nor returned by the
+/// model.
 ///
 /// ```
 /// use ixion::passes::Pattern;

@@ -1,18 +1,4 @@
 //! What takes the place of a match.
-//!
-//! A replacement is written as a pattern is. In it,
-//!
-//! | in the text | meaning |
-//! |---|---|
-//! | `nn.Conv2d` | this type; `%conv`: the type of the pattern's operator `conv` |
-//! | `%*=%*` | all parameters, attributes and argument names of the pattern's operator of the same name; `%*=%conv`: of `conv` |
-//! | `key=value` | a parameter; `%x` in it stands for what was captured, `%conv.key` for a parameter of `conv` |
-//! | `@weight=%conv.weight` | an attribute of the pattern's operator `conv` |
-//! | `$weight=w` | the argument name of an input |
-//! | `2 1 x ... y` | the further inputs of the pattern's operator of the same name, which is no `pnnx.Expression` |
-//! | `conv.1` | as an input: the second input of the pattern's operator `conv` |
-//!
-//! Where the replacement returns one of its own inputs, everybody reads that input from then on.
 
 use super::bypass::{bypass, refuse_bypass};
 use super::pattern::{Line, Word, WordKind, is_name, read_body, read_lines};
@@ -28,7 +14,7 @@ pub struct Draft {
 }
 
 impl Draft {
-    /// A replacement with these lines; magic number and counts are left out.
+    /// A replacement with these lines, written as that of a [`Replacement`]; magic number and counts are left out.
     pub fn new(text: impl Into<String>) -> Self {
         Self { text: text.into(), attrs: Vec::new() }
     }
@@ -50,6 +36,20 @@ impl Draft {
 }
 
 /// The operators that will take the place of a match. A hook changes them before they stand in the graph.
+///
+/// A replacement is written as a pattern is. In it,
+///
+/// | in the text | meaning |
+/// |---|---|
+/// | `nn.Conv2d` | this type; `%conv`: the type of the pattern's operator `conv` |
+/// | `%*=%*` | all parameters, attributes and argument names of the pattern's operator of the same name; `%*=%conv`: of `conv` |
+/// | `key=value` | a parameter; `%x` in it stands for what was captured, `%conv.key` for a parameter of `conv` |
+/// | `@weight=%conv.weight` | an attribute of the pattern's operator `conv` |
+/// | `$weight=w` | the argument name of an input |
+/// | `2 1 x ... y` | the further inputs of the pattern's operator of the same name, which is no `pnnx.Expression` |
+/// | `conv.1` | as an input: the second input of the pattern's operator `conv` |
+///
+/// Where the replacement returns one of its own inputs, everybody reads that input from then on.
 #[derive(Debug, Clone, Default)]
 pub struct Replacement {
     operators: Vec<New>,
