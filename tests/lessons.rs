@@ -7,10 +7,28 @@
 //! #[path = "../lessons/08_conv/tests"]
 //! mod lesson08 {
 //!     mod subject {
-//!         pub use ixion::kernels::naive::conv::{conv2d, im2col};
+//!         pub(super) use ixion::kernels::naive::{conv2d, unfold};
 //!     }
 //!     mod tasks;
 //! }
 //! ```
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+#[path = "../lessons/06_order/tests"]
+mod lesson06 {
+    mod subject {
+        pub(super) use ixion::graph::sort::{dependencies, dependents, orderable, topological_order};
+        pub(super) use ixion::graph::{last_user, releases};
+    }
+    mod tasks;
+}
+
+#[path = "../lessons/08_conv/tests"]
+mod lesson08 {
+    mod subject {
+        pub(super) use ixion::kernels::naive::{Divisor, avg_pool, conv_group, conv2d, max_pool, unfold};
+        pub(super) use ixion::kernels::window::Window;
+    }
+    mod tasks;
+}
