@@ -125,8 +125,8 @@ pub enum LimitError {
         /// What the limit allows.
         max: u64,
     },
-    /// The run did not end before [`Limits::deadline`].
-    #[error("the time limit was reached before the run ended; raise it, or use a smaller input")]
+    /// Building or running did not end before [`Limits::deadline`].
+    #[error("the time limit was reached; allow more time")]
     DeadlineExceeded,
     /// The run was cancelled with [`CancelToken::cancel`].
     #[error("the run was cancelled")]

@@ -5,7 +5,7 @@
 
 mod common;
 
-use common::layers::{TOUCHY, registry, with};
+use common::layers::{TOUCHY, registry, tell_when_waiting, with};
 use ixion::engine::{Builder, Context, EngineError, Model, Plan};
 use ixion::graph::{GraphError, RuntimeGraph};
 use ixion::memory::Root;
@@ -277,6 +277,72 @@ fn a_panic_before_anything_is_computed_is_caught_too() {
 }
 
 #[test]
+fn a_layer_that_panics_when_it_is_cloned_is_named() {
+    let plan = plan(&with("test.Shy", 1));
+    let (good, bad) = (floats(&[1.0, 2.0]), floats(&[-1.0]));
+    let mut context = plan.context().unwrap();
+    let error = plan.context().unwrap_err().to_string();
+    assert!(error.starts_with("test.Shy `layer` panicked: touched in clone"), "{error}");
+    // After each failure there is a new clone, at once or with the next run.
+    for _ in 0..2 {
+        let error = context.run(&[bad.clone()]).unwrap_err().to_string();
+        assert!(error.contains("panicked: a negative number"), "{error}");
+    }
+    assert_eq!(context.run(&[good.clone()]).unwrap(), [good]);
+}
+
+#[test]
+fn limits_of_activations_name_the_operator() {
+    let x = Tensor::zeros(DType::F32, &[100, 4]).unwrap();
+    for (limits, words) in [
+        (
+            Limits { max_tensor_bytes: 1000, ..Limits::default() },
+            "input `x` needs 1600, but the limit max_tensor_bytes is 1000",
+        ),
+        (
+            Limits { max_total_bytes: 1000, ..Limits::default() },
+            "`a`: the memory for all activations needs 1600, but the limit max_total_bytes is 1000",
+        ),
+    ] {
+        let plan =
+            Builder::from_pnnx(graph(CHAIN)).with_limits(limits).with_passes(ixion::passes::Passes::empty());
+        let error = plan.build().unwrap().context().unwrap().run(&[x.clone()]).unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
+    }
+    let wide = "pnnx.Input input 0 1 x #x=(?)f32\ntorch.cat square 2 1 x x y dim=0\npnnx.Output output 1 0 y";
+    let limits = Limits { max_tensor_bytes: 700, ..Limits::default() };
+    let plan = Builder::from_pnnx(graph(wide)).with_limits(limits).build().unwrap();
+    let error = plan.context().unwrap().run(&[floats(&[1.0; 100])]).unwrap_err().to_string();
+    assert!(error.contains("torch.cat `square`: its output `y` needs 800"), "{error}");
+}
+
+#[test]
+fn a_build_that_takes_too_long_does_not_speak_of_a_run() {
+    let limits = Limits::default().with_timeout(Duration::ZERO);
+    let error = Builder::new(DIGITS).with_limits(limits).build().unwrap_err().to_string();
+    assert!(error.starts_with("the model was not built: pass `") && !error.contains("run"), "{error}");
+}
+
+#[test]
+fn what_is_given_twice_is_refused() {
+    let plan = plan(CACHE);
+    let mut context = plan.context().unwrap();
+    let (x, mut y) = (floats(&[1.0; 4]), floats(&[0.0; 4]));
+    let twice = context.request().input("cache", x.view()).unwrap().input("c", x.view());
+    let error = twice.map(|_| ()).unwrap_err();
+    assert_eq!(error.to_string(), "input `c` is given twice; give it once");
+    let mut other = y.deep_copy().unwrap();
+    let request = context.request().output("next", y.view_mut().unwrap()).unwrap();
+    let error = request.output("next", other.view_mut().unwrap()).map(|_| ()).unwrap_err();
+    assert_eq!(error.to_string(), "the buffer for output `next` is given twice; give it once");
+    let shape = || "n".parse().unwrap();
+    let builder = Builder::from_pnnx(graph(CACHE)).with_registry(registry());
+    let built = builder.with_shape("cache", shape()).with_shape("cache", shape()).build();
+    let error = built.map(|_| ()).unwrap_err().to_string();
+    assert_eq!(error, "the shape of input `cache` is given twice; give it once");
+}
+
+#[test]
 fn a_graph_that_is_built_has_no_file_to_improve() {
     let mut built = RuntimeGraph::new(DIGITS);
     built.build().unwrap();
@@ -291,8 +357,12 @@ fn a_run_can_be_cancelled_from_another_thread() {
     let mut context = plan.context().unwrap();
     let token = context.cancel_token();
     let ended = std::thread::scope(|scope| {
-        let run = scope.spawn(|| context.run(&[floats(&[1.0])]));
-        std::thread::sleep(Duration::from_millis(20));
+        let (sender, waiting) = std::sync::mpsc::channel();
+        let run = scope.spawn(|| {
+            tell_when_waiting(sender);
+            context.run(&[floats(&[1.0])])
+        });
+        waiting.recv().unwrap();
         token.cancel();
         run.join().unwrap()
     });

@@ -78,9 +78,16 @@ impl SubjectArgs {
         };
         let (mut inputs, _) = inputs::gather(&sources, graph, card.as_ref(), Some(SEED), limits)?;
         if let Some(batch) = self.batch {
-            for (name, tensor) in &mut inputs {
-                let bytes = (tensor.byte_len() as u64).saturating_mul(batch.into());
-                limits.check_tensor(&format!("input `{name}`"), bytes).map_err(Failure::unusable)?;
+            let mut total = 0u64;
+            for (name, tensor) in &inputs {
+                let bytes = bytes_of_rows(tensor, batch.into());
+                limits
+                    .check_tensor(&format!("input `{name}` of --batch {batch}"), bytes)
+                    .map_err(Failure::unusable)?;
+                total = total.saturating_add(bytes);
+            }
+            limits.check_total(&format!("--batch {batch}"), total).map_err(Failure::unusable)?;
+            for (_, tensor) in &mut inputs {
                 *tensor = with_rows(tensor, batch as usize).map_err(Failure::failed)?;
             }
         }
@@ -98,12 +105,22 @@ fn beside(param: &Path, graph: &RuntimeGraph) -> Result<Vec<Source>, Failure> {
     files::sources(&texts)
 }
 
+/// Bytes of the tensor with so many rows.
+fn bytes_of_rows(tensor: &Tensor, rows: u64) -> u64 {
+    let (bytes, len) = (tensor.byte_len() as u64, tensor.shape().first().copied().unwrap_or(0) as u64);
+    bytes.checked_div(len).map_or(bytes, |row| row.saturating_mul(rows))
+}
+
 /// The tensor with so many rows: its own, from the first on again where there are more. A number has none.
 fn with_rows(tensor: &Tensor, rows: usize) -> Result<Tensor, ixion::tensor::TensorError> {
     let Some(&len) = tensor.shape().first().filter(|len| **len > 0) else { return Ok(tensor.clone()) };
-    let whole = std::iter::repeat_n(tensor.clone(), rows / len);
-    let rest = (!rows.is_multiple_of(len)).then(|| tensor.narrow(0, 0, rows % len)).transpose()?;
-    Tensor::concat(&whole.chain(rest).collect::<Vec<_>>(), 0)
+    let (mut all, mut count) = (tensor.clone(), len);
+    while count < rows {
+        let more = all.narrow(0, 0, count.min(rows - count))?;
+        all = Tensor::concat(&[all, more], 0)?;
+        count = count.saturating_mul(2).min(rows);
+    }
+    all.narrow(0, 0, rows)
 }
 
 impl Subject<'_> {
@@ -190,6 +207,7 @@ mod tests {
         let rows = |count| with_rows(&x, count).unwrap().to_vec::<i32>().unwrap();
         assert_eq!(rows(1), [1, 2]);
         assert_eq!(rows(3), [1, 2, 3, 4, 1, 2]);
+        assert_eq!(rows(7), [1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3, 4, 1, 2]);
         assert_eq!(with_rows(&Tensor::scalar(7i64), 3).unwrap().to_vec::<i64>().unwrap(), [7]);
     }
 }

@@ -56,6 +56,7 @@ impl ModelArgs {
         seed: Option<u64>,
         limits: &Limits,
     ) -> Result<Runner, Failure> {
+        engine.check()?;
         let _spinner = Spinner::start(format!("reading {}", self.param.display()));
         let mut graph = self.runtime(limits.clone());
         if let Some(seed) = seed {

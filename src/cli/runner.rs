@@ -40,7 +40,10 @@ pub(crate) struct EngineArgs {
     /// Threads of the engine; 0 stands for all processors
     ///
     /// Results do not depend on it.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(..=1024))]
+    #[arg(
+        long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(..=1024),
+        conflicts_with = "interpret"
+    )]
     pub(crate) threads: u16,
     /// Leaves out a pass; may be repeated. `all` leaves out all of them
     #[arg(long, value_name = "PASS")]
@@ -73,6 +76,19 @@ pub(crate) struct Record {
 }
 
 impl EngineArgs {
+    /// Refuses what the interpreter would not heed.
+    ///
+    /// # Errors
+    /// `--without` for the graph of the file, which no pass has seen.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        if self.mode.interpret != Some(Interpret::Plain) || self.without.is_empty() {
+            return Ok(());
+        }
+        let failure =
+            Failure::unusable("--interpret runs the file's graph, so there are no passes to leave out");
+        Err(failure.advise("`--interpret=optimised --without …` runs the graph after the other passes"))
+    }
+
     /// The passes that are left.
     fn passes(&self) -> Result<Passes, EngineError> {
         let mut passes = Passes::default();

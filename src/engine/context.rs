@@ -3,11 +3,14 @@
 use super::prepared::{Key, Prepared};
 use super::run::Execution;
 use super::{EngineError, Plan, Request, Trace};
-use crate::graph::{CloneCpuLayer, CpuLayer, GraphError, OperandIndex, Stage, TensorMeta, guarded};
-use crate::memory::{Arena, InputBinding, MemoryPlan, Problem};
+use crate::graph::{
+    CloneCpuLayer, CpuLayer, GraphError, OperandIndex, OperatorIndex, RuntimeOperator, Stage, TensorMeta,
+    guarded,
+};
+use crate::memory::{Arena, InputBinding, MemoryPlan, MemoryReport, Problem};
 use crate::shape::{Binding, Changes, Shapes};
 use crate::tensor::{Tensor, TensorView, TensorViewMut, Workspace};
-use crate::{CancelToken, Limits};
+use crate::{CancelToken, LimitError, Limits};
 use smallvec::SmallVec;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -90,8 +93,7 @@ impl<'p> Context<'p> {
 
     fn new(plan: Shared<'p>) -> Result<Self, EngineError> {
         let operators = plan.graph.operators();
-        let layers: Vec<_> =
-            operators.iter().map(|operator| operator.layer().map(CloneCpuLayer::clone_layer)).collect();
+        let layers: Vec<_> = operators.iter().map(|it| cloned(&plan, it)).collect::<Result<_, _>>()?;
         let state = State {
             configured: vec![None; layers.len()],
             layers,
@@ -309,12 +311,13 @@ impl<'p> Context<'p> {
         }
     }
 
-    /// Replaces layers that may have been left in the middle of something.
+    /// Replaces layers that may have been left in the middle of something. One that cannot be cloned is missing until the
+    /// next run tries again.
     fn repair(&mut self, position: usize) {
         let Some(prepared) = self.prepared.get(position) else { return };
         for job in &prepared.jobs {
             let operator = &self.plan.graph.operators()[job.operator];
-            self.state.layers[job.operator] = operator.layer().map(CloneCpuLayer::clone_layer);
+            self.state.layers[job.operator] = cloned(&self.plan, operator).ok().flatten();
             self.state.configured[job.operator] = None;
         }
         self.state.dynamic.fill(None);
@@ -397,15 +400,20 @@ impl Context<'_> {
 
     fn plan_memory(&self, metas: &[Option<TensorMeta>]) -> Result<MemoryPlan, EngineError> {
         let limits = &self.plan.limits;
-        for meta in metas.iter().flatten() {
-            if let Ok(shape) = meta.shape() {
-                let bytes = (shape.num_elements() as u64).saturating_mul(meta.dtype().size() as u64);
-                limits.check_tensor("an activation", bytes)?;
-            }
+        for (operand, meta) in self.plan.graph.operands().iter().zip(metas) {
+            let Some(shape) = meta.as_ref().and_then(|meta| meta.shape().ok()) else { continue };
+            let size = meta.as_ref().map_or(0, |meta| meta.dtype().size());
+            let bytes = (shape.num_elements() as u64).saturating_mul(size as u64);
+            let what = if operand.producer().is_some() { "its output" } else { "input" };
+            let checked = limits.check_tensor(&format!("{what} `{}`", operand.name()), bytes);
+            checked.map_err(|limit| self.limit_at(operand.producer(), limit))?;
         }
         let workspaces = self.workspaces()?;
-        for &bytes in &workspaces {
-            limits.check_tensor("workspace", bytes as u64)?;
+        for (position, &bytes) in workspaces.iter().enumerate() {
+            let operator = Some(self.plan.graph.operator_index(position));
+            limits
+                .check_tensor("its workspace", bytes as u64)
+                .map_err(|limit| self.limit_at(operator, limit))?;
         }
         let constants: Vec<bool> = self.plan.constants.iter().map(Option::is_some).collect();
         let plan = MemoryPlan::new(&Problem {
@@ -415,8 +423,22 @@ impl Context<'_> {
             constants: &constants,
             donations: &self.plan.donations,
         })?;
-        limits.check_total("the activations", plan.arena_bytes as u64)?;
+        let fullest =
+            Some(self.plan.graph.operator_index(MemoryReport::new(&self.plan.graph, &plan).fullest));
+        let checked = limits.check_total("the memory for all activations", plan.arena_bytes as u64);
+        checked.map_err(|limit| self.limit_at(fullest, limit))?;
         Ok(plan)
+    }
+
+    /// A limit that an operator met; none for an input of the model.
+    fn limit_at(&self, operator: Option<OperatorIndex>, limit: LimitError) -> EngineError {
+        match operator {
+            Some(index) => {
+                let place = self.plan.graph.operator(index).place(self.plan.graph.path());
+                GraphError::Limit { place, source: limit }.into()
+            }
+            None => limit.into(),
+        }
     }
 
     /// The scratch memory that each layer asks for.
@@ -466,10 +488,19 @@ impl Context<'_> {
     }
 }
 
+/// A layer of the context's own.
+fn cloned(plan: &Plan, operator: &RuntimeOperator) -> Result<Option<Box<dyn CpuLayer>>, EngineError> {
+    let cloned = guarded(|| Ok(operator.layer().map(CloneCpuLayer::clone_layer)));
+    cloned.map_err(|source| EngineError::of_operator(operator, plan.graph.path(), Stage::Initialize, source))
+}
+
 /// Tells layers the shapes that are new to them.
 fn configure(plan: &Plan, state: &mut State, metas: &[Option<TensorMeta>]) -> Result<(), EngineError> {
     let meta = |operand: &OperandIndex| metas.get(operand.position())?.as_ref();
     for (position, operator) in plan.graph.operators().iter().enumerate() {
+        if state.layers[position].is_none() {
+            state.layers[position] = cloned(plan, operator)?;
+        }
         let Some(layer) = &mut state.layers[position] else { continue };
         let known = state.configured[position].as_ref();
         let same = |operands: &[OperandIndex], known: &[TensorMeta]| {
@@ -490,7 +521,7 @@ fn configure(plan: &Plan, state: &mut State, metas: &[Option<TensorMeta>]) -> Re
             continue;
         }
         if let Err(source) = guarded(|| layer.configure(&inputs, &outputs)) {
-            state.layers[position] = operator.layer().map(CloneCpuLayer::clone_layer);
+            state.layers[position] = cloned(plan, operator).ok().flatten();
             return Err(EngineError::of_operator(operator, plan.graph.path(), Stage::Configure, source));
         }
         state.configured[position] = Some(Configured { inputs, outputs });

@@ -41,6 +41,14 @@ pub enum EngineError {
         /// The number of buffers.
         found: usize,
     },
+    /// An input, or the buffer for an output, that a request has already.
+    #[error("{what} `{name}` is given twice; give it once")]
+    GivenTwice {
+        /// What it is.
+        what: &'static str,
+        /// Its name.
+        name: String,
+    },
     /// An input and an output that cannot share memory.
     #[error("input `{input}` cannot be donated to output `{output}`: {reason}")]
     Donation {

@@ -56,11 +56,20 @@ impl<'a, 'p> Request<'a, 'p> {
     /// Sets an input.
     ///
     /// # Errors
-    /// [`GraphError::UnknownName`].
+    /// [`GraphError::UnknownName`]; [`EngineError::GivenTwice`].
     pub fn input(mut self, name: &str, tensor: TensorView<'a>) -> Result<Self, EngineError> {
         let position = self.context.plan().known_input(name)?;
-        self.inputs[position] = Some(InputBinding::Shared(tensor));
+        self.bind(position, name, InputBinding::Shared(tensor))?;
         Ok(self)
+    }
+
+    fn bind(&mut self, position: usize, name: &str, input: InputBinding<'a>) -> Result<(), EngineError> {
+        let place = &mut self.inputs[position];
+        if place.is_some() {
+            return Err(EngineError::GivenTwice { what: "input", name: name.to_owned() });
+        }
+        *place = Some(input);
+        Ok(())
     }
 
     /// Sets an input by its position.
@@ -76,9 +85,12 @@ impl<'a, 'p> Request<'a, 'p> {
     /// Lets an output be written into a buffer of the caller, of the output's type and shape.
     ///
     /// # Errors
-    /// [`GraphError::UnknownName`]; that the buffer fits is checked when the request runs.
+    /// [`GraphError::UnknownName`]; [`EngineError::GivenTwice`]. That the buffer fits is checked when the request runs.
     pub fn output(mut self, name: &str, buffer: TensorViewMut<'a>) -> Result<Self, EngineError> {
         let position = self.context.plan().known_output(name)?;
+        if self.outputs[position].is_some() {
+            return Err(EngineError::GivenTwice { what: "the buffer for output", name: name.to_owned() });
+        }
         self.outputs[position] = Some(buffer);
         Ok(self)
     }
@@ -88,7 +100,8 @@ impl<'a, 'p> Request<'a, 'p> {
     /// there right away, else it is copied.
     ///
     /// # Errors
-    /// [`GraphError::UnknownName`]; [`EngineError::Donation`] for a pair that was not announced.
+    /// [`GraphError::UnknownName`]; [`EngineError::Donation`] for a pair that was not announced;
+    /// [`EngineError::GivenTwice`].
     pub fn donate(
         mut self,
         input: &str,
@@ -108,7 +121,7 @@ impl<'a, 'p> Request<'a, 'p> {
         if !tensor.layout().is_contiguous() {
             return Err(refuse("its elements must be contiguous"));
         }
-        self.inputs[pair.0] = Some(InputBinding::Donated(tensor));
+        self.bind(pair.0, input, InputBinding::Donated(tensor))?;
         Ok(self)
     }
 

@@ -343,7 +343,7 @@ impl Computation<'_> {
         for (dtype, shape) in tensors {
             let bytes = (shape.num_elements() as u64).saturating_mul(dtype.size() as u64);
             total = total.saturating_add(bytes);
-            self.limits.check_tensor("an activation", bytes).map_err(at(Stage::Forward))?;
+            self.limits.check_tensor("its output", bytes).map_err(at(Stage::Forward))?;
             self.limits.check_total("the activations", total).map_err(at(Stage::Forward))?;
         }
         Ok(())

@@ -220,6 +220,64 @@ mod tests {
         Array2::from_shape_fn((rows, cols), |(i, j)| ((i * 31 + j * 17 + seed) % 97) as f32 / 7.3 - 6.1)
     }
 
+    /// An element of C and how far its neighbours are apart, for matrices that lie within larger ones.
+    fn spread(rows: usize, cols: usize, turn: bool, gap: usize) -> (usize, [isize; 2]) {
+        let (inner, outer) = if turn { (rows, cols) } else { (cols, rows) };
+        let (step, line) = (gap as isize, ((inner * gap).max(1) + gap) as isize);
+        (outer * line as usize + 1, if turn { [step, line] } else { [line, step] })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(60))]
+        /// The blocks alone, of sizes for which others would do, in f32, whose tiles are not those of f64. Whole numbers
+        /// are exact, in whatever order they are added.
+        #[test]
+        fn blocks_are_those_of_the_naive_product(
+            (m, k, n) in prop_oneof![
+                3 => (1usize..100, 1usize..30, 1usize..60),
+                1 => (1usize..20, 380usize..800, 1usize..20),
+                1 => (Just(1usize), 1usize..500, 1usize..200),
+            ],
+            turns: [bool; 3],
+            gaps in [1usize..3, 1usize..3, 1usize..3],
+            accumulate: bool,
+        ) {
+            let number = |index: usize, seed: usize| ((index * 3 + index / 5 + seed) % 7) as f32 - 3.0;
+            let stored = |rows, cols, which: usize| {
+                let (len, strides) = spread(rows, cols, turns[which], gaps[which]);
+                ((0..len).map(|index| number(index, which)).collect::<Vec<f32>>(), strides)
+            };
+            let ((a, a_strides), (b, b_strides), (mut c, c_strides)) = (stored(m, k, 0), stored(k, n, 1), stored(m, n, 2));
+            let view = |data: &[f32], strides: [isize; 2], rows: usize, cols: usize| {
+                Array2::from_shape_fn((rows, cols), |(i, j)| data[i * strides[0] as usize + j * strides[1] as usize])
+            };
+            let before = c.clone();
+            let mut want = naive::matmul(view(&a, a_strides, m, k).view(), view(&b, b_strides, k, n).view());
+            if accumulate {
+                want += &view(&c, c_strides, m, n);
+            }
+            let Some(kernels) = f32::kernels() else { return Ok(()) };
+            let problem = Problem {
+                dims: [m, n, k],
+                a: a.as_ptr(),
+                a_strides,
+                b: b.as_ptr(),
+                b_strides,
+                c: c.as_mut_ptr(),
+                c_strides,
+                accumulate,
+            };
+            // SAFETY: the vectors hold all elements that shapes and strides reach; C is borrowed mutably.
+            unsafe { blocked(&problem.turned(), kernels) };
+            prop_assert_eq!(view(&c, c_strides, m, n), want);
+            let touched: std::collections::HashSet<usize> = (0..m * n)
+                .map(|index| index / n * c_strides[0] as usize + index % n * c_strides[1] as usize)
+                .collect();
+            let kept = (0..c.len()).filter(|index| !touched.contains(index)).all(|index| c[index] == before[index]);
+            prop_assert!(kept, "elements between those of C were overwritten");
+        }
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(40))]
         #[test]

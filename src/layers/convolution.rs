@@ -14,12 +14,12 @@ use crate::graph::{
     RuntimeParameter, TensorMeta, Weight,
 };
 use crate::kernels::Float;
-use crate::kernels::conv::{ConvPlan, ConvShape, Factors};
+use crate::kernels::conv::{ConvPlan, ConvShape};
 use crate::kernels::naive::pad;
 use crate::kernels::parallel::threads;
 use crate::kernels::window::Window;
 use crate::tensor::{DType, Dim, Shape, TensorError, TensorView, TensorViewMut};
-use common::{Parameters, Sizes, invalid, per_axis};
+use common::{Parameters, Sizes, each_sample, invalid, per_axis};
 use ndarray::{ArrayViewD, IxDyn};
 use std::borrow::Cow;
 use std::ops::RangeInclusive;
@@ -175,13 +175,10 @@ impl Conv {
         let limits = context.limits().clone();
         let scratch = context.scratch_between::<T>(ready.conv.least_scratch(), ready.conv.scratch())?;
         epilogue::with::<T>(epilogue, inputs, output, &limits, |output, finish| {
-            for (index, output) in output.chunks_exact_mut(out_sample).enumerate() {
-                let input = data.get(index * sample..(index + 1) * sample).unwrap_or_default();
-                let finish = finish.map(|finish| (finish, index * out_sample));
-                let factors = Factors { weight: &weights, bias: bias.as_deref(), finish };
-                ready.conv.run(input, &factors, output, scratch, &limits)?;
-            }
-            Ok(())
+            let factors = (&*weights, bias.as_deref(), finish);
+            each_sample((&data, sample), (output, out_sample), factors, |input, factors, output| {
+                ready.conv.run(input, factors, output, scratch, &limits)
+            })
         })
     }
 

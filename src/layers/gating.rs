@@ -1,7 +1,7 @@
 //! Activations that look at more than one element: a slope for each channel, and one half gating the other.
 
 use super::float::{self, with_float};
-use super::views::{axis_of, with_first};
+use super::views::{axis_of, run_in_place};
 use crate::graph::{
     CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta, Weight,
 };
@@ -125,26 +125,7 @@ impl Layer for Glu {
     }
 }
 
-impl CpuLayer for PRelu {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        with_float!(inputs[0].dtype(), T => self.run::<T>(Some(&inputs[0]), inputs, &mut outputs[0]))
-    }
-
-    fn forward_in_place(
-        &mut self,
-        data: &mut TensorViewMut<'_>,
-        others: &[TensorView<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let inputs = with_first(others)?;
-        with_float!(data.dtype(), T => self.run::<T>(None, &inputs, data))
-    }
-}
+run_in_place!(PRelu);
 
 impl CpuLayer for Glu {
     fn forward(

@@ -1,7 +1,7 @@
 //! Normalisation of the last axes (layer norm, root mean square) and of neighbouring channels (local response).
 
 use super::float::{self, with_float};
-use super::views::with_first;
+use super::views::run_in_place;
 use super::weights;
 use crate::graph::{
     CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta, Weight,
@@ -202,32 +202,7 @@ impl Layer for LocalResponseNorm {
     }
 }
 
-macro_rules! cpu_layers {
-    ($($name:ident),+) => {$(
-        impl CpuLayer for $name {
-            fn forward(
-                &mut self,
-                inputs: &[TensorView<'_>],
-                outputs: &mut [TensorViewMut<'_>],
-                _: &mut ForwardContext<'_>,
-            ) -> Result<(), LayerError> {
-                with_float!(inputs[0].dtype(), T => self.run::<T>(Some(&inputs[0]), inputs, &mut outputs[0]))
-            }
-
-            fn forward_in_place(
-                &mut self,
-                data: &mut TensorViewMut<'_>,
-                others: &[TensorView<'_>],
-                _: &mut ForwardContext<'_>,
-            ) -> Result<(), LayerError> {
-                let inputs = with_first(others)?;
-                with_float!(data.dtype(), T => self.run::<T>(None, &inputs, data))
-            }
-        }
-    )+};
-}
-
-cpu_layers!(LayerNorm, RmsNorm);
+run_in_place!(LayerNorm, RmsNorm);
 
 impl CpuLayer for LocalResponseNorm {
     fn forward(

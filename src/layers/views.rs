@@ -79,6 +79,35 @@ pub(super) fn with_first<'a>(others: &[TensorView<'a>]) -> Result<SmallVec<[Tens
     Ok([first].into_iter().chain(others.iter().copied()).collect())
 }
 
+/// Lets layers compute by their method `run`, given the first input (none where the output holds it), all inputs, and the
+/// output.
+macro_rules! run_in_place {
+    ($($name:ident),+) => {$(
+        impl $crate::graph::CpuLayer for $name {
+            fn forward(
+                &mut self,
+                inputs: &[$crate::tensor::TensorView<'_>],
+                outputs: &mut [$crate::tensor::TensorViewMut<'_>],
+                _: &mut $crate::graph::ForwardContext<'_>,
+            ) -> Result<(), $crate::graph::LayerError> {
+                $crate::layers::float::with_float!(inputs[0].dtype(), T => self.run::<T>(Some(&inputs[0]), inputs, &mut outputs[0]))
+            }
+
+            fn forward_in_place(
+                &mut self,
+                data: &mut $crate::tensor::TensorViewMut<'_>,
+                others: &[$crate::tensor::TensorView<'_>],
+                _: &mut $crate::graph::ForwardContext<'_>,
+            ) -> Result<(), $crate::graph::LayerError> {
+                let inputs = $crate::layers::views::with_first(others)?;
+                $crate::layers::float::with_float!(data.dtype(), T => self.run::<T>(None, &inputs, data))
+            }
+        }
+    )+};
+}
+
+pub(super) use run_in_place;
+
 /// The axis that `dim` means, which may count from the end; a tensor without axes has none.
 ///
 /// # Errors

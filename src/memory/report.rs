@@ -8,8 +8,6 @@ use crate::graph::{RuntimeGraph, RuntimeOperator};
 pub struct MemoryReport {
     /// The weights of all operators, as the file holds them.
     pub weights: u64,
-    /// What layers prepared once and keep, such as packed weights.
-    pub persistent: u64,
     /// The caller's tensors: inputs and outputs.
     pub caller: u64,
     /// The arena: the most that activations and scratch memory take, as they were arranged.
@@ -27,7 +25,7 @@ pub struct MemoryReport {
 }
 
 impl MemoryReport {
-    /// Adds up what a graph and a plan for it take. Of what layers keep it knows nothing.
+    /// Adds up what a graph and a plan for it take. What layers keep beside it, such as packed weights, is not known.
     pub fn new(graph: &RuntimeGraph, plan: &MemoryPlan) -> Self {
         let operators = graph.operators();
         let loads = plan.loads();
@@ -37,7 +35,6 @@ impl MemoryReport {
         let load = loads.get(fullest).copied().unwrap_or_default();
         Self {
             weights: operators.iter().map(RuntimeOperator::weight_bytes).fold(0, u64::saturating_add),
-            persistent: 0,
             caller: caller(graph, plan),
             peak: plan.arena_bytes as u64,
             lower_bound: total(&load) as u64,

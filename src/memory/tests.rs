@@ -3,24 +3,25 @@
 mod lending;
 mod random;
 
-use super::testing::{graph, plan, try_plan};
+use super::testing::{Planned, graph, plan, try_plan};
 use super::{Action, Holds, Root};
 
 const X: &str = "pnnx.Input x 0 1 x #x=(2,4)f32";
 
+/// The plan of these operator lines on an input `x`.
+fn of_x(lines: &str) -> Planned {
+    plan(&format!("{X}\n{lines}"), &[])
+}
+
 #[test]
 fn activations_work_in_place_but_never_on_inputs() {
-    let mut planned = plan(
-        &format!(
-            "{X}
-            F.sigmoid a 1 1 x a
-            F.relu b 1 1 a b
-            F.tanh c 1 1 b c
-            torch.transpose t 1 1 c t dim0=0 dim1=1
-            torch.matmul d 2 1 c t d
-            pnnx.Output out 1 0 d"
-        ),
-        &[],
+    let mut planned = of_x(
+        "F.sigmoid a 1 1 x a
+        F.relu b 1 1 a b
+        F.tanh c 1 1 b c
+        torch.transpose t 1 1 c t dim0=0 dim1=1
+        torch.matmul d 2 1 c t d
+        pnnx.Output out 1 0 d",
     );
     assert_eq!([planned.action("a"), planned.action("t")], [Action::Forward, Action::Nothing]);
     assert_eq!(["b", "c"].map(|name| planned.action(name)), [Action::InPlace { input: 0 }; 2]);
@@ -36,16 +37,12 @@ fn activations_work_in_place_but_never_on_inputs() {
 
 #[test]
 fn what_is_read_later_is_not_overwritten() {
-    let mut planned = plan(
-        &format!(
-            "{X}
-            F.sigmoid a 1 1 x a
-            F.relu b 1 1 a b
-            F.tanh c 1 1 a c
-            pnnx.Expression d 2 1 b c d expr=add(@0,@1)
-            pnnx.Output out 1 0 d"
-        ),
-        &[],
+    let mut planned = of_x(
+        "F.sigmoid a 1 1 x a
+        F.relu b 1 1 a b
+        F.tanh c 1 1 a c
+        pnnx.Expression d 2 1 b c d expr=add(@0,@1)
+        pnnx.Output out 1 0 d",
     );
     assert_eq!(planned.action("b"), Action::Forward);
     assert_eq!(planned.action("c"), Action::InPlace { input: 0 });
@@ -54,15 +51,11 @@ fn what_is_read_later_is_not_overwritten() {
 
 #[test]
 fn a_reshape_at_the_end_costs_no_copy() {
-    let mut planned = plan(
-        &format!(
-            "{X}
-            F.sigmoid a 1 1 x a
-            F.relu b 1 1 a b
-            Tensor.reshape c 1 1 b c shape=(8)
-            pnnx.Output out 1 0 c"
-        ),
-        &[],
+    let mut planned = of_x(
+        "F.sigmoid a 1 1 x a
+        F.relu b 1 1 a b
+        Tensor.reshape c 1 1 b c shape=(8)
+        pnnx.Output out 1 0 c",
     );
     assert_eq!(["a", "b", "c"].map(|name| planned.root(name)), [Root::Output(0); 3]);
     assert_eq!((planned.plan.copies.len(), planned.plan.arena_bytes), (0, 0));
@@ -71,16 +64,12 @@ fn a_reshape_at_the_end_costs_no_copy() {
 
 #[test]
 fn views_inputs_constants_and_what_is_returned_twice_are_copied() {
-    let mut planned = plan(
-        &format!(
-            "{X}
-            pnnx.Attribute k 0 1 k @data=(3)f32
-            F.sigmoid a 1 1 x a
-            torch.transpose t 1 1 a t dim0=0 dim1=1
-            Tensor.reshape r 1 1 a r shape=(8)
-            pnnx.Output out 6 0 x k t a a r"
-        ),
-        &[],
+    let mut planned = of_x(
+        "pnnx.Attribute k 0 1 k @data=(3)f32
+        F.sigmoid a 1 1 x a
+        torch.transpose t 1 1 a t dim0=0 dim1=1
+        Tensor.reshape r 1 1 a r shape=(8)
+        pnnx.Output out 6 0 x k t a a r",
     );
     assert_eq!((planned.root("k"), planned.root("a")), (Root::Constant(0), Root::Output(3)));
     assert_eq!(planned.plan.copies.iter().map(|copy| copy.1).collect::<Vec<_>>(), [0, 1, 2, 4, 5]);
@@ -89,17 +78,13 @@ fn views_inputs_constants_and_what_is_returned_twice_are_copied() {
 
 #[test]
 fn the_parts_of_a_concatenation_are_written_where_they_belong() {
-    let mut planned = plan(
-        &format!(
-            "{X}
-            F.sigmoid a 1 1 x a
-            F.relu b 1 1 a b
-            F.tanh c 1 1 x c
-            torch.cat d 2 1 b c d dim=0
-            F.softmax e 1 1 d e dim=1
-            pnnx.Output out 1 0 e"
-        ),
-        &[],
+    let mut planned = of_x(
+        "F.sigmoid a 1 1 x a
+        F.relu b 1 1 a b
+        F.tanh c 1 1 x c
+        torch.cat d 2 1 b c d dim=0
+        F.softmax e 1 1 d e dim=1
+        pnnx.Output out 1 0 e",
     );
     assert_eq!(planned.action("d"), Action::Nothing);
     assert_eq!((planned.place("b").layout.offset(), planned.place("c").layout.offset()), (0, 8));
@@ -205,16 +190,12 @@ fn donations_that_do_not_fit_are_refused() {
 
 #[test]
 fn what_is_not_known_is_dynamic_and_what_is_known_beside_it_is_not() {
-    let planned = plan(
-        &format!(
-            "{X}
-            F.relu a 1 1 x a
-            aten::nonzero b 1 1 a b
-            torch.clone c 1 1 b c
-            F.tanh d 1 1 a d
-            pnnx.Output out 2 0 c d"
-        ),
-        &[],
+    let planned = of_x(
+        "F.relu a 1 1 x a
+        aten::nonzero b 1 1 a b
+        torch.clone c 1 1 b c
+        F.tanh d 1 1 a d
+        pnnx.Output out 2 0 c d",
     );
     let dynamic = ["b", "c"].map(|name| planned.action(name));
     assert_eq!((dynamic, planned.action("d")), ([Action::Dynamic; 2], Action::InPlace { input: 0 }));

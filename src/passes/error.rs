@@ -55,8 +55,8 @@ pub enum PassError {
         /// How often it fired.
         fired: usize,
     },
-    /// A limit that was met.
-    #[error("pass `{pass}`: {source}")]
+    /// A limit that was met while the model was built.
+    #[error("the model was not built: pass `{pass}`: {source}")]
     Limit {
         /// The pass that was at work.
         pass: String,

@@ -41,6 +41,7 @@
 mod all;
 mod axes;
 mod bypass;
+mod chains;
 mod common_subexpressions;
 mod constant_folding;
 mod context;

@@ -2,10 +2,10 @@
 
 use super::axes::{moves_axes, order_of};
 use super::bypass::{bypass, refuse_bypass};
+use super::chains::{Chain, shorten};
 use super::no_ops::main_input;
 use super::reshape_chains::become_operator;
-use super::writes::written_through;
-use super::{Outcome, Pass, PassContext, PassError};
+use super::{Facts, Outcome, Pass, PassContext, PassError};
 use crate::pnnx::{Graph, GraphError, OperandId, OperatorId};
 
 /// Makes one permutation of several, or none where the axes come back to their places.
@@ -22,27 +22,12 @@ impl Pass for PermuteChains {
     }
 
     fn run(&self, graph: &mut Graph, context: &mut PassContext) -> Result<Outcome, PassError> {
-        let mut outcome = Outcome::default();
-        let frozen = written_through(graph);
-        for id in graph.operator_ids().to_vec() {
-            if frozen.contains(&id) {
-                continue;
-            }
-            let Some(chain) = Chain::at(graph, id, context) else { continue };
-            match chain.refusal(graph) {
-                Some(reason) => outcome.refuse(graph.operator(id).name(), reason),
-                None => {
-                    chain.apply(graph).map_err(PassError::edit(self.name()))?;
-                    outcome.fired += 1;
-                }
-            }
-        }
-        Ok(outcome)
+        shorten::<Permutations>(self.name(), graph, context)
     }
 }
 
 /// A permutation of a permutation of `from`.
-struct Chain {
+struct Permutations {
     last: OperatorId,
     from: OperandId,
     to: OperandId,
@@ -50,8 +35,16 @@ struct Chain {
     order: Vec<usize>,
 }
 
-impl Chain {
-    fn at(graph: &Graph, last: OperatorId, context: &PassContext) -> Option<Self> {
+impl Permutations {
+    fn is_identity(&self) -> bool {
+        self.order.iter().copied().eq(0..self.order.len())
+    }
+}
+
+impl Chain for Permutations {
+    type Plan = ();
+
+    fn at(graph: &Graph, facts: &Facts, last: OperatorId) -> Option<Self> {
         let operator = graph.operator(last);
         let middle = main_input(operator)?;
         let first = graph.operator(graph.operand(middle).producer()?);
@@ -59,22 +52,19 @@ impl Chain {
         if !moves_axes(first.op_type()) || !moves_axes(operator.op_type()) {
             return None;
         }
-        let rank = context.facts(graph).get(graph.operand(from).name())?.rank();
+        let rank = facts.get(graph.operand(from).name())?.rank();
         let (inner, outer) = (order_of(first, rank)?, order_of(operator, rank)?);
         let order = outer.into_iter().map(|axis| inner.get(axis).copied()).collect::<Option<_>>()?;
         let &[to] = operator.outputs() else { return None };
         Some(Self { last, from, to, order })
     }
 
-    fn is_identity(&self) -> bool {
-        self.order.iter().copied().eq(0..self.order.len())
+    fn plan(&self, graph: &Graph, _: &Facts) -> Result<(), String> {
+        let refused = self.is_identity().then(|| refuse_bypass(graph, self.to, self.from)).flatten();
+        refused.map_or(Ok(()), Err)
     }
 
-    fn refusal(&self, graph: &Graph) -> Option<String> {
-        if self.is_identity() { refuse_bypass(graph, self.to, self.from) } else { None }
-    }
-
-    fn apply(&self, graph: &mut Graph) -> Result<(), GraphError> {
+    fn apply(&self, graph: &mut Graph, (): ()) -> Result<(), GraphError> {
         if self.is_identity() {
             bypass(graph, self.to, self.from)?;
             return graph.remove_operator(self.last).map(|_| ());

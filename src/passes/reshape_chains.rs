@@ -2,8 +2,8 @@
 
 use super::axes::is_reshape;
 use super::bypass::{bypass, refuse_bypass};
+use super::chains::{Chain, shorten};
 use super::no_ops::main_input;
-use super::writes::written_through;
 use super::{Facts, Outcome, Pass, PassContext, PassError};
 use crate::graph::TensorMeta;
 use crate::pnnx::{Graph, GraphError, OperandId, OperatorId};
@@ -23,27 +23,12 @@ impl Pass for ReshapeChains {
     }
 
     fn run(&self, graph: &mut Graph, context: &mut PassContext) -> Result<Outcome, PassError> {
-        let mut outcome = Outcome::default();
-        let frozen = written_through(graph);
-        for id in graph.operator_ids().to_vec() {
-            if frozen.contains(&id) {
-                continue;
-            }
-            let Some(chain) = Chain::at(graph, id) else { continue };
-            match chain.plan(graph, context.facts(graph)) {
-                Ok(plan) => {
-                    chain.apply(graph, plan).map_err(PassError::edit(self.name()))?;
-                    outcome.fired += 1;
-                }
-                Err(reason) => outcome.refuse(graph.operator(id).name(), reason),
-            }
-        }
-        Ok(outcome)
+        shorten::<Reshapes>(self.name(), graph, context)
     }
 }
 
 /// A reshape of a reshape of `from`.
-struct Chain {
+struct Reshapes {
     last: OperatorId,
     from: OperandId,
     to: OperandId,
@@ -59,8 +44,10 @@ enum Plan {
     Reshape(String),
 }
 
-impl Chain {
-    fn at(graph: &Graph, last: OperatorId) -> Option<Self> {
+impl Chain for Reshapes {
+    type Plan = Plan;
+
+    fn at(graph: &Graph, _: &Facts, last: OperatorId) -> Option<Self> {
         let operator = graph.operator(last);
         let middle = main_input(operator).filter(|_| is_reshape(operator.op_type()))?;
         let first = graph.operator(graph.operand(middle).producer()?);

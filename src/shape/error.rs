@@ -38,6 +38,9 @@ pub enum ShapeError {
         /// What was given.
         found: String,
     },
+    /// An input whose shape was said already.
+    #[error("the shape of input `{0}` is given twice; give it once")]
+    GivenTwice(String),
     /// A range of shapes that is none.
     #[error("the profile of input `{name}`: {reason}")]
     Profile {

@@ -58,13 +58,16 @@ impl InputShape {
     /// The inputs of a model with these shapes in the place of [`symbolic_inputs`] of the same names.
     ///
     /// # Errors
-    /// A name that is no input of the model, and a shape of another number of axes than the file's.
+    /// A name that is no input of the model or stands there twice, and a shape of another number of axes than the file's.
     pub fn apply(
         graph: &RuntimeGraph,
         shapes: &[(String, InputShape)],
     ) -> Result<Vec<Option<TensorMeta>>, ShapeError> {
         let mut inputs = symbolic_inputs(graph);
-        for (name, shape) in shapes {
+        for (index, (name, shape)) in shapes.iter().enumerate() {
+            if shapes[..index].iter().any(|(other, _)| other == name) {
+                return Err(ShapeError::GivenTwice(name.clone()));
+            }
             let Some(position) = graph.inputs().iter().position(|port| port.name == *name) else {
                 let known = graph.inputs().iter().map(|port| port.name.clone()).collect();
                 return Err(GraphError::UnknownName { what: "input", name: name.clone(), known }.into());

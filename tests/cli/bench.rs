@@ -1,6 +1,6 @@
 //! `ixion bench` and `ixion profile`.
 
-use super::command::{ixion, models};
+use super::command::{command, ended, ixion, models};
 use std::fs;
 
 #[test]
@@ -37,6 +37,24 @@ fn measurements_for_programs() {
     assert_eq!(without["macs"], interpreted["macs"]);
     let unknown = ixion(["bench", model, "--without", "no_such_pass"]);
     assert!(unknown.code == 2 && unknown.stderr.contains("no_such_pass"), "{}", unknown.stderr);
+}
+
+#[test]
+fn what_would_not_be_heeded_is_refused() {
+    let model = "digits/digits.pnnx.param";
+    for (options, words) in [
+        (&["--interpret", "--threads", "2"][..], "cannot be used with"),
+        (&["--interpret=optimised", "--threads", "2"], "cannot be used with"),
+        (&["--interpret", "--without", "all"], "no passes to leave out"),
+        (
+            &["--batch", "4000000000"],
+            "`pnnx_input_0` of --batch 4000000000 needs 1024000000000, but the limit",
+        ),
+    ] {
+        let ended = ended(command(["bench", model, "--runs", "1"]).args(options).output().unwrap());
+        assert!(ended.code == 2 && ended.stderr.contains(words), "{options:?}: {}", ended.stderr);
+    }
+    ixion(["bench", model, "--runs", "1", "--interpret=optimised", "--without", "all"]).fine();
 }
 
 #[test]

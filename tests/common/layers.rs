@@ -1,10 +1,14 @@
-//! Layers that tests need and nobody else: two that panic, one that never ends, one that works in place.
+//! Layers that tests need and nobody else: three that panic, one that never ends, one that works in place.
 
 use ixion::graph::{
     CpuLayer, Creator, ForwardContext, Layer, LayerError, OperatorReader, Registry, TensorMeta, View,
 };
 use ixion::tensor::{Layout, Shape, TensorView, TensorViewMut};
+use std::cell::RefCell;
 use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::Sender;
 
 /// Its input. A negative number makes it panic.
 #[derive(Debug, Clone)]
@@ -13,6 +17,28 @@ struct Fragile;
 /// Its input, after a wait that only the end of the run ends. It does not wait for 0.
 #[derive(Debug, Clone)]
 struct Endless;
+
+thread_local! {
+    static WAITING: RefCell<Option<Sender<()>>> = const { RefCell::new(None) };
+}
+
+/// Has [`Endless`] tell when it begins to wait on this thread.
+pub(crate) fn tell_when_waiting(sender: Sender<()>) {
+    WAITING.set(Some(sender));
+}
+
+/// Its input. A negative number makes it panic, and so does every second clone of the original.
+#[derive(Debug, Default)]
+struct Shy {
+    clones: Arc<AtomicUsize>,
+}
+
+impl Clone for Shy {
+    fn clone(&self) -> Self {
+        assert!(self.clones.fetch_add(1, Ordering::Relaxed) % 2 == 0, "touched in clone");
+        Self::default()
+    }
+}
 
 /// The sum of two inputs, in the place of the first one where that may be.
 #[derive(Debug, Clone)]
@@ -43,7 +69,7 @@ macro_rules! one_to_one {
     )+};
 }
 
-one_to_one!(Fragile Endless);
+one_to_one!(Fragile Endless Shy);
 
 impl CpuLayer for Fragile {
     fn forward(
@@ -57,6 +83,17 @@ impl CpuLayer for Fragile {
     }
 }
 
+impl CpuLayer for Shy {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        context: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        Fragile.forward(inputs, outputs, context)
+    }
+}
+
 impl CpuLayer for Endless {
     fn forward(
         &mut self,
@@ -65,6 +102,9 @@ impl CpuLayer for Endless {
         context: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
         while inputs[0].slice::<f32>()?.iter().any(|x| *x != 0.0) {
+            if let Some(sender) = WAITING.take() {
+                let _ = sender.send(());
+            }
             context.limits().check_deadline()?;
             std::thread::yield_now();
         }
@@ -151,9 +191,10 @@ impl CpuLayer for Accumulate {
 pub(crate) fn registry() -> Registry {
     type Make = fn() -> Box<dyn CpuLayer>;
     let mut registry = Registry::default();
-    let layers: [(&str, Make); 4] = [
+    let layers: [(&str, Make); 5] = [
         ("test.Fragile", || Box::new(Fragile)),
         ("test.Touchy", || Box::new(Touchy)),
+        ("test.Shy", || Box::new(Shy::default())),
         ("test.Endless", || Box::new(Endless)),
         ("test.Accumulate", || Box::new(Accumulate)),
     ];

@@ -4,6 +4,8 @@ use super::super::choices::PerAxis;
 use super::super::float;
 use crate::graph::{Cost, LayerError, TensorMeta, Weight};
 use crate::kernels::Float;
+use crate::kernels::conv::Factors;
+use crate::kernels::elementwise::Finish;
 use crate::kernels::window::Window;
 use crate::tensor::{Dim, TensorView};
 use std::borrow::Cow;
@@ -177,4 +179,19 @@ pub(super) fn per_axis(
 ) -> Result<Vec<usize>, LayerError> {
     let reason = format!("the weights have {} axes after the channels", kernel.len());
     values.get(kernel.len()).ok_or_else(|| invalid(key, values.values(), &reason))
+}
+
+/// Computes one sample after the other, of so many elements each, with these weights, bias and finish.
+pub(super) fn each_sample<T: Float, E: Into<LayerError>>(
+    (input, sample): (&[T], usize),
+    (output, out_sample): (&mut [T], usize),
+    (weight, bias, finish): (&[T], Option<&[T]>, Option<&dyn Finish<T>>),
+    mut compute: impl FnMut(&[T], &Factors<'_, T>, &mut [T]) -> Result<(), E>,
+) -> Result<(), LayerError> {
+    for (index, output) in output.chunks_exact_mut(out_sample).enumerate() {
+        let input = input.get(index * sample..(index + 1) * sample).unwrap_or_default();
+        let finish = finish.map(|finish| (finish, index * out_sample));
+        compute(input, &Factors { weight, bias, finish }, output).map_err(Into::into)?;
+    }
+    Ok(())
 }

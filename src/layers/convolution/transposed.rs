@@ -5,10 +5,9 @@ use super::super::choices::PerAxis;
 use super::super::epilogue::{self, Epilogue};
 use super::super::float::{self, with_real};
 use super::super::ready::Ready;
-use super::common::{Parameters, Sizes, invalid, per_axis};
+use super::common::{Parameters, Sizes, each_sample, invalid, per_axis};
 use crate::graph::{Cost, CpuLayer, ForwardContext, Layer, LayerError, TensorMeta, Weight};
 use crate::kernels::Float;
-use crate::kernels::conv::Factors;
 use crate::kernels::conv_transpose::{ConvTransposeShape, conv_transpose};
 use crate::kernels::window::Window;
 use crate::tensor::{Dim, Shape, TensorView, TensorViewMut};
@@ -183,13 +182,10 @@ impl ConvTranspose {
         let limits = context.limits().clone();
         let scratch = context.scratch::<T>(shape.scratch(size_of::<T>()))?;
         epilogue::with::<T>(epilogue, inputs, output, &limits, |output, finish| {
-            for (index, output) in output.chunks_exact_mut(out_sample).enumerate() {
-                let input = data.get(index * sample..(index + 1) * sample).unwrap_or_default();
-                let finish = finish.map(|finish| (finish, index * out_sample));
-                let factors = Factors { weight: &weights, bias: bias.as_deref(), finish };
-                conv_transpose(shape, input, &factors, output, scratch, &limits)?;
-            }
-            Ok(())
+            let factors = (&*weights, bias.as_deref(), finish);
+            each_sample((&data, sample), (output, out_sample), factors, |input, factors, output| {
+                conv_transpose(shape, input, factors, output, scratch, &limits)
+            })
         })
     }
 }

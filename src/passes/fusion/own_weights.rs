@@ -25,7 +25,7 @@ const FORMS: &[(&str, &str, &[&str], &[&str])] = &[
     ("F.layer_norm", "nn.LayerNorm", &[], &["weight", "bias"]),
     ("F.rms_norm", "nn.RMSNorm", &[], &["weight"]),
     ("F.group_norm", "nn.GroupNorm", &[], &["weight", "bias"]),
-    ("F.batch_norm", "nn.BatchNorm2d", &["running_mean", "running_var"], &["weight", "bias"]),
+    ("F.batch_norm", "nn.BatchNorm", &["running_mean", "running_var"], &["weight", "bias"]),
 ];
 
 /// The pass.
@@ -35,13 +35,13 @@ pub(super) const OWN_WEIGHTS: Visit = Visit {
     visit,
 };
 
-fn visit(graph: &mut Graph, _: &Facts, id: OperatorId) -> Result<Verdict, GraphError> {
-    let Some(new) = module(graph, id) else { return Ok(Verdict::Other) };
+fn visit(graph: &mut Graph, facts: &Facts, id: OperatorId) -> Result<Verdict, GraphError> {
+    let Some(new) = module(graph, facts, id) else { return Ok(Verdict::Other) };
     new.replace(graph, &[id])?;
     Ok(Verdict::Fired)
 }
 
-fn module(graph: &Graph, id: OperatorId) -> Option<NewOperator> {
+fn module(graph: &Graph, facts: &Facts, id: OperatorId) -> Option<NewOperator> {
     let operator = graph.get_operator(id)?;
     let &(_, module, needed, others) = FORMS.iter().find(|form| form.0 == operator.op_type())?;
     // Without names only the first input is known.
@@ -51,7 +51,12 @@ fn module(graph: &Graph, id: OperatorId) -> Option<NewOperator> {
     }
     let keys: Vec<&str> = needed.iter().chain(others).copied().collect();
     let mut new = NewOperator::like(operator);
-    new.op_type = module.to_owned();
+    new.op_type = match module {
+        "nn.BatchNorm" => {
+            batch_norm(facts.get(graph.operand(*operator.inputs().first()?).name())?.rank())?.to_owned()
+        }
+        module => module.to_owned(),
+    };
     new.inputs.retain(|(_, name)| !name.as_deref().is_some_and(|name| keys.contains(&name)));
     new.params.retain(|(key, _)| !keys.contains(&key.as_str()));
     let [(_, name)] = new.inputs.as_mut_slice() else { return None };
@@ -64,6 +69,16 @@ fn module(graph: &Graph, id: OperatorId) -> Option<NewOperator> {
         }
     }
     Some(described(new))
+}
+
+/// The module for inputs of so many axes: unlike the function, it is named after them.
+fn batch_norm(rank: usize) -> Option<&'static str> {
+    match rank {
+        2 | 3 => Some("nn.BatchNorm1d"),
+        4 => Some("nn.BatchNorm2d"),
+        5 => Some("nn.BatchNorm3d"),
+        _ => None,
+    }
 }
 
 /// What a module says of its weights.
@@ -87,7 +102,7 @@ fn described(new: NewOperator) -> NewOperator {
             "nn.ConvTranspose1d" | "nn.ConvTranspose2d" | "nn.ConvTranspose3d",
             [inputs, outputs, kernel @ ..],
         ) => new.conv(*inputs, outputs.saturating_mul(groups), kernel, has_bias),
-        ("nn.BatchNorm2d", _) => {
+        ("nn.BatchNorm1d" | "nn.BatchNorm2d" | "nn.BatchNorm3d", _) => {
             let channels = shape("running_mean").first().copied().unwrap_or(0);
             new.param("num_features", channels).param("affine", !weight.is_empty())
         }
@@ -130,6 +145,20 @@ mod tests {
              F.conv_transpose1d c 2 1 x w y bias=None $input=x $weight=w\npnnx.Output out 1 0 y",
         ] {
             fires(&OWN_WEIGHTS, model);
+        }
+    }
+
+    #[test]
+    fn a_normalization_is_named_after_the_axes_of_its_input() {
+        for (shape, module) in [("2,4", 1), ("2,4,5", 1), ("1,4,5,5", 2), ("1,4,2,3,3", 3)] {
+            let text = format!(
+                "pnnx.Input in 0 1 x #x=({shape})f32\npnnx.Attribute m 0 1 m @data=(4)f32\n\
+                 pnnx.Attribute running_var 0 1 v @data=(4)f32\nF.batch_norm bn 3 1 x m v y bias=None eps=1e-5 weight=None \
+                 $input=x $running_mean=m $running_var=v\npnnx.Output out 1 0 y"
+            );
+            let left = fires(&OWN_WEIGHTS, &text);
+            let wanted = format!("nn.BatchNorm{module}d(x)->y affine=False eps=1e-5 num_features=4");
+            assert!(left.contains(&wanted), "{wanted}: {left:?}");
         }
     }
 

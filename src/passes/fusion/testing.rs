@@ -23,7 +23,7 @@ pub(super) fn model(text: &str) -> Graph {
         for (key, mut attribute) in graph.operator(id).attrs().clone() {
             if attribute.dtype().is_float() {
                 let mut values = noise(attribute.elem_count(), seed as u64 * 31 + key.len() as u64);
-                if key == "running_var" {
+                if [key.as_str(), graph.operator(id).name()].contains(&"running_var") {
                     values.iter_mut().for_each(|value| *value = value.abs() + 0.1);
                 }
                 attribute.set_f32s(&values).unwrap();
