@@ -14,7 +14,7 @@ use crate::graph::{
     RuntimeParameter, TensorMeta, Weight,
 };
 use crate::kernels::Float;
-use crate::kernels::conv::{ConvPlan, ConvShape};
+use crate::kernels::conv::{ConvPlan, ConvShape, Factors};
 use crate::kernels::naive::pad;
 use crate::kernels::parallel::threads;
 use crate::kernels::window::Window;
@@ -175,8 +175,8 @@ impl Conv {
         let limits = context.limits().clone();
         let scratch = context.scratch_between::<T>(ready.conv.least_scratch(), ready.conv.scratch())?;
         epilogue::with::<T>(epilogue, inputs, output, &limits, |output, finish| {
-            let factors = (&*weights, bias.as_deref(), finish);
-            each_sample((&data, sample), (output, out_sample), factors, |input, factors, output| {
+            let factors = Factors { weight: &weights, bias: bias.as_deref(), finish: None };
+            each_sample((&data, sample), (output, out_sample), factors, finish, |input, factors, output| {
                 ready.conv.run(input, factors, output, scratch, &limits)
             })
         })

@@ -35,7 +35,7 @@ struct Shy {
 
 impl Clone for Shy {
     fn clone(&self) -> Self {
-        assert!(self.clones.fetch_add(1, Ordering::Relaxed) % 2 == 0, "touched in clone");
+        assert!(self.clones.fetch_add(1, Ordering::Relaxed).is_multiple_of(2), "touched in clone");
         Self::default()
     }
 }

@@ -181,17 +181,18 @@ pub(super) fn per_axis(
     values.get(kernel.len()).ok_or_else(|| invalid(key, values.values(), &reason))
 }
 
-/// Computes one sample after the other, of so many elements each, with these weights, bias and finish.
+/// Computes one sample after the other, of so many elements each, with these factors and finish.
 pub(super) fn each_sample<T: Float, E: Into<LayerError>>(
     (input, sample): (&[T], usize),
     (output, out_sample): (&mut [T], usize),
-    (weight, bias, finish): (&[T], Option<&[T]>, Option<&dyn Finish<T>>),
+    factors: Factors<'_, T>,
+    finish: Option<&dyn Finish<T>>,
     mut compute: impl FnMut(&[T], &Factors<'_, T>, &mut [T]) -> Result<(), E>,
 ) -> Result<(), LayerError> {
     for (index, output) in output.chunks_exact_mut(out_sample).enumerate() {
         let input = input.get(index * sample..(index + 1) * sample).unwrap_or_default();
         let finish = finish.map(|finish| (finish, index * out_sample));
-        compute(input, &Factors { weight, bias, finish }, output).map_err(Into::into)?;
+        compute(input, &Factors { finish, ..factors }, output).map_err(Into::into)?;
     }
     Ok(())
 }

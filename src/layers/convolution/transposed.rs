@@ -8,6 +8,7 @@ use super::super::ready::Ready;
 use super::common::{Parameters, Sizes, each_sample, invalid, per_axis};
 use crate::graph::{Cost, CpuLayer, ForwardContext, Layer, LayerError, TensorMeta, Weight};
 use crate::kernels::Float;
+use crate::kernels::conv::Factors;
 use crate::kernels::conv_transpose::{ConvTransposeShape, conv_transpose};
 use crate::kernels::window::Window;
 use crate::tensor::{Dim, Shape, TensorView, TensorViewMut};
@@ -182,8 +183,8 @@ impl ConvTranspose {
         let limits = context.limits().clone();
         let scratch = context.scratch::<T>(shape.scratch(size_of::<T>()))?;
         epilogue::with::<T>(epilogue, inputs, output, &limits, |output, finish| {
-            let factors = (&*weights, bias.as_deref(), finish);
-            each_sample((&data, sample), (output, out_sample), factors, |input, factors, output| {
+            let factors = Factors { weight: &weights, bias: bias.as_deref(), finish: None };
+            each_sample((&data, sample), (output, out_sample), factors, finish, |input, factors, output| {
                 conv_transpose(shape, input, factors, output, scratch, &limits)
             })
         })
