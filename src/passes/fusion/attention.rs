@@ -264,6 +264,21 @@ mod tests {
     }
 
     #[test]
+    fn masks_may_be_products_and_names_may_be_taken() {
+        let masked =
+            "torch.matmul n 2 1 q t m2 $input=q $other=t\npnnx.Expression e 2 1 m2 s a expr=add(@0,@1)";
+        assert!(fires(&fuse_attention(), &heads(TURNED, masked)).last().unwrap().starts_with("F.scaled"));
+        let named = heads(TURNED, "pnnx.Expression h_mask 2 1 s m a expr=div(add(@0,@1),4.0)")
+            .replace("k t dim0", "k rows dim0")
+            .replace("q t s", "q rows s")
+            .replace("other=t", "other=rows")
+            .replace(" a w dim", " mask w dim")
+            .replace("=a\n", "=mask\n")
+            .replace("m a expr", "m mask expr");
+        assert!(fires(&fuse_attention(), &named).last().unwrap().starts_with("F.scaled"));
+    }
+
+    #[test]
     fn what_is_nearly_attention_stays() {
         refuses(&fuse_attention(), &heads(TURNED, "pnnx.Expression e 2 1 s m a expr=add(@0,div(@1,0.0))"));
         refuses(&fuse_attention(), &heads(TURNED, "pnnx.Expression e 1 1 s a expr=div(@0,0.0)"));

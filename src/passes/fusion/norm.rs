@@ -10,6 +10,7 @@ use crate::graph::TensorMeta;
 use crate::passes::{Draft, Match, Rewrite, Rule};
 use crate::pnnx::{Attribute, Expr, Function, Operator};
 use crate::tensor::{Dim, resolve_axis};
+use std::collections::BTreeSet;
 
 const LAYER_NORM: &str = "7767517
 6 5
@@ -166,8 +167,15 @@ fn spelled(
     weights: &[(usize, Attribute)],
     may_be_shifted: bool,
 ) -> Option<Vec<(&'static str, Attribute)>> {
+    // Weight and bias are read beside three operands at most, so that few pairs are tried.
+    let mut read = BTreeSet::new();
+    part.walk(&mut |node| read.extend(if let Expr::Input(input) = node { Some(*input) } else { None }));
+    if read.len() > 5 {
+        return None;
+    }
+    let weights: Vec<_> = weights.iter().filter(|(input, _)| read.contains(input)).collect();
     let is = |text: String| Expr::parse(&text).is_ok_and(|expr| same(part, &expr));
-    for (w, weight) in weights {
+    for (w, weight) in &weights {
         for (b, bias) in weights.iter().filter(|(b, _)| may_be_shifted && b != w) {
             if is(format!("add(mul({plain},@{w}),@{b})")) {
                 return Some(vec![("weight", weight.clone()), ("bias", bias.clone())]);
@@ -278,6 +286,21 @@ mod tests {
             .replace("torch.mean m", &format!("pnnx.Input in2 0 1 r #r=(2,3,8)f32\n{means}torch.mean m"));
         assert!(fires(&fuse_layer_norm(), &model).iter().any(|line| line.starts_with("nn.LayerNorm(x)")));
         // Where there is none, all are tried.
+        refuses(&fuse_layer_norm(), &model.replace("rsqrt", "sqrt"));
+    }
+
+    #[test]
+    fn a_norm_is_found_among_many_constants() {
+        let many = 100;
+        let constants: String =
+            (0..many).map(|at| format!("pnnx.Attribute c{at} 0 1 c{at} @data=(8)f32\n")).collect();
+        let names: String = (0..many).map(|at| format!(" c{at}")).collect();
+        let norm = "add(mul(@3,mul(sub(@0,@1),rsqrt(add(@2,1e-5)))),@4)";
+        let sum = (0..many).fold(norm.to_owned(), |sum, at| format!("add({sum},@{})", at + 5));
+        let model = layer_norm(&sum)
+            .replace("n 5 1 x m v w b", &format!("n {} 1 x m v w b{names}", many + 5))
+            .replace("torch.mean m", &format!("{constants}torch.mean m"));
+        assert!(fires(&fuse_layer_norm(), &model).iter().any(|line| line.starts_with("nn.LayerNorm(x)")));
         refuses(&fuse_layer_norm(), &model.replace("rsqrt", "sqrt"));
     }
 

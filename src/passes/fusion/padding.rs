@@ -166,6 +166,14 @@ mod tests {
     }
 
     #[test]
+    fn padding_of_padding_is_one() {
+        let model = padded("F.pad pad=(1,2)", "nn.Conv1d padding=(1) @weight=(2,3,3)f32", "(1,3,8)");
+        let model = model.replace("F.pad pad 1 1 x a", "F.pad first 1 1 x b pad=(0,1)\nF.pad pad 1 1 b a");
+        let left = fires(&fold_padding(), &model);
+        assert!(left.len() == 1 && left[0].contains("padding=(2,4)"), "{left:?}");
+    }
+
+    #[test]
     fn a_padded_input_that_is_the_weight_too_stays() {
         let model = "pnnx.Input in 0 1 x #x=(1,1,3,3)f32\nF.pad pad 1 1 x a pad=(1,1,1,1)\n\
             F.conv2d conv 2 1 a a y $input=a $weight=a\npnnx.Output out 1 0 y";
