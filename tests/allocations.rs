@@ -124,6 +124,7 @@ const STEADY: &[&str] = &[
     "torch.var",
     "nn.Embedding",
     "torch.index_select",
+    "torch.clamp",
 ];
 
 /// The whole engine: a run on shapes that it has seen, into buffers that it has.

@@ -2,12 +2,12 @@
 
 use super::arguments::Operand;
 use super::broadcast::{Converted, Factor, broadcast, common, integer_range};
+use super::ready::Ready;
 use super::views::with_first;
-use crate::Limits;
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
-use crate::kernels::elementwise::Program;
+use crate::kernels::elementwise::{Prepared, Program};
 use crate::pnnx::Function;
-use crate::tensor::{DType, Dim, Scalar, Tensor, TensorView, TensorViewMut, with_bits};
+use crate::tensor::{DType, Dim, Scalar, Shape, Tensor, TensorView, TensorViewMut, with_bits};
 use ndarray::Zip;
 use std::ops::RangeInclusive;
 
@@ -46,6 +46,8 @@ crate::operator! {
         min: Option<Factor> = None,
         /// The upper bound, if there is one.
         max: Option<Factor> = None,
+        /// What was prepared for the last inputs.
+        ready: Ready<Prepared>,
     }
     validate |clamp| {
         if clamp.min.is_some() || clamp.max.is_some() {
@@ -261,13 +263,13 @@ impl Clamp {
     }
 
     /// In one pass; where `min` is above `max`, it is `max`, and a NaN on either side wins.
-    fn run(
+    fn prepared(
         &self,
         inputs: &[TensorView<'_>],
-        output: &mut TensorViewMut<'_>,
-        limits: &Limits,
-    ) -> Result<(), LayerError> {
-        let (mut program, dtype) = (Program::default(), output.dtype());
+        dtype: DType,
+        shape: &Shape,
+    ) -> Result<Prepared, LayerError> {
+        let mut program = Program::default();
         let operand = |program: &mut Program, factor: Factor| match factor {
             Factor::Input(position) => {
                 let value = program.input(position, inputs[position].dtype());
@@ -285,7 +287,7 @@ impl Clamp {
                 value = program.apply(function, dtype, value, bound);
             }
         }
-        Ok(program.run(value, inputs, output, limits)?)
+        Ok(program.prepare(value, inputs, dtype, shape)?)
     }
 }
 
@@ -317,7 +319,16 @@ impl CpuLayer for Clamp {
         outputs: &mut [TensorViewMut<'_>],
         context: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
-        self.run(inputs, &mut outputs[0], context.limits())
+        let (dtype, shape) = (outputs[0].dtype(), *outputs[0].shape());
+        if shape.num_elements() == 0 {
+            return Ok(());
+        }
+        let mut ready = self.ready.take();
+        let make = || self.prepared(inputs, dtype, &shape);
+        let prepared = ready.get_or_make(|ready| ready.fits(inputs, dtype, &shape), make)?;
+        prepared.start(inputs)?.whole(&mut outputs[0], context.limits())?;
+        self.ready = ready;
+        Ok(())
     }
 }
 
