@@ -56,16 +56,14 @@ pub struct Program {
 }
 
 impl Program {
-    /// Runs the tests whose full name contains `filter`; all without one. When the program dies or takes too long, each of them is run
-    /// alone, so that one bad test doesn't hide the others.
-    pub fn run(&self, filter: Option<&str>) -> Vec<Test> {
-        let filter: Vec<&str> = filter.into_iter().collect();
-        let end = self.call(&filter, self.patience.0);
+    /// Runs the tests that `choice` leaves, which is what libtest takes: texts that a full name contains, and `--skip`. When the
+    /// program dies or takes too long, each test is run alone, so that one bad test doesn't hide the others.
+    pub fn run(&self, choice: &[&str]) -> Vec<Test> {
+        let end = self.call(choice, self.patience.0);
         if end.normal() {
             return parse(&end.stdout);
         }
-        let mut list = filter;
-        list.extend(["--list", "--format", "terse"]);
+        let list = [choice, &["--list", "--format", "terse"]].concat();
         let names = self.call(&list, self.patience.1).stdout;
         let names: Vec<&str> = names.lines().filter_map(|line| line.strip_suffix(": test")).collect();
         parallel::map(&names, |name| Some(self.alone(name))).into_iter().flatten().collect()

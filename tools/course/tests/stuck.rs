@@ -21,7 +21,7 @@ fn endless_loops_and_endless_calls() {
     let binary = build.binaries.iter().find(|binary| binary.target == "chapter").unwrap();
     let patience = (Duration::from_secs(5), Duration::from_secs(2));
     let program = Program { path: binary.path.clone(), folder: course.path("lessons/01_sum"), patience };
-    let mut tests = program.run(None);
+    let mut tests = program.run(&[]);
     tests.sort_by(|a, b| a.name.cmp(&b.name));
     let says: Vec<String> = tests
         .iter()

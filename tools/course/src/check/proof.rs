@@ -140,10 +140,14 @@ fn jobs<'a>(build: &Build, planned: &'a [Planned<'a>]) -> Vec<Job<'a>> {
 
 impl Job<'_> {
     fn run(&self) -> Vec<Test> {
-        match &self.kind {
-            Kind::Wrong(_, filter) => self.program.run(Some(filter)),
-            _ => self.program.run(None),
-        }
+        let Kind::Wrong(wrong, module) = &self.kind else { return self.program.run(&[]) };
+        // Only the tests of the mistake's task count.
+        let others = self.subject.lesson.tasks.iter().filter(|task| task.number != wrong.task);
+        let others = others.map(|task| format!("::task{}_", task.number)).chain(["::given_".to_owned()]);
+        let others: Vec<String> = others.collect();
+        let mut choice = vec![module.as_str()];
+        choice.extend(others.iter().flat_map(|other| ["--skip", other.as_str()]));
+        self.program.run(&choice)
     }
 
     /// Says what is wrong with the results of this program; `solved` are those of the solution.

@@ -115,7 +115,7 @@ fn tested(build: &cargo::Build, lesson: &Lesson) -> State {
     {
         let program =
             Program { path: binary.path.clone(), folder: lesson.folder.clone(), patience: PATIENCE };
-        tests.extend(program.run(None));
+        tests.extend(program.run(&[]));
     }
     if errors.is_empty() { State::Tested(tests) } else { State::Broken(distinct(errors)) }
 }
