@@ -15,6 +15,15 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+#[path = "../lessons/03_param/tests"]
+mod lesson03 {
+    mod subject {
+        pub(super) use ixion::pnnx::link;
+        pub(super) use ixion::pnnx::text::{Field, Line, dim, field, number, operator_line, shape, word};
+    }
+    mod tasks;
+}
+
 #[path = "../lessons/06_order/tests"]
 mod lesson06 {
     mod subject {

@@ -114,8 +114,10 @@ impl<'a, E> FromExternalError<&'a str, E> for Stop<'a> {
     }
 }
 
-/// What a parser of this grammar returns: the rest of the line, and what it found before it.
+// ANCHOR: parsed
+/// What a parser of this grammar returns: the rest of the line, and what it found before it; or where it stopped.
 pub type Parsed<'a, T> = IResult<&'a str, T, Stop<'a>>;
+// ANCHOR_END: parsed
 
 /// Reads the second line: how many operators and operands there are.
 pub(super) fn counts(line: &str) -> Result<(usize, usize), Stop<'_>> {
@@ -214,10 +216,12 @@ fn operand_dtype(input: &str) -> Parsed<'_, Option<DType>> {
     context(DTYPE, map_opt(take_till1(is_blank), known)).parse(input)
 }
 
+// ANCHOR: key
 /// What stands before a `=`.
 fn key(input: &str) -> Parsed<'_, &str> {
     take_till1(|c| is_blank(c) || c == '=').parse(input)
 }
+// ANCHOR_END: key
 
 /// The name of an operand. It cannot hold `=`, or a shape could not be written for it.
 fn operand(input: &str) -> Parsed<'_, &str> {
