@@ -29,7 +29,9 @@ fn read(path: &str) -> Result<Graph, String> {
     for (number, text) in (1..).zip(text.lines()).skip(2).filter(|(_, text)| !text.trim().is_empty()) {
         let line = operator_line(text).map_err(|stop| {
             let column = text[..text.len() - stop.at.len()].chars().count() + 1;
-            format!(":{number}:{column}: wanted {}", stop.wanted)
+            let wanted =
+                if stop.wanted.is_empty() { "something else (no `context` says what)" } else { stop.wanted };
+            format!(":{number}:{column}: wanted {wanted}")
         })?;
         link(&mut graph, &line).map_err(|fault| format!(":{number}: {fault:?}"))?;
     }
