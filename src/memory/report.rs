@@ -1,13 +1,15 @@
 //! What a model takes, in bytes.
 
-use super::{Load, MemoryPlan, Place};
+use super::{Load, MemoryPlan, Place, Root};
 use crate::graph::{RuntimeGraph, RuntimeOperator};
 
 /// The memory of a planned model. Sizes in the arena are rounded up to its alignment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MemoryReport {
-    /// The weights of all operators, as the file holds them.
+    /// The weights that layers read, as the file holds them.
     pub weights: u64,
+    /// The constants of the graph, such as tables of positions: tensors that stay from run to run, shared by all contexts.
+    pub persistent: u64,
     /// The caller's tensors: inputs and outputs.
     pub caller: u64,
     /// The arena: the most that activations and scratch memory take, as they were arranged.
@@ -33,8 +35,12 @@ impl MemoryReport {
         let fullest =
             (0..loads.len()).rev().max_by_key(|&step| loads.get(step).map(total)).unwrap_or_default();
         let load = loads.get(fullest).copied().unwrap_or_default();
+        let constants: Vec<Option<u64>> =
+            operators.iter().enumerate().map(|(step, operator)| constant(operator, step, plan)).collect();
+        let read = operators.iter().zip(&constants).filter(|(_, constant)| constant.is_none());
         Self {
-            weights: operators.iter().map(RuntimeOperator::weight_bytes).fold(0, u64::saturating_add),
+            weights: read.map(|(operator, _)| operator.weight_bytes()).fold(0, u64::saturating_add),
+            persistent: constants.iter().flatten().copied().fold(0, u64::saturating_add),
             caller: caller(graph, plan),
             peak: plan.arena_bytes as u64,
             lower_bound: total(&load) as u64,
@@ -52,6 +58,13 @@ impl MemoryReport {
             bound => self.peak as f64 / bound as f64 - 1.0,
         }
     }
+}
+
+/// How large the constant is that an operator stands for, if it does.
+fn constant(operator: &RuntimeOperator, step: usize, plan: &MemoryPlan) -> Option<u64> {
+    let [output] = operator.outputs() else { return None };
+    let place = plan.places.get(output.position())?.as_ref()?;
+    (place.root == Root::Constant(step)).then(|| bytes(place))
 }
 
 fn bytes(place: &Place) -> u64 {

@@ -4,7 +4,7 @@ mod lending;
 mod random;
 
 use super::testing::{Planned, graph, plan, try_plan};
-use super::{Action, Holds, Root};
+use super::{Action, Holds, MemoryReport, Root};
 
 const X: &str = "pnnx.Input x 0 1 x #x=(2,4)f32";
 
@@ -215,4 +215,21 @@ fn scratch_memory_lies_in_the_arena_for_its_step_alone() {
     let workspaces = planned.plan.slots.iter().filter(|slot| matches!(slot.holds, Holds::Workspace(_)));
     assert_eq!(workspaces.count(), planned.workspaces.iter().filter(|&&bytes| bytes > 0).count());
     planned.check();
+}
+
+#[test]
+fn a_report_tells_weights_constants_and_the_rest_apart() {
+    let planned = of_x(
+        "pnnx.Attribute k 0 1 k @data=(4)f32
+        torch.unsqueeze u 1 1 k u dim=0
+        nn.Linear l 1 1 x a in_features=4 out_features=6 bias=True @weight=(6,4)f32 @bias=(6)f32
+        F.relu b 1 1 a b
+        torch.cat c 2 1 b b c dim=1
+        pnnx.Output out 2 0 c u",
+    );
+    let report = MemoryReport::new(&planned.graph, &planned.plan);
+    assert_eq!((report.weights, report.persistent), (4 * 30, 4 * 4));
+    // x, c and u are the caller's.
+    assert_eq!(report.caller, 4 * (8 + 24 + 4));
+    assert!(report.activations > 0 && report.lower_bound == report.activations + report.workspace);
 }

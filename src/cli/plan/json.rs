@@ -30,6 +30,7 @@ pub(super) fn json(param: &Path, planned: &Planned) -> Value {
         })).collect::<Vec<_>>(),
         "memory": {
             "weight_bytes": report.weights,
+            "persistent_bytes": report.persistent,
             "caller_bytes": report.caller,
             "arena_bytes": report.peak,
             "lower_bound_bytes": report.lower_bound,

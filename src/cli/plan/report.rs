@@ -109,6 +109,9 @@ fn place(place: &Place) -> String {
 fn memory(screen: &mut Screen, planned: &Planned) -> io::Result<()> {
     let report = &planned.report;
     writeln!(screen, "weights      {}", bytes(report.weights))?;
+    if report.persistent > 0 {
+        writeln!(screen, "constants    {}, which stay from run to run", bytes(report.persistent))?;
+    }
     writeln!(screen, "caller       {} of inputs and outputs", bytes(report.caller))?;
     let arena = screen.paint(Style::Strong, bytes(report.peak));
     writeln!(screen, "arena        {arena}, {} without sharing", bytes(report.naive))?;
