@@ -4,9 +4,9 @@ use crate::progress::Progress;
 use crate::trouble::{Result, Trouble};
 use serde_json::Value;
 use std::ffi::OsString;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{ChildStderr, ChildStdout, Command, Stdio};
 
 /// A test program that was built.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,30 +90,51 @@ pub fn build_tests(
         .stderr(Stdio::piped())
         .spawn()
         .map_err(|error| missing(&error))?;
-    let said = child.stderr.take().map(|mut stderr| {
-        std::thread::spawn(move || {
-            let mut text = String::new();
-            let _ = stderr.read_to_string(&mut text);
-            text
-        })
-    });
-    let mut build = Build::default();
-    let mut units = 0;
-    for line in child.stdout.take().into_iter().flat_map(|stdout| BufReader::new(stdout).lines()) {
-        let line = line.map_err(|error| Trouble::new(format!("cargo's answer broke off: {error}")))?;
-        let Ok(value) = serde_json::from_str::<Value>(&line) else { continue };
-        if build.take(&value) {
-            units += 1;
-            shown.detail(format!("{units} parts, {}", value["target"]["name"].as_str().unwrap_or_default()));
-        }
-    }
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let mut build = std::thread::scope(|scope| {
+        let said = scope.spawn(|| listen(stderr, shown));
+        let build = collect(stdout, shown);
+        build.map(|build| Build { said: said.join().unwrap_or_default(), ..build })
+    })?;
     let status = child.wait().map_err(|error| missing(&error))?;
-    build.said = said.and_then(|said| said.join().ok()).unwrap_or_default();
     build.success = status.success();
     if !build.success && !build.messages.iter().any(|message| message.error) {
         return Err(Trouble::new(format!("cargo cannot build the tests:\n{}", build.said.trim())));
     }
     Ok(build)
+}
+
+/// Takes in all messages.
+fn collect(stdout: Option<ChildStdout>, shown: &Progress) -> Result<Build> {
+    let mut build = Build::default();
+    let mut units = 0;
+    for line in stdout.into_iter().flat_map(|stdout| BufReader::new(stdout).lines()) {
+        let line = line.map_err(|error| Trouble::new(format!("cargo's answer broke off: {error}")))?;
+        let Ok(value) = serde_json::from_str::<Value>(&line) else { continue };
+        if build.take(&value) {
+            units += 1;
+            shown.detail(format!(
+                "{units} parts built, {}",
+                value["target"]["name"].as_str().unwrap_or_default()
+            ));
+        }
+    }
+    Ok(build)
+}
+
+/// What cargo says beside its messages.
+fn listen(stderr: Option<ChildStderr>, shown: &Progress) -> String {
+    let mut said = String::new();
+    for line in
+        stderr.into_iter().flat_map(|stderr| BufReader::new(stderr).lines()).map_while(std::io::Result::ok)
+    {
+        if line.contains("Blocking waiting for file lock") {
+            shown.detail("waiting for another cargo to end");
+        }
+        said.push_str(&line);
+        said.push('\n');
+    }
+    said
 }
 
 fn missing(error: &std::io::Error) -> Trouble {
@@ -122,7 +143,7 @@ fn missing(error: &std::io::Error) -> Trouble {
 }
 
 impl Build {
-    /// Takes in one message; says whether it is about something that was built.
+    /// Takes in one message; says whether it is about something that was built just now.
     fn take(&mut self, value: &Value) -> bool {
         let package = package_name(value["package_id"].as_str().unwrap_or_default());
         match value["reason"].as_str() {
@@ -130,7 +151,7 @@ impl Build {
                 let target = value["target"]["name"].as_str().unwrap_or_default().to_owned();
                 let path = value["executable"].as_str().filter(|_| value["profile"]["test"] == true);
                 self.binaries.extend(path.map(|path| TestBinary { package, target, path: path.into() }));
-                true
+                value["fresh"] == false
             }
             Some("compiler-message") => {
                 self.messages.extend(message(package, &value["message"]));

@@ -13,7 +13,7 @@ use crate::book::Book;
 use crate::lesson::Lesson;
 use crate::progress::Progress;
 use crate::starter::{self, Starter};
-use crate::trouble::Result;
+use crate::trouble::{Result, Trouble};
 use crate::workspace::Workspace;
 use report::{Finding, Report};
 
@@ -45,6 +45,33 @@ pub fn check(workspace: &Workspace, wanted: &[Lesson], shown: &Progress) -> Resu
         report.lessons.push(paper::check(workspace, &book, subject, &mut report.findings)?);
     }
     proof::check(workspace, &subjects, &mut report, shown)?;
+    for subject in &subjects {
+        promise(&book, subject, &mut report);
+    }
     report.findings.sort_by_key(|finding| finding.lesson);
     Ok(report)
+}
+
+/// The page says how many tests are red at first, so that nobody thinks that the setup is broken.
+fn promise(book: &Book, subject: &Subject, report: &mut Report) {
+    let (number, name) = (subject.lesson.number, &subject.lesson.page);
+    let red = report.lessons.iter().find(|lesson| lesson.number == number).map_or(0, |lesson| lesson.red);
+    let promised = book.page(name).map(|page| paper::promised_red(&page.text));
+    let finding = match promised {
+        Some(Some(promised)) if red > 0 && promised != red => Finding::error(
+            Some(number),
+            "page",
+            Trouble::new(format!("{name} promises {promised} red tests, and {red} are")),
+        ),
+        Some(None) => {
+            let trouble = Trouble::new(format!("{name} doesn't say how many tests are red at first"));
+            Finding::warning(
+                Some(number),
+                "page",
+                trouble.next(format!("Red in `cargo test -p {}`: {red}.", subject.lesson.package())),
+            )
+        }
+        _ => return,
+    };
+    report.findings.push(finding);
 }

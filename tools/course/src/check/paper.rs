@@ -242,6 +242,15 @@ impl Paper<'_> {
     }
 }
 
+/// How many red tests a page promises: the first number before the word "red", if there is one.
+pub fn promised_red(text: &str) -> Option<usize> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let pair = words.windows(2).find(|pair| {
+        pair[1].trim_end_matches([',', '.', ':', ';']) == "red" && pair[0].parse::<usize>().is_ok()
+    });
+    pair.and_then(|pair| pair[0].parse().ok())
+}
+
 /// Number and title of each heading `Task 1: title`.
 fn task_headings(page: &Page) -> Vec<(u32, String)> {
     let task = |text: &String| {
@@ -287,6 +296,12 @@ fn has_word(code: &str, word: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_page_promises_red_tests() {
+        assert_eq!(promised_red("which shows 22 red tests and a green one, not 3 red"), Some(22));
+        assert_eq!(promised_red("the red ones"), None);
+    }
 
     #[test]
     fn words_are_found_in_code_alone() {

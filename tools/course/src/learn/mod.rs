@@ -28,11 +28,11 @@ pub struct Course {
 impl Course {
     /// The course in a repository, called from the folder `here`. The toolchain must be new enough for it.
     pub fn open(workspace: Workspace, here: PathBuf) -> Result<Self> {
+        check_toolchain(&workspace)?;
         let lessons = workspace.lessons()?;
         if lessons.is_empty() {
             return Err(Trouble::new("There are no lessons in the folder `lessons` yet."));
         }
-        check_toolchain(&workspace)?;
         Ok(Self { workspace, lessons, here })
     }
 

@@ -64,9 +64,9 @@ pub fn look(workspace: &Workspace, lessons: &[Lesson]) -> Result<Vec<Standing>> 
     if packages.is_empty() {
         return Ok(standings);
     }
-    let shown = Progress::start(match &packages[..] {
-        [package] => package,
-        _ => "your lessons",
+    let shown = Progress::start(&match &packages[..] {
+        [package] => format!("building {package}"),
+        _ => "building your lessons".to_owned(),
     });
     let build = cargo::build_tests(&workspace.root.join("Cargo.toml"), &packages, None, &shown)?;
     framework_is_whole(&build, &packages)?;

@@ -7,6 +7,10 @@ use crate::style;
 use crate::workspace::Workspace;
 use std::fmt::Write;
 
+/// So many lines of what a test says or prints are shown, and so much of each.
+const LINES: usize = 16;
+const WIDTH: usize = 300;
+
 /// How a check went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
@@ -77,18 +81,32 @@ fn why(workspace: &Workspace, red: &Red) -> String {
         return text + "    not written yet\n";
     };
     if !failure.printed.is_empty() {
-        let _ = writeln!(text, "{}", style::faint(style::indent(&failure.printed, 4)));
+        let _ = writeln!(text, "{}", style::faint(style::indent(&shortened(&failure.printed), 4)));
     }
     let message = failure.message.strip_prefix("not yet implemented: ").map_or_else(
         || failure.message.clone(),
         |todo| format!("not written yet: {}", todo.split(" (book chapter").next().unwrap_or(todo)),
     );
-    let _ = writeln!(text, "{}", style::indent(&message, 4));
+    let _ = writeln!(text, "{}", style::indent(&shortened(&message), 4));
     let elsewhere = failure.place.as_ref().filter(|(file, ..)| file.ends_with("src/lib.rs"));
     if let Some((file, line, _)) = elsewhere.filter(|_| !failure.message.starts_with("not yet implemented")) {
         let _ = writeln!(text, "    it panicked at {file}:{line}");
     }
     text
+}
+
+/// The beginning of a long text.
+fn shortened(text: &str) -> String {
+    let cut = |line: &str| match line.char_indices().nth(WIDTH) {
+        Some((end, _)) => format!("{} …", &line[..end]),
+        None => line.to_owned(),
+    };
+    let mut lines: Vec<String> = text.lines().take(LINES).map(cut).collect();
+    let more = text.lines().count().saturating_sub(LINES);
+    if more > 0 {
+        lines.push(format!("… and {}", style::count(more, "line")));
+    }
+    lines.join("\n")
 }
 
 fn go_on(workspace: &Workspace, standing: &Standing, task: Option<u32>) -> String {
@@ -121,4 +139,17 @@ fn done(standing: &Standing, task: Option<u32>, after: Option<&Lesson>) -> Strin
         let _ = writeln!(text, "  go on    lesson {}, {}: {page}", after.number, after.title);
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_text_is_cut() {
+        assert_eq!(shortened("a\nb"), "a\nb");
+        let long = "x\n".repeat(LINES + 2);
+        assert!(shortened(&long).ends_with("x\n… and 2 lines"));
+        assert_eq!(shortened(&"ä".repeat(WIDTH + 1)).chars().count(), WIDTH + 2);
+    }
 }
