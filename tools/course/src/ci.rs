@@ -22,14 +22,10 @@ const STEPS: &[(&str, &str)] = &[
 
 /// Runs all steps up to the first that fails; returns its exit code.
 pub fn run(workspace: &Workspace) -> Result<u8> {
-    let script = workspace.root.join(".ci").join("run");
-    if let Some(status) = Command::new("bash")
-        .arg(&script)
-        .current_dir(&workspace.root)
-        .status()
-        .ok()
-        .filter(|_| script.is_file())
-    {
+    if has_bash() {
+        let script = workspace.root.join(".ci").join("run");
+        let status = Command::new("bash").arg(&script).current_dir(&workspace.root).status();
+        let status = status.map_err(|error| Trouble::new(format!("bash cannot be called: {error}")))?;
         return Ok(u8::from(!status.success()));
     }
     anstream::println!("There is no bash here: the steps that cargo can do alone.");
@@ -48,6 +44,12 @@ pub fn run(workspace: &Workspace) -> Result<u8> {
     }
     anstream::println!("\n{}", style::good("all is well"));
     Ok(0)
+}
+
+/// Whether there is a bash that knows cargo; that of a subsystem of Windows may not.
+fn has_bash() -> bool {
+    let output = Command::new("bash").args(["-c", "cargo --version"]).output();
+    output.is_ok_and(|output| output.status.success())
 }
 
 #[cfg(test)]
