@@ -58,3 +58,34 @@ pub fn indent(text: &str, spaces: usize) -> String {
     let lines = text.lines().map(|line| if line.is_empty() { String::new() } else { format!("{pad}{line}") });
     lines.collect::<Vec<_>>().join("\n")
 }
+
+/// The text in lines that are no wider than a book's, broken between words; lines that are there stay apart.
+pub fn wrap(text: &str, width: usize) -> String {
+    let mut wrapped: Vec<String> = Vec::new();
+    for line in text.lines() {
+        let mut open = String::new();
+        for word in line.split(' ') {
+            if !open.is_empty() && open.chars().count() + 1 + word.chars().count() > width {
+                wrapped.push(std::mem::take(&mut open));
+            } else if !open.is_empty() {
+                open.push(' ');
+            }
+            open.push_str(word);
+        }
+        wrapped.push(open);
+    }
+    wrapped.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_break_between_words() {
+        assert_eq!(wrap("one two three", 7), "one two\nthree");
+        assert_eq!(wrap("muchlongerthanthat a\nb", 4), "muchlongerthanthat\na\nb");
+        assert_eq!(indent(&wrap("a b", 1), 2), "  a\n  b");
+        assert_eq!((count(1, "test"), count(2, "test")), ("1 test".to_owned(), "2 tests".to_owned()));
+    }
+}

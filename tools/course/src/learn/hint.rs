@@ -8,6 +8,9 @@ use crate::{files, libtest, style};
 use std::fmt::Write;
 use std::path::PathBuf;
 
+/// A line of a hint is no longer than this.
+const WIDTH: usize = 90;
+
 /// The hints of a task that may be seen now: one more than before.
 pub fn next(workspace: &Workspace, lesson: &Lesson, task: &Task) -> Result<String> {
     let mut shown = Shown::read(workspace);
@@ -18,7 +21,7 @@ pub fn next(workspace: &Workspace, lesson: &Lesson, task: &Task) -> Result<Strin
         style::strong(format!("Lesson {}, task {}: {}", lesson.number, task.number, task.title))
     );
     for (number, hint) in task.hints.iter().take(level).enumerate() {
-        let hint = style::indent(hint.trim(), 5);
+        let hint = style::indent(&style::wrap(hint.trim(), WIDTH), 5);
         let line = format!("  {}. {}", number + 1, hint.trim_start());
         let _ = writeln!(text, "{}", if number + 1 < level { style::faint(line) } else { line });
     }

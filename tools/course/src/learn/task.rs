@@ -40,12 +40,19 @@ pub fn check(
         );
         return (Verdict::Broken, text);
     }
+    let width = standing.lesson.tasks.iter().map(|listed| listed.title.chars().count()).max().unwrap_or(0);
     for (listed, count) in
         standing.tasks().filter(|(listed, _)| task.is_none_or(|task| task == listed.number))
     {
         let mark = if count.done() { style::good("✔") } else { style::bad("✘") };
         let tests = format!("{} of {} green", count.green, style::count(count.all, "test"));
-        let _ = writeln!(text, "  {mark} task {}  {}  {}", listed.number, listed.title, style::faint(tests));
+        let _ = writeln!(
+            text,
+            "  {mark} task {}  {:<width$}  {}",
+            listed.number,
+            listed.title,
+            style::faint(tests)
+        );
     }
     text.push('\n');
     let verdict = match standing.first_red(task) {
