@@ -1,49 +1,74 @@
 //! Weights of the runtime graph, read when a layer asks for them.
 
+mod source;
+
+pub use source::WeightSource;
+
 use super::LayerError;
 use crate::pnnx;
 use crate::tensor::{DType, Element, Tensor, TensorError};
 use std::sync::{Arc, OnceLock};
 
+// ANCHOR: lazy
 /// A weight: element type and shape at once, its elements when they are asked for.
 ///
 /// Until [`decode`](RuntimeAttribute::decode) is called, the bytes stay in the file. They are read once, into aligned
 /// memory; clones share what was read. [`clear`](RuntimeAttribute::clear) lets go of it.
 #[derive(Debug, Clone)]
 pub struct RuntimeAttribute {
-    source: Source,
+    source: WeightSource,
     decoded: Arc<OnceLock<Tensor>>,
 }
 
-#[derive(Debug, Clone)]
-enum Source {
-    /// An attribute of the file's graph.
-    File(pnnx::Attribute),
-    /// He-scaled random numbers, made from a seed.
-    Random { dtype: DType, shape: Vec<usize>, seed: u64 },
-    /// A tensor that was given.
-    Tensor(Tensor),
+impl RuntimeAttribute {
+    /// A weight of which nothing is read yet.
+    pub fn new(source: WeightSource) -> Self {
+        Self { source, decoded: Arc::default() }
+    }
+
+    /// The elements; read or made at the first call.
+    ///
+    /// # Errors
+    /// [`LayerError::Weight`] when the file lacks them, holds another number of bytes or cannot be read.
+    pub fn decode(&self) -> Result<&Tensor, LayerError> {
+        // ANCHOR: decode_todo -- task 5: what is there already, or load it and keep it
+        if let Some(tensor) = self.decoded.get() {
+            return Ok(tensor);
+        }
+        let tensor = self.source.load()?;
+        Ok(self.decoded.get_or_init(|| tensor))
+        // ANCHOR_END: decode_todo
+    }
+
+    /// True once the elements were read and not let go.
+    pub fn is_decoded(&self) -> bool {
+        self.decoded.get().is_some()
+    }
+
+    /// Lets go of the elements. Clones made before keep theirs; the memory is free when the last of them lets go.
+    pub fn clear(&mut self) {
+        // ANCHOR: clear_todo -- task 5: an empty lock of one's own
+        self.decoded = Arc::default();
+        // ANCHOR_END: clear_todo
+    }
 }
+// ANCHOR_END: lazy
 
 impl RuntimeAttribute {
     /// The weight that an attribute of the file describes.
     pub fn from_file(attribute: pnnx::Attribute) -> Self {
-        Self::new(Source::File(attribute))
+        Self::new(WeightSource::File(attribute))
     }
 
     /// A weight of random numbers of the scale that He et al. (2015) derive, `sqrt(2 / fan_in)`, so that activations
     /// neither vanish nor explode in a deep network. Vectors, as biases are, become zeros; integers and bools too.
     pub fn random(dtype: DType, shape: &[usize], seed: u64) -> Self {
-        Self::new(Source::Random { dtype, shape: shape.to_vec(), seed })
+        Self::new(WeightSource::Random { dtype, shape: shape.to_vec(), seed })
     }
 
     /// A weight that is there already.
     pub fn from_tensor(tensor: Tensor) -> Self {
-        Self::new(Source::Tensor(tensor))
-    }
-
-    fn new(source: Source) -> Self {
-        Self { source, decoded: Arc::default() }
+        Self::new(WeightSource::Tensor(tensor))
     }
 
     /// The same weight with nothing read yet, whatever this one holds.
@@ -53,42 +78,18 @@ impl RuntimeAttribute {
 
     /// The element type.
     pub fn dtype(&self) -> DType {
-        match &self.source {
-            Source::File(attribute) => attribute.dtype(),
-            Source::Random { dtype, .. } => *dtype,
-            Source::Tensor(tensor) => tensor.dtype(),
-        }
+        self.source.dtype()
     }
 
     /// The shape.
     pub fn shape(&self) -> &[usize] {
-        match &self.source {
-            Source::File(attribute) => attribute.shape(),
-            Source::Random { shape, .. } => shape,
-            Source::Tensor(tensor) => tensor.shape(),
-        }
+        self.source.shape()
     }
 
     /// The number of bytes of all elements.
     pub fn byte_len(&self) -> u64 {
         let elements = self.shape().iter().fold(1u64, |product, &dim| product.saturating_mul(dim as u64));
         elements.saturating_mul(self.dtype().size() as u64)
-    }
-
-    /// The elements; read or made at the first call.
-    ///
-    /// # Errors
-    /// [`LayerError::Weight`] when the file lacks them, holds another number of bytes or cannot be read.
-    pub fn decode(&self) -> Result<&Tensor, LayerError> {
-        if let Some(tensor) = self.decoded.get() {
-            return Ok(tensor);
-        }
-        let tensor = match &self.source {
-            Source::File(attribute) => read(attribute)?,
-            Source::Random { dtype, shape, seed } => he_scaled(*dtype, shape, *seed)?,
-            Source::Tensor(tensor) => tensor.clone(),
-        };
-        Ok(self.decoded.get_or_init(|| tensor))
     }
 
     /// The elements as a vector of `T`, in row-major order.
@@ -105,46 +106,6 @@ impl RuntimeAttribute {
         }
         Ok(values)
     }
-
-    /// True once the elements were read and not let go.
-    pub fn is_decoded(&self) -> bool {
-        self.decoded.get().is_some()
-    }
-
-    /// Lets go of the elements. Clones made before keep theirs; the memory is free when the last of them lets go.
-    pub fn clear(&mut self) {
-        self.decoded = Arc::default();
-    }
-}
-
-/// Reads the bytes of the file straight into the tensor where they are its elements as they stand.
-fn read(attribute: &pnnx::Attribute) -> Result<Tensor, LayerError> {
-    if attribute.dtype() == DType::Bool || cfg!(target_endian = "big") {
-        return Ok(Tensor::from_le_bytes(attribute.dtype(), attribute.shape(), &attribute.bytes()?)?);
-    }
-    if let Some(defect) = attribute.defect() {
-        return Err(defect.into());
-    }
-    let mut tensor = Tensor::zeros(attribute.dtype(), attribute.shape())?;
-    attribute.read_into(tensor.view_mut()?.bytes_mut()?)?;
-    Ok(tensor)
-}
-
-fn he_scaled(dtype: DType, shape: &[usize], seed: u64) -> Result<Tensor, LayerError> {
-    use rand::SeedableRng;
-    use rand_distr::{Distribution, StandardNormal};
-    let fan_in = shape.iter().skip(1).fold(1usize, |product, &dim| product.saturating_mul(dim));
-    if shape.len() < 2 || !dtype.is_float() || fan_in == 0 {
-        return Ok(Tensor::zeros(dtype, shape)?);
-    }
-    let scale = (2.0 / fan_in as f32).sqrt();
-    let mut rng = rand::rngs::StdRng::seed_from_u64(seed);
-    let mut tensor = Tensor::zeros(DType::F32, shape)?;
-    for element in tensor.view_mut()?.slice::<f32>()? {
-        let normal: f32 = StandardNormal.sample(&mut rng);
-        *element = scale * normal;
-    }
-    Ok(tensor.cast(dtype)?)
 }
 
 #[cfg(test)]

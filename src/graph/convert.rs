@@ -9,28 +9,21 @@ mod tuples;
 mod values;
 mod writes;
 
+use super::draft::{
+    Draft, Value, add_input, add_operand, add_outputs, add_tensor, connect, inputs_of, runtime_operator,
+};
 use super::error::{OperatorPlace, Stage, UnknownOperator};
-use super::operator::{OperandIndex, OperatorIndex, RuntimeOperand, RuntimeOperator};
+use super::operator::{OperandIndex, RuntimeOperand, RuntimeOperator};
 use super::registry::RegistryError;
-use super::runtime::{InputPort, OutputPort};
 use super::sort::{dependencies, topological_order};
 use super::{CpuLayer, Creator, GraphError, LayerError, OperatorReader, Registry, RuntimeAttribute};
 use crate::Limits;
 use crate::pnnx::{self, OperandId, OperatorId};
-use crate::tensor::{DType, Tensor};
+use crate::tensor::Tensor;
 use arguments::Arguments;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
-use values::{Value, literal};
-
-/// The parts of a runtime graph.
-#[derive(Debug, Default)]
-pub(super) struct Converted {
-    pub(super) operators: Vec<RuntimeOperator>,
-    pub(super) operands: Vec<RuntimeOperand>,
-    pub(super) inputs: Vec<InputPort>,
-    pub(super) outputs: Vec<OutputPort>,
-}
+use values::literal;
 
 /// Converts a graph.
 ///
@@ -43,7 +36,7 @@ pub(super) fn convert(
     registry: &Registry,
     random_weights: Option<u64>,
     limits: &Limits,
-) -> Result<Converted, GraphError> {
+) -> Result<Draft, GraphError> {
     let order = sorted(file, path)?;
     let mut converter = Converter {
         file,
@@ -51,17 +44,16 @@ pub(super) fn convert(
         registry,
         random_weights,
         limits,
-        values: HashMap::new(),
         made: HashMap::new(),
         numbers: HashSet::new(),
         unknown: Vec::new(),
-        result: Converted::default(),
+        draft: Draft::default(),
     };
     order.into_iter().try_for_each(|id| converter.add(id))?;
     if !converter.unknown.is_empty() {
         return Err(GraphError::UnknownOperators { operators: converter.unknown });
     }
-    Ok(converter.result)
+    Ok(converter.draft)
 }
 
 /// The operators of the file in topological order.
@@ -95,20 +87,22 @@ struct Converter<'a> {
     registry: &'a Registry,
     random_weights: Option<u64>,
     limits: &'a Limits,
-    values: HashMap<OperandId, Value>,
     /// The tensors of constants that some layer wants as tensors.
     made: HashMap<OperandId, OperandIndex>,
     /// Numbers that the graph computes, such as the size of an axis.
     numbers: HashSet<OperandIndex>,
     unknown: Vec<UnknownOperator>,
-    result: Converted,
+    draft: Draft,
 }
 
 impl Converter<'_> {
     fn add(&mut self, id: OperatorId) -> Result<(), GraphError> {
         let operator = self.file.operator(id);
         match operator.op_type() {
-            "pnnx.Input" => self.add_input(operator),
+            "pnnx.Input" => {
+                add_input(&mut self.draft, self.file, operator);
+                Ok(())
+            }
             "pnnx.Output" => self.add_output(operator),
             "prim::TupleConstruct" | "prim::ListConstruct" => self.add_tuple(operator),
             "prim::DictConstruct" => self.add_dict(operator),
@@ -117,7 +111,7 @@ impl Converter<'_> {
             "Tensor.copy" | "aten::copy" => self.add_write(operator),
             _ => match (literal(operator), operator.outputs()) {
                 (Some(raw), &[output]) => {
-                    self.values.insert(output, Value::constant(&raw, Some(output)));
+                    self.draft.values.insert(output, Value::constant(&raw, Some(output)));
                     Ok(())
                 }
                 _ => self.add_layer(operator),
@@ -125,31 +119,17 @@ impl Converter<'_> {
         }
     }
 
-    fn add_input(&mut self, operator: &pnnx::Operator) -> Result<(), GraphError> {
-        for &output in operator.outputs() {
-            let operand = self.add_operand(output);
-            self.result.inputs.push(InputPort { name: operator.name().to_owned(), operand });
-        }
-        Ok(())
-    }
-
     fn add_output(&mut self, operator: &pnnx::Operator) -> Result<(), GraphError> {
         let mut operands = Vec::new();
         let values = self.inputs_of(operator)?;
         values.iter().try_for_each(|value| self.flatten(operator, value, &mut operands))?;
-        let alone = operands.len() == 1;
-        for operand in operands {
-            let runtime = &mut self.result.operands[operand.0];
-            runtime.is_output = true;
-            let name = if alone { operator.name() } else { &runtime.name };
-            self.result.outputs.push(OutputPort { name: name.to_owned(), operand });
-        }
+        add_outputs(&mut self.draft, operator, &operands);
         Ok(())
     }
 
     /// Gives a tensor the name and the hints of an operand of the file.
     fn name_operand(&mut self, index: OperandIndex, operand: OperandId) {
-        let (runtime, operand) = (&mut self.result.operands[index.0], self.file.operand(operand));
+        let (runtime, operand) = (&mut self.draft.operands[index.0], self.file.operand(operand));
         runtime.name = operand.name().to_owned();
         runtime.dtype = operand.dtype();
         runtime.shape = operand.shape().map(<[_]>::to_vec);
@@ -157,7 +137,10 @@ impl Converter<'_> {
 
     fn add_layer(&mut self, operator: &pnnx::Operator) -> Result<(), GraphError> {
         let values = self.without_shared_weights(operator, self.inputs_of(operator)?);
-        let attrs = self.attributes(operator)?;
+        let mut made = runtime_operator(operator);
+        if let Some(seed) = self.random_weights {
+            made = made.with_attrs(self.random_attributes(operator, seed)?);
+        }
         let registry = self.registry;
         let creator = match registry.get(operator.op_type()) {
             Ok(creator) => creator,
@@ -165,13 +148,12 @@ impl Converter<'_> {
         };
         let arguments = self.arguments(operator, creator, &values)?;
         let used = self.outputs_in_use(operator).to_vec();
-        let layer = self.create(operator, creator, &arguments, &attrs, Some(&used))?;
+        let layer = self.create(operator, creator, &arguments, made.attrs(), Some(&used))?;
         let outputs = self.add_outputs(operator, layer.num_outputs())?;
         if is_number(operator.op_type()) || self.is_of_numbers(operator, &arguments) {
             self.numbers.extend(&outputs);
         }
-        let (name, op_type) = (operator.name().to_owned(), operator.op_type().to_owned());
-        self.push_operator(operator, Made { name, op_type, arguments, attrs, layer }, outputs);
+        self.push_operator(made.with_layer(layer), arguments, outputs);
         Ok(())
     }
 
@@ -191,7 +173,7 @@ impl Converter<'_> {
         name: String,
         arguments: Arguments,
     ) -> Result<OperandIndex, GraphError> {
-        let output = self.push_operand(name.clone(), None, None);
+        let output = add_operand(&mut self.draft, RuntimeOperand::new(&*name));
         let registry = self.registry;
         let creator = match registry.get(op_type) {
             Ok(creator) => creator,
@@ -201,10 +183,9 @@ impl Converter<'_> {
                 return Ok(output);
             }
         };
-        let attrs = BTreeMap::new();
-        let layer = self.create(operator, creator, &arguments, &attrs, None)?;
-        let op_type = op_type.to_owned();
-        self.push_operator(operator, Made { name, op_type, arguments, attrs, layer }, vec![output]);
+        let layer = self.create(operator, creator, &arguments, &BTreeMap::new(), None)?;
+        let made = RuntimeOperator::new(name, op_type).with_line(operator.line()).with_layer(layer);
+        self.push_operator(made, arguments, vec![output]);
         Ok(output)
     }
 
@@ -216,9 +197,9 @@ impl Converter<'_> {
         attrs: &BTreeMap<String, RuntimeAttribute>,
         outputs: Option<&[OperandId]>,
     ) -> Result<Box<dyn CpuLayer>, GraphError> {
-        let recorded = |input: &OperandIndex| self.result.operands[input.0].shape.as_deref();
+        let recorded = |input: &OperandIndex| self.draft.operands[input.0].shape.as_deref();
         let input_shapes = arguments.inputs.iter().map(recorded).collect();
-        let recorded = |input: &OperandIndex| self.result.operands[input.0].dtype;
+        let recorded = |input: &OperandIndex| self.draft.operands[input.0].dtype;
         let input_dtypes = arguments.inputs.iter().map(recorded).collect();
         let outputs_of_file = outputs.unwrap_or_default().iter().map(|&output| self.file.operand(output));
         let output_dtypes = outputs_of_file.clone().map(pnnx::Operand::dtype).collect();
@@ -234,38 +215,19 @@ impl Converter<'_> {
     }
 
     /// Connects an operator with its operands.
-    fn push_operator(&mut self, source: &pnnx::Operator, made: Made, outputs: Vec<OperandIndex>) {
-        let index = OperatorIndex(self.result.operators.len());
-        for &input in &made.arguments.inputs {
-            self.result.operands[input.0].consumers.push(index);
-        }
-        for &output in &outputs {
-            self.result.operands[output.0].producer = Some(index);
-        }
-        self.result.operators.push(RuntimeOperator {
-            name: made.name,
-            op_type: made.op_type,
-            line: source.line(),
-            inputs: made.arguments.inputs,
-            input_names: made.arguments.names,
-            outputs,
-            params: made.arguments.params,
-            attrs: made.attrs,
-            layer: Some(made.layer),
-            is_initialized: false,
-            has_run: false,
-            configured: None,
-        });
+    fn push_operator(&mut self, made: RuntimeOperator, arguments: Arguments, outputs: Vec<OperandIndex>) {
+        let Arguments { params, inputs, names } = arguments;
+        connect(&mut self.draft, made.with_params(params).with_inputs(inputs, names).with_outputs(outputs));
     }
 
     /// Notes an operator without a layer and goes on, so that all of them are reported at once.
     fn skip_unknown(&mut self, operator: &pnnx::Operator, error: RegistryError) -> Result<(), GraphError> {
         self.unknown.push(UnknownOperator { place: *place_of(operator, self.path), nearest: nearest(error) });
         for &output in operator.outputs() {
-            let index = self.add_operand(output);
+            let index = add_tensor(&mut self.draft, self.file, output);
             if self.is_unpacked(output) {
                 let count = self.outputs_in_use(operator).len();
-                self.values.insert(output, Value::tuple(vec![Value::Tensor(index); count]));
+                self.draft.values.insert(output, Value::tuple(vec![Value::Tensor(index); count]));
             }
         }
         Ok(())
@@ -280,13 +242,16 @@ impl Converter<'_> {
     ) -> Result<Vec<OperandIndex>, GraphError> {
         match operator.outputs() {
             outputs if outputs.len() == wanted && !(wanted == 1 && self.is_unpacked(outputs[0])) => {
-                Ok(outputs.iter().map(|&output| self.add_operand(output)).collect())
+                let add = |&output: &OperandId| add_tensor(&mut self.draft, self.file, output);
+                Ok(outputs.iter().map(add).collect())
             }
             [tuple] => {
                 let name = self.file.operand(*tuple).name();
-                let items: Vec<OperandIndex> =
-                    (0..wanted).map(|item| self.push_operand(format!("{name}.{item}"), None, None)).collect();
-                self.values
+                let mut item =
+                    |item| add_operand(&mut self.draft, RuntimeOperand::new(format!("{name}.{item}")));
+                let items: Vec<OperandIndex> = (0..wanted).map(&mut item).collect();
+                self.draft
+                    .values
                     .insert(*tuple, Value::tuple(items.iter().map(|&item| Value::Tensor(item)).collect()));
                 Ok(items)
             }
@@ -297,54 +262,23 @@ impl Converter<'_> {
         }
     }
 
-    fn add_operand(&mut self, id: OperandId) -> OperandIndex {
-        let operand = self.file.operand(id);
-        let shape = operand.shape().map(<[_]>::to_vec);
-        let index = self.push_operand(operand.name().to_owned(), operand.dtype(), shape);
-        self.values.insert(id, Value::Tensor(index));
-        index
-    }
-
-    fn push_operand(
-        &mut self,
-        name: String,
-        dtype: Option<DType>,
-        shape: Option<Vec<pnnx::Dim>>,
-    ) -> OperandIndex {
-        self.result.operands.push(RuntimeOperand {
-            name,
-            dtype,
-            shape,
-            producer: None,
-            consumers: Vec::new(),
-            is_output: false,
-            data: None,
-        });
-        OperandIndex(self.result.operands.len() - 1)
-    }
-
     /// The values of an operator's inputs. Sorting made sure that all producers came before; what is still missing was
     /// made by an operator that makes nothing, such as a `pnnx.Output`.
     fn inputs_of(&self, operator: &pnnx::Operator) -> Result<Vec<Value>, GraphError> {
-        let value = |&input: &OperandId| {
-            self.values.get(&input).cloned().ok_or_else(|| GraphError::DanglingOperand {
-                operand: self.file.operand(input).name().to_owned(),
-                consumer: place_of(operator, self.path),
-            })
-        };
-        operator.inputs().iter().map(value).collect()
+        inputs_of(&self.draft, operator).map_err(|input| GraphError::DanglingOperand {
+            operand: self.file.operand(input).name().to_owned(),
+            consumer: place_of(operator, self.path),
+        })
     }
 
-    fn attributes(
+    fn random_attributes(
         &self,
         operator: &pnnx::Operator,
+        seed: u64,
     ) -> Result<BTreeMap<String, RuntimeAttribute>, GraphError> {
-        let attrs = operator.attrs().iter().map(|(key, attribute)| {
-            let attribute = match self.random_weights {
-                Some(seed) => random_attribute(attribute, operator.name(), key, seed)?,
-                None => RuntimeAttribute::from_file(attribute.clone()),
-            };
-            Ok((key.clone(), attribute))
+        let attrs = operator.attrs().iter();
+        let attrs = attrs.map(|(key, attribute)| {
+            Ok((key.clone(), random_attribute(attribute, operator.name(), key, seed)?))
         });
         attrs.collect::<Result<_, LayerError>>().map_err(|source| self.create_error(operator, source))
     }
@@ -375,15 +309,6 @@ impl Converter<'_> {
             inputs: Vec::new(),
         }
     }
-}
-
-/// An operator that is not connected yet.
-struct Made {
-    name: String,
-    op_type: String,
-    arguments: Arguments,
-    attrs: BTreeMap<String, RuntimeAttribute>,
-    layer: Box<dyn CpuLayer>,
 }
 
 fn nearest(error: RegistryError) -> Option<String> {

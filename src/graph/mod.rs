@@ -9,6 +9,7 @@
 
 mod attribute;
 mod convert;
+pub mod draft;
 mod error;
 mod guard;
 mod layer;
@@ -25,7 +26,7 @@ mod trace;
 mod weight;
 
 pub use crate::operator;
-pub use attribute::RuntimeAttribute;
+pub use attribute::{RuntimeAttribute, WeightSource};
 pub use error::{GraphError, LayerError, OperatorPlace, Stage, UnknownOperator};
 pub(crate) use guard::guarded;
 pub use layer::{CloneCpuLayer, Cost, CpuLayer, ForwardContext, Layer, Tactic, TensorFormat, View};

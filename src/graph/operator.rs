@@ -15,6 +15,11 @@ pub type RuntimeParameter = pnnx::Parameter;
 pub struct OperatorIndex(pub(super) usize);
 
 impl OperatorIndex {
+    /// The index of the operator at a position.
+    pub fn new(position: usize) -> Self {
+        Self(position)
+    }
+
     /// The position in [`RuntimeGraph::operators`](super::RuntimeGraph::operators).
     pub fn position(self) -> usize {
         self.0
@@ -26,6 +31,11 @@ impl OperatorIndex {
 pub struct OperandIndex(pub(super) usize);
 
 impl OperandIndex {
+    /// The index of the operand at a position.
+    pub fn new(position: usize) -> Self {
+        Self(position)
+    }
+
     /// The position in [`RuntimeGraph::operands`](super::RuntimeGraph::operands).
     pub fn position(self) -> usize {
         self.0
@@ -53,6 +63,68 @@ pub struct RuntimeOperator {
 }
 
 impl RuntimeOperator {
+    /// An operator that is not connected, without settings, weights and layer.
+    pub fn new(name: impl Into<String>, op_type: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            op_type: op_type.into(),
+            line: None,
+            inputs: Vec::new(),
+            input_names: Vec::new(),
+            outputs: Vec::new(),
+            params: BTreeMap::new(),
+            attrs: BTreeMap::new(),
+            layer: None,
+            is_initialized: false,
+            has_run: false,
+            configured: None,
+        }
+    }
+
+    /// The same, from this line of the file.
+    #[must_use]
+    pub fn with_line(mut self, line: Option<usize>) -> Self {
+        self.line = line;
+        self
+    }
+
+    /// The same with these inputs and their argument names. Inputs for which there is no name have none.
+    #[must_use]
+    pub fn with_inputs(mut self, inputs: Vec<OperandIndex>, names: Vec<Option<String>>) -> Self {
+        self.input_names = names;
+        self.input_names.resize(inputs.len(), None);
+        self.inputs = inputs;
+        self
+    }
+
+    /// The same with these outputs.
+    #[must_use]
+    pub fn with_outputs(mut self, outputs: Vec<OperandIndex>) -> Self {
+        self.outputs = outputs;
+        self
+    }
+
+    /// The same with these parameters.
+    #[must_use]
+    pub fn with_params(mut self, params: BTreeMap<String, RuntimeParameter>) -> Self {
+        self.params = params;
+        self
+    }
+
+    /// The same with these weights.
+    #[must_use]
+    pub fn with_attrs(mut self, attrs: BTreeMap<String, RuntimeAttribute>) -> Self {
+        self.attrs = attrs;
+        self
+    }
+
+    /// The same with a layer that runs it.
+    #[must_use]
+    pub fn with_layer(mut self, layer: Box<dyn CpuLayer>) -> Self {
+        self.layer = Some(layer);
+        self
+    }
+
     /// The operator's name, unique in its graph.
     pub fn name(&self) -> &str {
         &self.name
@@ -152,6 +224,40 @@ pub struct RuntimeOperand {
 }
 
 impl RuntimeOperand {
+    /// An operand that nobody writes or reads yet.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            dtype: None,
+            shape: None,
+            producer: None,
+            consumers: Vec::new(),
+            is_output: false,
+            data: None,
+        }
+    }
+
+    /// The same with the element type and the shape that the file names, if it does.
+    #[must_use]
+    pub fn with_hint(self, dtype: Option<DType>, shape: Option<Vec<Dim>>) -> Self {
+        Self { dtype, shape, ..self }
+    }
+
+    /// Notes an operator that reads it, once for each use.
+    pub fn add_consumer(&mut self, operator: OperatorIndex) {
+        self.consumers.push(operator);
+    }
+
+    /// Notes the operator that writes it.
+    pub fn set_producer(&mut self, operator: OperatorIndex) {
+        self.producer = Some(operator);
+    }
+
+    /// Notes that the model returns it.
+    pub fn mark_output(&mut self) {
+        self.is_output = true;
+    }
+
     /// The operand's name, unique in its graph.
     pub fn name(&self) -> &str {
         &self.name

@@ -1,6 +1,7 @@
 //! The runtime graph: from a path to named inputs and outputs.
 
-use super::convert::{Converted, convert, randomize};
+use super::convert::{convert, randomize};
+use super::draft::Draft;
 use super::operator::{OperandIndex, OperatorIndex, RuntimeOperand, RuntimeOperator};
 use super::release::releases;
 use super::{GraphError, LayerError, Registry, Stage};
@@ -189,9 +190,9 @@ impl RuntimeGraph {
         }
         let Some(file) = &self.file else { return Err(GraphError::NotBuilt) };
         let path = self.param.as_deref();
-        let converted = convert(file, path, &self.registry, self.random_weights, &self.limits)?;
+        let draft = convert(file, path, &self.registry, self.random_weights, &self.limits)?;
         self.check_weights(file)?;
-        self.adopt(converted)?;
+        self.adopt(draft)?;
         self.file = None;
         self.state = BuildState::Complete;
         Ok(())
@@ -243,8 +244,8 @@ impl RuntimeGraph {
         }
     }
 
-    fn adopt(&mut self, converted: Converted) -> Result<(), GraphError> {
-        let Converted { mut operators, operands, inputs, outputs } = converted;
+    fn adopt(&mut self, draft: Draft) -> Result<(), GraphError> {
+        let Draft { mut operators, operands, inputs, outputs, .. } = draft;
         for operator in &mut operators {
             operator.initialize(self.param.as_deref())?;
         }

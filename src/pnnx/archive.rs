@@ -13,19 +13,26 @@
 //! [`ArchiveWriter`] writes the same bytes that PNNX writes.
 
 mod error;
+mod file;
 mod reader;
 mod records;
 mod source;
+mod walk;
 mod writer;
 
 pub use error::ArchiveError;
+pub use file::ArchiveFile;
+pub use records::{
+    Header, LOCAL_LENGTH, LOCAL_SIGNATURE, ONES_32, Sizes, extra, header_fields, local_header, sizes, widen,
+    zip64_extra,
+};
+pub use walk::{PIECE, checksum, entry_at, for_each_piece, walk};
 pub use writer::ArchiveWriter;
 
 use crate::Limits;
-use source::Source;
 use std::collections::HashMap;
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// One entry of an archive: a name and a range of bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,6 +44,11 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// An entry of `size` bytes from byte `offset` of the file on, which have this checksum.
+    pub fn new(name: String, offset: u64, size: u64, crc32: u32) -> Self {
+        Self { name, offset, size, crc32 }
+    }
+
     /// The entry's name, `operator.key`.
     pub fn name(&self) -> &str {
         &self.name
@@ -50,6 +62,11 @@ impl Entry {
     /// Number of data bytes.
     pub fn size(&self) -> u64 {
         self.size
+    }
+
+    /// Position of the first byte behind the data.
+    pub fn end(&self) -> u64 {
+        self.offset.saturating_add(self.size)
     }
 
     /// The CRC-32 that the archive says the data have.
@@ -76,8 +93,7 @@ impl Entry {
 /// # Ok::<(), ixion::pnnx::ArchiveError>(())
 /// ```
 pub struct Archive {
-    path: PathBuf,
-    source: Source,
+    file: ArchiveFile,
     entries: Vec<Entry>,
     by_name: HashMap<String, usize>,
 }
@@ -89,13 +105,7 @@ impl Archive {
     /// [`ArchiveError`] when the file cannot be read, is no archive, is cut off, has an entry that is
     /// compressed or encrypted, has two entries of one name, or has more entries than `limits` allow.
     pub fn open(path: impl AsRef<Path>, limits: &Limits) -> Result<Self, ArchiveError> {
-        let path = path.as_ref();
-        let io = |source| ArchiveError::Io { archive: path.to_owned(), action: "open", source };
-        if path.is_dir() {
-            return Err(ArchiveError::Folder { archive: path.to_owned() });
-        }
-        let source = Source::open(path).map_err(io)?;
-        Self::index(path.to_owned(), source, limits)
+        Self::index(ArchiveFile::open(path, limits)?)
     }
 
     /// Reads the index of an archive in memory. Messages call it `<bytes>`.
@@ -103,24 +113,25 @@ impl Archive {
     /// # Errors
     /// As [`Archive::open`].
     pub fn from_bytes(bytes: impl Into<Vec<u8>>, limits: &Limits) -> Result<Self, ArchiveError> {
-        Self::index(PathBuf::from("<bytes>"), Source::from_bytes(bytes.into()), limits)
+        Self::index(ArchiveFile::from_bytes(bytes, limits))
     }
 
-    fn index(path: PathBuf, source: Source, limits: &Limits) -> Result<Self, ArchiveError> {
-        let entries = reader::index(&path, &source, limits)?;
+    fn index(file: ArchiveFile) -> Result<Self, ArchiveError> {
+        let entries = reader::index(&file)?;
         let mut by_name = HashMap::with_capacity(entries.len());
         for (index, entry) in entries.iter().enumerate() {
             // Two operators can share an entry name (`a.b` with `c`, `a` with `b.c`); a guess could mix them up.
             if by_name.insert(entry.name.clone(), index).is_some() {
-                return Err(ArchiveError::DuplicateEntry { archive: path, entry: entry.name.clone() });
+                let (archive, entry) = (file.path().to_owned(), entry.name.clone());
+                return Err(ArchiveError::DuplicateEntry { archive, entry });
             }
         }
-        Ok(Self { path, source, entries, by_name })
+        Ok(Self { file, entries, by_name })
     }
 
     /// The file, or `<bytes>`.
     pub fn path(&self) -> &Path {
-        &self.path
+        self.file.path()
     }
 
     /// All entries in the order of the archive.
@@ -140,7 +151,7 @@ impl Archive {
     pub fn read(&self, entry: &Entry) -> Result<Vec<u8>, ArchiveError> {
         let size = usize::try_from(entry.size).unwrap_or(usize::MAX);
         let mut data = Vec::new();
-        data.try_reserve_exact(size).map_err(|_| self.too_large(entry))?;
+        data.try_reserve_exact(size).map_err(|_| self.file.too_large(entry))?;
         data.resize(size, 0);
         self.read_at(entry, 0, &mut data)?;
         Ok(data)
@@ -153,11 +164,10 @@ impl Archive {
     pub fn read_at(&self, entry: &Entry, skip: u64, buffer: &mut [u8]) -> Result<(), ArchiveError> {
         let end = skip.checked_add(buffer.len() as u64).filter(|&end| end <= entry.size);
         let position = end.and_then(|_| entry.offset.checked_add(skip));
-        let result = match position {
-            Some(position) => self.source.read_exact_at(buffer, position),
-            None => Err(std::io::ErrorKind::UnexpectedEof.into()),
-        };
-        result.map_err(|source| self.io("read", source))
+        match position {
+            Some(position) => self.file.read_into(buffer, position),
+            None => Err(self.file.io("read", std::io::ErrorKind::UnexpectedEof.into())),
+        }
     }
 
     /// Computes the CRC-32 of an entry's data, a piece at a time. It equals [`Entry::crc32`] if they are
@@ -166,50 +176,27 @@ impl Archive {
     /// # Errors
     /// [`ArchiveError::Io`] as for [`Archive::read`].
     pub fn checksum(&self, entry: &Entry) -> Result<u32, ArchiveError> {
-        let mut hasher = crc32fast::Hasher::new();
-        self.for_each_piece(entry, |piece| {
-            hasher.update(piece);
-            Ok::<(), ArchiveError>(())
-        })?;
-        Ok(hasher.finalize())
+        checksum(&self.file, entry)
     }
 
     /// Passes an entry's data to `take`, at most [`PIECE`] bytes at a time.
-    pub(super) fn for_each_piece<E: From<ArchiveError>>(
+    pub(super) fn for_each_piece(
         &self,
         entry: &Entry,
-        mut take: impl FnMut(&[u8]) -> Result<(), E>,
-    ) -> Result<(), E> {
-        let mut buffer = vec![0; usize::try_from(entry.size).unwrap_or(PIECE).min(PIECE)];
-        let mut done = 0;
-        while done < entry.size {
-            let length = usize::try_from(entry.size - done).unwrap_or(PIECE).min(PIECE);
-            let piece = &mut buffer[..length];
-            self.read_at(entry, done, piece)?;
-            take(piece)?;
-            done += length as u64;
-        }
-        Ok(())
-    }
-
-    fn io(&self, action: &'static str, source: std::io::Error) -> ArchiveError {
-        ArchiveError::Io { archive: self.path.clone(), action, source }
-    }
-
-    fn too_large(&self, entry: &Entry) -> ArchiveError {
-        let (archive, entry, size) = (self.path.clone(), entry.name.clone(), entry.size);
-        ArchiveError::OutOfMemory { archive, entry, size }
+        take: impl FnMut(&[u8]) -> Result<(), ArchiveError>,
+    ) -> Result<(), ArchiveError> {
+        for_each_piece(&self.file, entry, take)
     }
 }
-
-/// How many bytes are held at one time where data are only passed through.
-const PIECE: usize = 1 << 18;
 
 /// The index can be long, so only its length is shown.
 impl fmt::Debug for Archive {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let entries = self.entries.len();
-        f.debug_struct("Archive").field("path", &self.path).field("entries", &entries).finish_non_exhaustive()
+        f.debug_struct("Archive")
+            .field("path", &self.path())
+            .field("entries", &entries)
+            .finish_non_exhaustive()
     }
 }
 

@@ -9,10 +9,12 @@ mod floats;
 
 pub(super) use data::{Origin, entry_name};
 pub use error::WeightError;
+pub use floats::decode_floats;
 
 use super::archive::{Archive, ArchiveError};
 use crate::tensor::DType;
 use data::Data;
+use floats::encode_floats;
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -48,7 +50,7 @@ impl Attribute {
     /// [`WeightError::Length`] when there are not as many bytes as `dtype` and `shape` need.
     pub fn new(dtype: DType, shape: Vec<usize>, bytes: impl Into<Vec<u8>>) -> Result<Self, WeightError> {
         let bytes = bytes.into();
-        let elements = checked_elements(dtype, &shape);
+        let elements = element_count(dtype, &shape);
         match elements.filter(|&elements| elements * dtype.size() == bytes.len()) {
             Some(elements) => Ok(Self::from_parts(dtype, shape, elements, Data::Owned(bytes))),
             None => {
@@ -80,7 +82,7 @@ impl Attribute {
     ///
     /// `None` when its size in bytes overflows.
     pub(super) fn announced(dtype: DType, shape: Vec<usize>, origin: Origin) -> Option<Self> {
-        let elements = checked_elements(dtype, &shape)?;
+        let elements = element_count(dtype, &shape)?;
         // Of nothing, nothing can be missing.
         let data = if elements == 0 { Data::Owned(Vec::new()) } else { Data::not_loaded(origin) };
         Some(Self::from_parts(dtype, shape, elements, data))
@@ -185,7 +187,7 @@ impl Attribute {
     /// [`WeightError::NotFloat`] for anything but f32, f64, f16 and bf16, and as [`Attribute::bytes`].
     pub fn to_f32s(&self) -> Result<Vec<f32>, WeightError> {
         let bytes = self.bytes()?;
-        floats::decode(self.dtype(), &bytes).ok_or(WeightError::NotFloat { dtype: self.dtype() })
+        decode_floats(self.dtype(), &bytes).ok_or(WeightError::NotFloat { dtype: self.dtype() })
     }
 
     /// Replaces the elements, keeping element type and shape. Rounds to f16 and bf16.
@@ -198,7 +200,7 @@ impl Attribute {
         if values.len() != wanted {
             return Err(WeightError::Buffer { wanted, found: values.len() });
         }
-        let bytes = floats::encode(dtype, values).ok_or(WeightError::NotFloat { dtype })?;
+        let bytes = encode_floats(dtype, values).ok_or(WeightError::NotFloat { dtype })?;
         *self = self.with_data(Data::Owned(bytes));
         Ok(())
     }
@@ -247,14 +249,18 @@ impl PartialEq for Attribute {
     }
 }
 
-/// The number of elements of a shape, if it and its size in bytes fit the machine's address space.
+// ANCHOR: element_count
+/// The number of elements of a shape, 1 for a scalar, if their bytes fit the machine's address space.
 ///
 /// Axes of size 0 do not hide an overflow of the others: strides are computed from them all the same.
-fn checked_elements(dtype: DType, shape: &[usize]) -> Option<usize> {
+pub fn element_count(dtype: DType, shape: &[usize]) -> Option<usize> {
+    // ANCHOR: element_count_todo -- task 4: a product that must not overflow
     let bytes = shape.iter().try_fold(dtype.size(), |bytes, &size| bytes.checked_mul(size.max(1)))?;
     isize::try_from(bytes).ok()?;
     Some(if shape.contains(&0) { 0 } else { bytes / dtype.size() })
+    // ANCHOR_END: element_count_todo
 }
+// ANCHOR_END: element_count
 
 /// The shape of two tensors joined along their first axis, if all other axes agree.
 fn joined_shape(left: &[usize], right: &[usize]) -> Option<Vec<usize>> {

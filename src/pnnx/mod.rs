@@ -84,7 +84,7 @@
 //! with line and column; one about weights names operator, key and archive. Sizes are checked against
 //! [`Limits`](crate::Limits) before anything is allocated.
 
-mod archive;
+pub mod archive;
 mod attribute;
 mod error;
 mod expression;
@@ -97,14 +97,16 @@ mod problem;
 mod python;
 mod save;
 pub mod text;
+pub mod value;
 
 pub use archive::{Archive, ArchiveError, ArchiveWriter, Entry};
-pub use attribute::{Attribute, WeightError};
+pub use attribute::{Attribute, WeightError, decode_floats, element_count};
 pub use error::{PnnxError, Position};
 pub use expression::{Expr, ExpressionError, ExpressionProblem, Function};
 pub use graph::{Graph, GraphError};
 pub use load::{Unlinked, link};
 pub use operand::{Dim, Operand, OperandId};
 pub use operator::{Operator, OperatorId, ParamError, ParamProblem};
-pub use parameter::{FromParameter, ParamTypeError, Parameter, Value};
+pub use parameter::{FromParameter, ParamTypeError, Parameter};
 pub use problem::SyntaxProblem;
+pub use value::Value;

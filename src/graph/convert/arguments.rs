@@ -5,8 +5,9 @@
 //! both become what level 2 has, so that layers need not know.
 
 use super::Converter;
-use super::values::{Constant, Tuple, Value, expression_text};
+use super::values::expression_text;
 use crate::graph::INPUT_KIND;
+use crate::graph::draft::{self, Constant, Tuple, Value};
 use crate::graph::{Creator, GraphError, OperandIndex, RuntimeParameter};
 use crate::pnnx;
 use std::collections::BTreeMap;
@@ -263,11 +264,13 @@ impl Converter<'_> {
         value: &Value,
         into: &mut Vec<OperandIndex>,
     ) -> Result<(), GraphError> {
-        match value {
-            Value::Tensor(index) => into.push(*index),
-            Value::Constant(constant) => into.push(self.constant_tensor(operator, constant)?),
-            Value::Tuple(tuple) => {
-                tuple.items.iter().try_for_each(|item| self.flatten(operator, item, into))?;
+        let mut leaves = Vec::new();
+        draft::flatten(value, &mut leaves);
+        for leaf in leaves {
+            match leaf {
+                Value::Tensor(index) => into.push(*index),
+                Value::Constant(constant) => into.push(self.constant_tensor(operator, constant)?),
+                Value::Tuple(_) => {}
             }
         }
         Ok(())

@@ -4,7 +4,7 @@
 //! gives the module the weight as an attribute, too.
 
 use super::Converter;
-use super::values::Value;
+use crate::graph::draft::Value;
 use crate::pnnx::{self, Attribute, OperandId};
 
 impl Converter<'_> {

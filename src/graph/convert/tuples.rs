@@ -1,10 +1,13 @@
 //! Tuples, lists and dictionaries: made, unpacked, and the lists of indices that an expression is.
 
 use super::arguments::Arguments;
-use super::values::{MAX_DEPTH, Value};
 use super::{Converter, place_of};
 use crate::graph::GraphError;
+use crate::graph::draft::{Value, pack, unpack};
 use crate::pnnx::{self, Expr, OperandId, OperatorId};
+
+/// The most levels of tuples within tuples. PyTorch's models have two or three.
+const MAX_DEPTH: usize = 64;
 
 /// Operators that take a list of tensors, where others take one of numbers.
 const TAKE_TENSORS: [&str; 17] = [
@@ -29,8 +32,8 @@ const TAKE_TENSORS: [&str; 17] = [
 
 impl Converter<'_> {
     pub(super) fn add_tuple(&mut self, operator: &pnnx::Operator) -> Result<(), GraphError> {
-        let tuple = Value::tuple(self.inputs_of(operator)?);
-        self.set_tuple(operator, tuple)
+        let items = self.inputs_of(operator)?;
+        self.set_tuple(operator, items)
     }
 
     /// The values of a dictionary in their order. Keys and values come in turns; a key is a constant.
@@ -42,8 +45,7 @@ impl Converter<'_> {
                 self.tuple_error(operator, "a dictionary needs a constant key for each value".to_owned())
             );
         }
-        let tuple = Value::tuple(inputs.into_iter().skip(1).step_by(2).collect());
-        self.set_tuple(operator, tuple)
+        self.set_tuple(operator, inputs.into_iter().skip(1).step_by(2).collect())
     }
 
     /// Whether an expression is a list that only indexing and joining take: such a list may hold `None`, masks, and tensors
@@ -78,49 +80,37 @@ impl Converter<'_> {
                 }
             });
         }
-        self.set_tuple(operator, Value::tuple(list))
+        self.set_tuple(operator, list)
     }
 
-    fn set_tuple(&mut self, operator: &pnnx::Operator, tuple: Value) -> Result<(), GraphError> {
-        if tuple.tensors() > self.limits.max_ops || tuple.depth() > MAX_DEPTH {
-            let reason =
-                format!("a tuple of {} tensors in {} levels is too large", tuple.tensors(), tuple.depth());
+    fn set_tuple(&mut self, operator: &pnnx::Operator, items: Vec<Value>) -> Result<(), GraphError> {
+        let tensors = items.iter().map(Value::tensors).fold(0, usize::saturating_add);
+        let depth = items.iter().map(Value::depth).max().unwrap_or(0) + 1;
+        if tensors > self.limits.max_ops || depth > MAX_DEPTH {
+            let reason = format!("a tuple of {tensors} tensors in {depth} levels is too large");
             return Err(self.tuple_error(operator, reason));
         }
-        match operator.outputs() {
-            [output] => drop(self.values.insert(*output, tuple)),
-            outputs => {
-                return Err(
-                    self.tuple_error(operator, format!("{} outputs where 1 is needed", outputs.len()))
-                );
-            }
-        }
-        Ok(())
+        pack(&mut self.draft, operator, items).map_err(|reason| self.tuple_error(operator, reason))
     }
 
     pub(super) fn unpack_tuple(&mut self, operator: &pnnx::Operator) -> Result<(), GraphError> {
-        let items = match self.inputs_of(operator)?.as_slice() {
-            [Value::Tuple(tuple)] => tuple.items.clone(),
-            _ => return Err(self.tuple_error(operator, "its input is no tuple".to_owned())),
+        let values = self.inputs_of(operator)?;
+        let [tuple] = values.as_slice() else {
+            return Err(self.tuple_error(operator, "its input is no tuple".to_owned()));
         };
-        let outputs = operator.outputs();
-        if items.len() != outputs.len() {
-            let reason = format!("it unpacks {} items from a tuple of {}", outputs.len(), items.len());
-            return Err(self.tuple_error(operator, reason));
-        }
-        for (item, &output) in items.into_iter().zip(outputs) {
-            self.rename(&item, output);
-            self.values.insert(output, item);
+        unpack(&mut self.draft, operator, tuple).map_err(|reason| self.tuple_error(operator, reason))?;
+        for &output in operator.outputs() {
+            self.rename(output);
         }
         Ok(())
     }
 
     /// An item of a tuple that a layer returned has no name of its own until it is unpacked.
-    fn rename(&mut self, item: &Value, output: OperandId) {
-        let Value::Tensor(index) = item else { return };
-        let runtime = &self.result.operands[index.0];
+    fn rename(&mut self, output: OperandId) {
+        let Some(&Value::Tensor(index)) = self.draft.values.get(&output) else { return };
+        let runtime = &self.draft.operands[index.0];
         if runtime.shape.is_none() && runtime.dtype.is_none() {
-            self.name_operand(*index, output);
+            self.name_operand(index, output);
         }
     }
 

@@ -1,64 +1,7 @@
-//! What operands of the file stand for while a graph is converted.
+//! Constants of the file, and their texts.
 
-use crate::graph::{OperandIndex, RuntimeParameter};
-use crate::pnnx::{self, Expr, OperandId};
-use std::sync::Arc;
-
-/// What an operand of the file stands for. Cloning shares the items of a tuple.
-#[derive(Debug, Clone)]
-pub(super) enum Value {
-    /// A tensor of the runtime graph.
-    Tensor(OperandIndex),
-    /// A value that the file gives: a number, a word, `None` or a list of such.
-    Constant(Arc<Constant>),
-    /// A tuple or a list.
-    Tuple(Arc<Tuple>),
-}
-
-/// A value that the file gives, which becomes a parameter of the operators that use it.
-#[derive(Debug)]
-pub(super) struct Constant {
-    pub(super) parameter: RuntimeParameter,
-    /// The operand that it came from; none for an item of a list.
-    pub(super) operand: Option<OperandId>,
-}
-
-/// The items of a tuple, and how many tensors and levels are in it: a small file can describe a huge one.
-#[derive(Debug)]
-pub(super) struct Tuple {
-    pub(super) items: Vec<Value>,
-    pub(super) tensors: usize,
-    pub(super) depth: usize,
-}
-
-/// The most levels of tuples within tuples. PyTorch's models have two or three.
-pub(super) const MAX_DEPTH: usize = 64;
-
-impl Value {
-    pub(super) fn tuple(items: Vec<Value>) -> Self {
-        let tensors = items.iter().map(Value::tensors).fold(0, usize::saturating_add);
-        let depth = items.iter().map(Value::depth).max().unwrap_or(0) + 1;
-        Value::Tuple(Arc::new(Tuple { items, tensors, depth }))
-    }
-
-    pub(super) fn constant(raw: &str, operand: Option<OperandId>) -> Self {
-        Value::Constant(Arc::new(Constant { parameter: RuntimeParameter::parse(raw), operand }))
-    }
-
-    pub(super) fn tensors(&self) -> usize {
-        match self {
-            Value::Tensor(_) | Value::Constant(_) => 1,
-            Value::Tuple(tuple) => tuple.tensors,
-        }
-    }
-
-    pub(super) fn depth(&self) -> usize {
-        match self {
-            Value::Tensor(_) | Value::Constant(_) => 0,
-            Value::Tuple(tuple) => tuple.depth,
-        }
-    }
-}
+use crate::graph::RuntimeParameter;
+use crate::pnnx::{self, Expr};
 
 /// The text of a constant as an expression has it: lists in square brackets.
 pub(super) fn expression_text(parameter: &RuntimeParameter) -> String {

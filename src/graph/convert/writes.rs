@@ -6,7 +6,7 @@
 
 use super::Converter;
 use super::arguments::Arguments;
-use super::values::Value;
+use crate::graph::draft::Value;
 use crate::graph::operator::{OperandIndex, RuntimeOperator};
 use crate::graph::{GraphError, RuntimeParameter};
 use crate::pnnx::{self, OperandId};
@@ -46,7 +46,7 @@ impl Converter<'_> {
             written = self.write_back(operator, name, view, written)?;
         }
         self.name_operand(written, output);
-        self.values.insert(output, Value::Tensor(written));
+        self.draft.values.insert(output, Value::Tensor(written));
         Ok(())
     }
 
@@ -56,8 +56,8 @@ impl Converter<'_> {
         let wanted = self.file.operand(output).shape();
         let (mut views, mut certain, mut fitting) = (Vec::new(), 0, None);
         let mut at = target;
-        while let Some(producer) = self.result.operands[at.0].producer {
-            let view = &self.result.operators[producer.0];
+        while let Some(producer) = self.draft.operands[at.0].producer {
+            let view = &self.draft.operators[producer.0];
             let Some(&base) = view.inputs.first().filter(|_| is_view(&view.op_type)) else { break };
             views.push(producer.0);
             at = base;
@@ -66,11 +66,11 @@ impl Converter<'_> {
             {
                 certain = views.len();
             }
-            if wanted.is_some() && self.result.operands[at.0].shape.as_deref() == wanted {
+            if wanted.is_some() && self.draft.operands[at.0].shape.as_deref() == wanted {
                 fitting = Some(views.len());
             }
         }
-        let is_whole = wanted.is_some() && self.result.operands[target.0].shape.as_deref() == wanted;
+        let is_whole = wanted.is_some() && self.draft.operands[target.0].shape.as_deref() == wanted;
         views.truncate(fitting.unwrap_or(if is_whole { 0 } else { certain }));
         views
     }
@@ -83,7 +83,7 @@ impl Converter<'_> {
         view: usize,
         written: OperandIndex,
     ) -> Result<OperandIndex, GraphError> {
-        let view = &self.result.operators[view];
+        let view = &self.draft.operators[view];
         let base = view.inputs[0];
         if !matches!(view.op_type.as_str(), "Tensor.slice" | "Tensor.select") {
             let mut sizes = Arguments::default().with_param("expr", "size(@0)");

@@ -3,23 +3,28 @@
 //! All numbers are little-endian. A 32-bit field full of ones refers to a 64-bit number in the *zip64 extra*:
 //! a block that begins with the number 1 and lists the replaced fields in a fixed order.
 
-use nom::bytes::complete::{tag, take};
+use nom::bytes::complete::tag;
+use nom::multi::length_data;
 use nom::number::complete::{le_u16, le_u32, le_u64};
 use nom::{IResult, Parser};
 
 /// Marks a 16-bit field whose number is elsewhere.
 pub(super) const ONES_16: u16 = u16::MAX;
-/// Marks a 32-bit field whose number is elsewhere.
-pub(super) const ONES_32: u32 = u32::MAX;
+/// Marks a 32-bit field whose number is in the zip64 extra.
+pub const ONES_32: u32 = u32::MAX;
 
-pub(super) const LOCAL_SIGNATURE: [u8; 4] = *b"PK\x03\x04";
+/// With these bytes a local header begins.
+pub const LOCAL_SIGNATURE: [u8; 4] = *b"PK\x03\x04";
+
+/// The length of a local header in bytes, without the name and the extra blocks behind it.
+pub const LOCAL_LENGTH: u64 = 30;
+
 pub(super) const DIRECTORY_SIGNATURE: [u8; 4] = *b"PK\x01\x02";
 pub(super) const END_SIGNATURE: [u8; 4] = *b"PK\x05\x06";
 pub(super) const END64_SIGNATURE: [u8; 4] = *b"PK\x06\x06";
 pub(super) const LOCATOR_SIGNATURE: [u8; 4] = *b"PK\x06\x07";
 
 /// Lengths of the fixed parts of the records in bytes.
-pub(super) const LOCAL_LENGTH: u64 = 30;
 pub(super) const DIRECTORY_LENGTH: u64 = 46;
 pub(super) const END_LENGTH: u64 = 22;
 pub(super) const END64_LENGTH: u64 = 56;
@@ -28,21 +33,52 @@ pub(super) const LOCATOR_LENGTH: u64 = 20;
 /// The zip64 extra that PNNX writes: its number, its length, two sizes, an offset and a disk number.
 const EXTRA_LENGTH: u16 = 32;
 
-/// What the header before the data and the directory's record of the same entry both say.
+// ANCHOR: header_type
+/// What the header before an entry's data says. The directory repeats it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Common {
-    pub(super) flags: u16,
-    pub(super) method: u16,
-    pub(super) crc32: u32,
-    pub(super) packed: u32,
-    pub(super) size: u32,
-    pub(super) name_length: u16,
-    pub(super) extra_length: u16,
+pub struct Header {
+    /// Bit 0: encrypted; bit 3: the sizes follow the data.
+    pub flags: u16,
+    /// How the data are compressed: 0 is not at all.
+    pub method: u16,
+    /// The CRC-32 of the data.
+    pub crc32: u32,
+    /// The number of bytes in the file; all ones where it is in the zip64 extra.
+    pub packed: u32,
+    /// The number of bytes before compression; all ones where it is in the zip64 extra.
+    pub size: u32,
+    /// The number of bytes of the name.
+    pub name_length: u16,
+    /// The number of bytes of the extra blocks.
+    pub extra_length: u16,
+}
+// ANCHOR_END: header_type
+
+// ANCHOR: header
+/// The fixed part of a local header, signature included.
+pub fn local_header(input: &[u8]) -> IResult<&[u8], Header> {
+    // ANCHOR: local_header_todo -- task 2: the signature, a version that nobody needs, and the fields
+    let (rest, _) = tag(&LOCAL_SIGNATURE[..])(input)?;
+    let (rest, _version) = le_u16(rest)?;
+    header_fields(rest)
+    // ANCHOR_END: local_header_todo
 }
 
-impl Common {
+/// The fields from the flags to the length of the extra blocks.
+pub fn header_fields(input: &[u8]) -> IResult<&[u8], Header> {
+    // ANCHOR: header_fields_todo -- task 2: nine numbers in a row; time and date are not kept
+    let (rest, (flags, method)) = (le_u16, le_u16).parse(input)?;
+    let (rest, (_time, _date)) = (le_u16, le_u16).parse(rest)?;
+    let (rest, (crc32, packed, size)) = (le_u32, le_u32, le_u32).parse(rest)?;
+    let (rest, (name_length, extra_length)) = (le_u16, le_u16).parse(rest)?;
+    Ok((rest, Header { flags, method, crc32, packed, size, name_length, extra_length }))
+    // ANCHOR_END: header_fields_todo
+}
+// ANCHOR_END: header
+
+impl Header {
     /// The feature that keeps this entry from being plain stored data, in words.
-    pub(super) fn unsupported(&self) -> Option<&'static str> {
+    pub fn unsupported(&self) -> Option<&'static str> {
         const ENCRYPTED: u16 = 1;
         const DATA_DESCRIPTOR: u16 = 1 << 3;
         match self {
@@ -54,33 +90,20 @@ impl Common {
     }
 }
 
-fn common(input: &[u8]) -> IResult<&[u8], Common> {
-    let mut fields = (le_u16, le_u16, le_u16, le_u16, le_u32, le_u32, le_u32, le_u16, le_u16);
-    let (rest, fields) = fields.parse(input)?;
-    let (flags, method, _time, _date, crc32, packed, size, name_length, extra_length) = fields;
-    Ok((rest, Common { flags, method, crc32, packed, size, name_length, extra_length }))
-}
-
-/// The fixed part of a local header.
-pub(super) fn local(input: &[u8]) -> IResult<&[u8], Common> {
-    let (rest, _) = (tag(&LOCAL_SIGNATURE[..]), le_u16).parse(input)?;
-    common(rest)
-}
-
 /// The fixed part of a directory record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct DirectoryRecord {
-    pub(super) common: Common,
+    pub(super) header: Header,
     pub(super) comment_length: u16,
     pub(super) offset: u32,
 }
 
 pub(super) fn directory(input: &[u8]) -> IResult<&[u8], DirectoryRecord> {
     let (rest, _) = (tag(&DIRECTORY_SIGNATURE[..]), le_u16, le_u16).parse(input)?;
-    let (rest, common) = common(rest)?;
+    let (rest, header) = header_fields(rest)?;
     let (rest, (comment_length, _disk, _internal, _external, offset)) =
         (le_u16, le_u16, le_u16, le_u32, le_u32).parse(rest)?;
-    Ok((rest, DirectoryRecord { common, comment_length, offset }))
+    Ok((rest, DirectoryRecord { header, comment_length, offset }))
 }
 
 /// Where the directory is, as the end records say.
@@ -115,48 +138,61 @@ pub(super) fn locator(input: &[u8]) -> IResult<&[u8], u64> {
     Ok((rest, offset))
 }
 
-/// Sizes and position of an entry after its zip64 extra is taken into account.
+/// Sizes and position of an entry, as 64-bit numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Wide {
-    pub(super) size: u64,
-    pub(super) packed: u64,
-    pub(super) offset: u64,
+pub struct Sizes {
+    /// The number of bytes before compression.
+    pub size: u64,
+    /// The number of bytes in the file.
+    pub packed: u64,
+    /// The position of the local header.
+    pub offset: u64,
 }
 
-/// Replaces the fields that are full of ones by the 64-bit numbers of the zip64 extra among `extras`.
+// ANCHOR: sizes
+/// The body of the zip64 extra, which has the number 1.
 ///
-/// `None` when there is no such extra, or it is too short.
-pub(super) fn widen(common: &Common, offset: u32, extras: &[u8]) -> Option<Wide> {
-    let mut numbers = zip64_extra(extras).unwrap_or_default();
-    let mut take_if = |field: u32| -> Option<u64> {
-        if field != ONES_32 {
-            return Some(field.into());
-        }
-        let (rest, number) = le_u64::<_, nom::error::Error<&[u8]>>(numbers).ok()?;
-        numbers = rest;
-        Some(number)
-    };
-    let size = take_if(common.size)?;
-    let packed = take_if(common.packed)?;
-    let offset = take_if(offset)?;
-    Some(Wide { size, packed, offset })
-}
-
-/// The body of the extra with number 1.
-fn zip64_extra(mut extras: &[u8]) -> Option<&[u8]> {
-    while let Ok((rest, (number, length))) = extra_head(extras) {
-        let (rest, body) = take::<_, _, nom::error::Error<&[u8]>>(length)(rest).ok()?;
+/// Extra blocks stand side by side: two bytes for the number of a block, two for the length of its body, the body.
+pub fn zip64_extra(mut extras: &[u8]) -> Option<&[u8]> {
+    // ANCHOR: zip64_extra_todo -- task 2: from block to block until one has the number 1
+    while let Ok((rest, (number, body))) = extra(extras) {
         if number == 1 {
             return Some(body);
         }
         extras = rest;
     }
     None
+    // ANCHOR_END: zip64_extra_todo
 }
 
-fn extra_head(input: &[u8]) -> IResult<&[u8], (u16, u16)> {
-    (le_u16, le_u16).parse(input)
+/// The number and the body of one extra block.
+pub fn extra(input: &[u8]) -> IResult<&[u8], (u16, &[u8])> {
+    // ANCHOR: extra_todo -- task 2: a number, a length, and as many bytes
+    (le_u16, length_data(le_u16)).parse(input)
+    // ANCHOR_END: extra_todo
 }
+
+/// The sizes in a header and the position beside them, each of which the zip64 extra among `extras` replaces where it is
+/// full of ones: first the size, then the packed size, then the position. What is not replaced is not in the extra either.
+///
+/// `None` when a number is missing.
+pub fn sizes(header: &Header, offset: u32, extras: &[u8]) -> Option<Sizes> {
+    // ANCHOR: sizes_todo -- task 2: each field, or the next number of the extra
+    let numbers = zip64_extra(extras).unwrap_or_default();
+    let (numbers, size) = widen(header.size, numbers).ok()?;
+    let (numbers, packed) = widen(header.packed, numbers).ok()?;
+    let (_, offset) = widen(offset, numbers).ok()?;
+    Some(Sizes { size, packed, offset })
+    // ANCHOR_END: sizes_todo
+}
+
+/// A field, or the next number where the field is full of ones.
+pub fn widen(field: u32, numbers: &[u8]) -> IResult<&[u8], u64> {
+    // ANCHOR: widen_todo -- task 2: a 64-bit number, or nothing read at all
+    if field == ONES_32 { le_u64(numbers) } else { Ok((numbers, field.into())) }
+    // ANCHOR_END: widen_todo
+}
+// ANCHOR_END: sizes
 
 /// What is written about one entry.
 #[derive(Debug, Clone)]
@@ -264,15 +300,15 @@ mod tests {
         let written = sample();
         let header = written.local_header();
         assert_eq!(header.len() as u64, LOCAL_LENGTH + 3 + 32);
-        let (rest, found) = local(&header).unwrap();
+        let (rest, found) = local_header(&header).unwrap();
         assert_eq!((found.crc32, found.name_length, &rest[..3]), (7, 3, &b"a.w"[..]));
-        let wide = widen(&found, 0, &rest[3..]).unwrap();
-        assert_eq!(wide, Wide { size: 5 << 32, packed: 5 << 32, offset: 0 });
+        let found = sizes(&found, 0, &rest[3..]).unwrap();
+        assert_eq!(found, Sizes { size: 5 << 32, packed: 5 << 32, offset: 0 });
 
         let record = written.directory_record();
         assert_eq!(record.len() as u64, DIRECTORY_LENGTH + 3 + 32);
         let (rest, found) = directory(&record).unwrap();
-        assert_eq!(widen(&found.common, found.offset, &rest[3..]).unwrap().offset, 6 << 32);
+        assert_eq!(sizes(&found.header, found.offset, &rest[3..]).unwrap().offset, 6 << 32);
     }
 
     #[test]
@@ -289,12 +325,12 @@ mod tests {
 
     #[test]
     fn only_fields_full_of_ones_are_replaced() {
-        let (_, mut common) = local(&sample().local_header()).unwrap();
-        (common.size, common.packed) = (12, 12);
-        assert_eq!(widen(&common, 34, &[]), Some(Wide { size: 12, packed: 12, offset: 34 }));
-        common.size = ONES_32;
-        assert_eq!(widen(&common, 34, &[]), None);
+        let (_, mut header) = local_header(&sample().local_header()).unwrap();
+        (header.size, header.packed) = (12, 12);
+        assert_eq!(sizes(&header, 34, &[]), Some(Sizes { size: 12, packed: 12, offset: 34 }));
+        header.size = ONES_32;
+        assert_eq!(sizes(&header, 34, &[]), None);
         let extras = [&[9, 0, 2, 0, 0xaa, 0xbb][..], &[1, 0, 8, 0], &77_u64.to_le_bytes()].concat();
-        assert_eq!(widen(&common, 34, &extras), Some(Wide { size: 77, packed: 12, offset: 34 }));
+        assert_eq!(sizes(&header, 34, &extras), Some(Sizes { size: 77, packed: 12, offset: 34 }));
     }
 }

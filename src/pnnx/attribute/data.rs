@@ -119,9 +119,9 @@ impl Data {
     ) -> Result<(), WeightError> {
         match self {
             Self::Owned(bytes) => Ok(take(bytes)?),
-            Self::Stored { origin, archive, entry } => archive
-                .for_each_piece::<ArchiveError>(entry, take)
-                .map_err(|source| origin.read_error(source)),
+            Self::Stored { origin, archive, entry } => {
+                archive.for_each_piece(entry, take).map_err(|source| origin.read_error(source))
+            }
             Self::Absent { .. } => Ok(()),
         }
     }

@@ -2,7 +2,8 @@
 
 use super::lexer::{Token, TokenKind, tokens};
 use super::{Expr, ExpressionError, ExpressionProblem, Function};
-use crate::pnnx::parameter::{Scalar, parse_float_word, parse_scalar};
+use crate::pnnx::parameter::parse_float_word;
+use crate::pnnx::value::{Value, parse_scalar};
 
 /// Reads a whole text as one expression.
 pub(super) fn parse(text: &str) -> Result<Expr, ExpressionError> {
@@ -131,12 +132,12 @@ impl<'a> Parser<'a> {
             return index.ok_or_else(|| self.error(Some(token), ExpressionProblem::BadInput { found }));
         }
         Ok(match parse_scalar(word) {
-            Scalar::Bool(value) => Expr::Bool(value),
-            Scalar::Int(value) => Expr::Int(value),
-            Scalar::Float(value) => Expr::Float(value),
-            Scalar::Complex(value) => Expr::Complex(value),
-            Scalar::Word if word == "None" => Expr::None,
-            Scalar::Word => parse_float_word(word).map_or_else(|| Expr::Word(word.to_owned()), Expr::Float),
+            Value::Bool(value) => Expr::Bool(value),
+            Value::Int(value) => Expr::Int(value),
+            Value::Float(value) => Expr::Float(value),
+            Value::Complex(value) => Expr::Complex(value),
+            _ if word == "None" => Expr::None,
+            _ => parse_float_word(word).map_or_else(|| Expr::Word(word.to_owned()), Expr::Float),
         })
     }
 

@@ -1,7 +1,8 @@
 //! Parameters as Python literals.
 
 use super::names::is_dotted;
-use crate::pnnx::parameter::{Parameter, Value, parse_float_word};
+use crate::pnnx::Value;
+use crate::pnnx::parameter::{Parameter, parse_float_word};
 use num_complex::Complex;
 
 /// A parameter's value as Python source.

@@ -6,9 +6,9 @@ use super::module::is_module;
 use super::names::is_dotted;
 use super::prelude::Helper;
 use super::{Writer, literal};
+use crate::pnnx::Value;
 use crate::pnnx::expression::Expr;
 use crate::pnnx::operator::{Operator, OperatorId};
-use crate::pnnx::parameter::Value;
 
 impl Writer<'_> {
     /// Writes an operator.

@@ -1,4 +1,5 @@
 use super::*;
+use crate::Limits;
 use crate::pnnx::{Archive, ArchiveWriter};
 use proptest::prelude::*;
 use std::io::Cursor;
