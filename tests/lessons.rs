@@ -15,11 +15,36 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+<<<<<<< HEAD
 #[path = "../lessons/03_param/tests"]
 mod lesson03 {
     mod subject {
         pub(super) use ixion::pnnx::link;
         pub(super) use ixion::pnnx::text::{Field, Line, dim, field, number, operator_line, shape, word};
+=======
+#[path = "../lessons/04_weights/tests"]
+mod lesson04 {
+    mod subject {
+        pub(super) use ixion::graph::RuntimeAttribute;
+        pub(super) use ixion::pnnx::archive::{
+            checksum, entry_at, extra, local_header, sizes, walk, zip64_extra,
+        };
+        pub(super) use ixion::pnnx::value::{
+            items, list_body, parse_list, parse_scalar, parse_value, starts_like_a_number,
+        };
+        pub(super) use ixion::pnnx::{decode_floats, element_count};
+    }
+    mod tasks;
+}
+
+#[path = "../lessons/05_runtime_graph/tests"]
+mod lesson05 {
+    mod subject {
+        pub(super) use ixion::graph::draft::{
+            add_input, add_operand, add_outputs, add_tensor, connect, flatten, inputs_of, pack,
+            runtime_operand, runtime_operator, unpack,
+        };
+>>>>>>> 5aa2ff7 (Lessons 04 and 05: weights, and the runtime graph)
     }
     mod tasks;
 }
