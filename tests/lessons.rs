@@ -15,13 +15,15 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-<<<<<<< HEAD
 #[path = "../lessons/03_param/tests"]
 mod lesson03 {
     mod subject {
         pub(super) use ixion::pnnx::link;
         pub(super) use ixion::pnnx::text::{Field, Line, dim, field, number, operator_line, shape, word};
-=======
+    }
+    mod tasks;
+}
+
 #[path = "../lessons/04_weights/tests"]
 mod lesson04 {
     mod subject {
@@ -44,7 +46,6 @@ mod lesson05 {
             add_input, add_operand, add_outputs, add_tensor, connect, flatten, inputs_of, pack,
             runtime_operand, runtime_operator, unpack,
         };
->>>>>>> 5aa2ff7 (Lessons 04 and 05: weights, and the runtime graph)
     }
     mod tasks;
 }
