@@ -59,11 +59,31 @@ mod lesson06 {
     mod tasks;
 }
 
+#[path = "../lessons/07_layers/tests"]
+mod lesson07 {
+    mod subject {
+        pub(super) use ixion::graph::Registry;
+        pub(super) use ixion::layers::naive::{
+            LeakyReLU, Linear, ReLU, Sigmoid, like_the_input, map, over_built_in, registry,
+        };
+    }
+    mod tasks;
+}
+
 #[path = "../lessons/08_conv/tests"]
 mod lesson08 {
     mod subject {
         pub(super) use ixion::kernels::naive::{Divisor, avg_pool, conv_group, conv2d, max_pool, unfold};
         pub(super) use ixion::kernels::window::Window;
+    }
+    mod tasks;
+}
+
+#[path = "../lessons/09_expressions/tests"]
+mod lesson09 {
+    mod subject {
+        pub(super) use ixion::kernels::naive::{Step, calculate, postfix};
+        pub(super) use ixion::pnnx::expression::{TokenKind, Tokens, parse};
     }
     mod tasks;
 }

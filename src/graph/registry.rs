@@ -141,27 +141,11 @@ impl Creator<dyn CpuLayer> {
     }
 }
 
-/// The layers of one device, by operator type.
-///
-/// [`Registry::default`] holds all layers that come with Ixion; [`Registry::empty`] none. A registry is consulted
-/// while a graph is built, never while it runs.
-///
-/// ```
-/// use ixion::graph::Registry;
-/// let registry = Registry::default();
-/// assert!(registry.get("nn.ReLU").is_ok());
-/// let error = registry.get("nn.Relu").unwrap_err();
-/// assert_eq!(error.to_string(), "no layer is registered for `nn.Relu`; did you mean `nn.ReLU`?");
-/// ```
+// ANCHOR: registry
+/// The layers of one device, by operator type. It is consulted while a graph is built, never while it runs.
 #[derive(Debug)]
 pub struct Registry<L: ?Sized = dyn CpuLayer> {
     creators: BTreeMap<String, Creator<L>>,
-}
-
-impl<L: ?Sized> Clone for Registry<L> {
-    fn clone(&self) -> Self {
-        Self { creators: self.creators.clone() }
-    }
 }
 
 impl<L: ?Sized + DeviceLayer> Registry<L> {
@@ -180,12 +164,14 @@ impl<L: ?Sized + DeviceLayer> Registry<L> {
     /// # Errors
     /// [`RegistryError::Duplicate`] when the type has one; [`Registry::replace`] takes its place instead.
     pub fn add(&mut self, op_type: impl Into<String>, creator: Creator<L>) -> Result<(), RegistryError> {
+        // ANCHOR: add_todo -- task 4: an error if the type has a creator already, which stays
         let op_type = op_type.into();
         if self.creators.contains_key(&op_type) {
             return Err(RegistryError::Duplicate { op_type });
         }
         self.creators.insert(op_type, creator);
         Ok(())
+        // ANCHOR_END: add_todo
     }
 
     /// Adds a creator for an operator type, and returns the one that it had.
@@ -198,10 +184,12 @@ impl<L: ?Sized + DeviceLayer> Registry<L> {
     /// # Errors
     /// [`RegistryError::Missing`] with the nearest registered type.
     pub fn get(&self, op_type: &str) -> Result<&Creator<L>, RegistryError> {
+        // ANCHOR: get_todo -- task 4: the creator, or an error that names the type and the nearest one
         self.creators.get(op_type).ok_or_else(|| RegistryError::Missing {
             op_type: op_type.to_owned(),
             nearest: self.nearest(op_type),
         })
+        // ANCHOR_END: get_todo
     }
 
     /// All operator types and their creators, in alphabetical order.
@@ -225,17 +213,35 @@ impl Registry<dyn CpuLayer> {
     /// # Errors
     /// [`RegistryError::Duplicate`] when one of the types has a creator already.
     pub fn register<T: FromOperator + CpuLayer + 'static>(&mut self) -> Result<(), RegistryError> {
+        // ANCHOR: register_todo -- task 4: a creator of this operator for each of its types
         T::TYPES.iter().try_for_each(|op_type| self.add(*op_type, Creator::of::<T>()))
+        // ANCHOR_END: register_todo
+    }
+}
+// ANCHOR_END: registry
+
+impl<L: ?Sized> Clone for Registry<L> {
+    fn clone(&self) -> Self {
+        Self { creators: self.creators.clone() }
     }
 }
 
 impl Default for Registry<dyn CpuLayer> {
+    /// All layers that come with Ixion.
     fn default() -> Self {
         crate::layers::registry()
     }
 }
 
 /// An operator type that is registered twice, or not at all.
+///
+/// ```
+/// use ixion::graph::Registry;
+/// let registry = Registry::default();
+/// assert!(registry.get("nn.ReLU").is_ok());
+/// let error = registry.get("nn.Relu").unwrap_err();
+/// assert_eq!(error.to_string(), "no layer is registered for `nn.Relu`; did you mean `nn.ReLU`?");
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegistryError {

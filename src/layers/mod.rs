@@ -110,6 +110,7 @@ pub mod matrices;
 pub mod median;
 pub mod movement;
 pub mod multihead;
+pub mod naive;
 pub mod nonzero;
 pub mod normalization;
 mod number;

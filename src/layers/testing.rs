@@ -42,14 +42,19 @@ impl<'a> Operator<'a> {
 
     /// Creates the layer, for this number of inputs.
     pub(crate) fn create(&self, inputs: usize) -> Result<Box<dyn CpuLayer>, LayerError> {
+        static REGISTRY: LazyLock<Registry> = LazyLock::new(Registry::default);
+        self.create_from(&REGISTRY, inputs)
+    }
+
+    /// Creates the layer of a registry, for this number of inputs.
+    fn create_from(&self, registry: &Registry, inputs: usize) -> Result<Box<dyn CpuLayer>, LayerError> {
         let params: BTreeMap<_, _> =
             self.params.iter().map(|(key, raw)| (key.to_string(), RuntimeParameter::parse(raw))).collect();
         let attr =
             |(key, tensor): &(&str, Tensor)| (key.to_string(), RuntimeAttribute::from_tensor(tensor.clone()));
         let attrs: BTreeMap<_, _> = self.attrs.iter().map(attr).collect();
         let names: Vec<_> = (0..inputs).map(|i| self.names.get(i).map(|name| name.to_string())).collect();
-        static REGISTRY: LazyLock<Registry> = LazyLock::new(Registry::default);
-        let creator = REGISTRY.get(self.op_type).unwrap();
+        let creator = registry.get(self.op_type).unwrap();
         let layer = creator.create(OperatorReader::new(&params, &attrs, &names, self.outputs))?;
         let wanted = layer.num_inputs();
         if wanted.contains(&inputs) {
@@ -66,16 +71,28 @@ impl<'a> Operator<'a> {
     /// The outputs: as views if the layer has views, else computed. Inputs of another memory layout, outputs of another
     /// memory layout, copies of views and work in place are tried as well and must give the same bytes.
     pub(crate) fn run(&self, inputs: &[&Tensor]) -> Result<Vec<Tensor>, LayerError> {
-        let mut layer = self.create(inputs.len())?;
+        self.run_layer(&mut *self.create(inputs.len())?, inputs)
+    }
+
+    /// The outputs of the layer of a registry; see [`Operator::run`].
+    pub(crate) fn run_from(
+        &self,
+        registry: &Registry,
+        inputs: &[&Tensor],
+    ) -> Result<Vec<Tensor>, LayerError> {
+        self.run_layer(&mut *self.create_from(registry, inputs.len())?, inputs)
+    }
+
+    fn run_layer(&self, layer: &mut dyn CpuLayer, inputs: &[&Tensor]) -> Result<Vec<Tensor>, LayerError> {
         layer.initialize()?;
-        let outputs = execute(&mut *layer, inputs, true, |layout| layout)?;
+        let outputs = execute(layer, inputs, true, |layout| layout)?;
         assert_eq!(outputs.len(), layer.num_outputs(), "{}: number of outputs", self.op_type);
         let turned: Vec<Tensor> = inputs.iter().map(|input| column_major(input)).collect();
-        let turned = execute(&mut *layer, &turned.iter().collect::<Vec<_>>(), false, reversed)?;
+        let turned = execute(layer, &turned.iter().collect::<Vec<_>>(), false, reversed)?;
         assert_same(&turned, &outputs, &format!("{} with turned tensors", self.op_type));
-        let in_place = overwritten(&mut *layer, inputs, &outputs)?;
+        let in_place = overwritten(layer, inputs, &outputs)?;
         assert_same(in_place.as_slice(), &outputs[..in_place.len()], &format!("{} in place", self.op_type));
-        let parts = parts_of(&*layer, inputs, &outputs)?;
+        let parts = parts_of(layer, inputs, &outputs)?;
         for (part, input) in parts.iter().zip(inputs) {
             assert_eq!(&part, input, "a part of {}", self.op_type);
         }

@@ -17,10 +17,14 @@
 
 mod function;
 mod lexer;
+mod literal;
 mod parser;
 mod printer;
 
 pub use function::Function;
+pub use lexer::{Token, TokenKind, Tokens};
+pub use literal::literal;
+pub use parser::parse;
 
 use num_complex::Complex;
 use std::str::FromStr;

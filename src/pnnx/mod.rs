@@ -87,7 +87,7 @@
 pub mod archive;
 mod attribute;
 mod error;
-mod expression;
+pub mod expression;
 mod graph;
 mod load;
 mod operand;

@@ -1,10 +1,10 @@
-//! Expressions, one function after the other on whole arrays.
+//! Expressions in reverse Polish form, one function after the other on whole arrays.
 
 use crate::pnnx::{Expr, Function};
 use ndarray::{ArrayD, ArrayViewD, Zip, arr0};
 
-/// The value of an expression on arrays of `f64`, or `None` if it is not real arithmetic alone: integers, lists and
-/// conversions are left out.
+/// The value of an expression on arrays of `f64`, or `None` if it is not real arithmetic alone: lists and conversions are
+/// left out, and integers are taken for floats.
 ///
 /// ```
 /// use ixion::kernels::naive::evaluate;
@@ -14,29 +14,88 @@ use ndarray::{ArrayD, ArrayViewD, Zip, arr0};
 /// # Ok::<(), ixion::pnnx::ExpressionError>(())
 /// ```
 pub fn evaluate(expr: &Expr, inputs: &[ArrayViewD<'_, f64>]) -> Option<ArrayD<f64>> {
+    calculate(&postfix(expr)?, inputs)
+}
+
+// ANCHOR: step
+/// One step of an expression in reverse Polish form.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Step {
+    /// Puts an input on the stack.
+    Input(usize),
+    /// Puts a number on the stack.
+    Number(f64),
+    /// Takes this many arguments from the stack, and puts the function's value there.
+    Call(Function, usize),
+}
+// ANCHOR_END: step
+
+// ANCHOR: postfix
+/// An expression in reverse Polish form, every function behind its arguments; `None` for lists, words, bools and complex
+/// numbers.
+pub fn postfix(expr: &Expr) -> Option<Vec<Step>> {
+    // ANCHOR: postfix_todo -- task 4: a leaf is one step; a call is the steps of its arguments, and one more
     match expr {
-        Expr::Input(position) => inputs.get(*position).map(ArrayViewD::to_owned),
-        Expr::Float(number) => Some(arr0(*number).into_dyn()),
+        Expr::Input(position) => Some(vec![Step::Input(*position)]),
+        Expr::Int(number) => Some(vec![Step::Number(*number as f64)]),
+        Expr::Float(number) => Some(vec![Step::Number(*number)]),
         Expr::Call { function, args } => {
-            let args: Option<Vec<_>> = args.iter().map(|arg| evaluate(arg, inputs)).collect();
-            match args?.as_slice() {
-                [x] => Some(x.mapv(unary(*function)?)),
-                [a, b] => zip(a, b, binary(*function)?),
-                _ => None,
+            let mut steps = Vec::new();
+            for arg in args {
+                steps.extend(postfix(arg)?);
             }
+            steps.push(Step::Call(*function, args.len()));
+            Some(steps)
         }
+        _ => None,
+    }
+    // ANCHOR_END: postfix_todo
+}
+// ANCHOR_END: postfix
+
+// ANCHOR: calculate
+/// Runs steps on a stack of arrays. `None` where an input or an argument is missing, where shapes do not fit each other,
+/// for a function that [`unary`] and [`binary`] do not know, and where more than one value is left.
+pub fn calculate(steps: &[Step], inputs: &[ArrayViewD<'_, f64>]) -> Option<ArrayD<f64>> {
+    // ANCHOR: calculate_todo -- task 5: every step puts one array on the stack, a call takes some away first
+    let mut stack: Vec<ArrayD<f64>> = Vec::new();
+    for step in steps {
+        let value = match step {
+            Step::Input(position) => inputs.get(*position)?.to_owned(),
+            Step::Number(number) => arr0(*number).into_dyn(),
+            Step::Call(function, count) => {
+                let args = stack.split_off(stack.len().checked_sub(*count)?);
+                apply(*function, &args)?
+            }
+        };
+        stack.push(value);
+    }
+    let value = stack.pop()?;
+    stack.is_empty().then_some(value)
+    // ANCHOR_END: calculate_todo
+}
+
+/// The value of a function of one or two arrays.
+fn apply(function: Function, args: &[ArrayD<f64>]) -> Option<ArrayD<f64>> {
+    match args {
+        [x] => Some(x.mapv(unary(function)?)),
+        [a, b] => zip(a, b, binary(function)?),
         _ => None,
     }
 }
 
 /// Applies a function to each pair of elements of two arrays that are broadcast against each other.
 fn zip(a: &ArrayD<f64>, b: &ArrayD<f64>, function: fn(f64, f64) -> f64) -> Option<ArrayD<f64>> {
+    // ANCHOR: zip_todo -- task 5: the shape of both, both in that shape, and the function of each pair
     let shape = crate::tensor::broadcast_shapes(a.shape(), b.shape()).ok()?;
     let (a, b) = (a.broadcast(shape.dims())?, b.broadcast(shape.dims())?);
     Some(Zip::from(a).and(b).map_collect(|&a, &b| function(a, b)))
+    // ANCHOR_END: zip_todo
 }
+// ANCHOR_END: calculate
 
-fn unary(function: Function) -> Option<fn(f64) -> f64> {
+/// A function of one number; `None` for one that has more arguments, or none that are real.
+pub fn unary(function: Function) -> Option<fn(f64) -> f64> {
     use Function as F;
     Some(match function {
         F::Abs => f64::abs,
@@ -72,7 +131,8 @@ fn unary(function: Function) -> Option<fn(f64) -> f64> {
     })
 }
 
-fn binary(function: Function) -> Option<fn(f64, f64) -> f64> {
+/// A function of two numbers; `None` for one that has another number of arguments, or none that are real.
+pub fn binary(function: Function) -> Option<fn(f64, f64) -> f64> {
     use Function as F;
     Some(match function {
         F::Add => |a, b| a + b,

@@ -22,7 +22,7 @@ mod softmax;
 pub use attention::attention;
 pub use conv::{conv, conv_transpose};
 pub use conv2d::{conv_group, conv2d};
-pub use elementwise::evaluate;
+pub use elementwise::{Step, binary, calculate, evaluate, postfix, unary};
 pub use folding::{fold, unfold};
 pub use fourier::fourier;
 pub use grid::{GridMode, GridPadding, Sampling, Taps, affine_grid, grid_sample, normalized};

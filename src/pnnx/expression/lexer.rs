@@ -1,15 +1,18 @@
 //! From characters to tokens.
 
+// ANCHOR: token
 /// A piece of an expression and where it starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Token<'a> {
-    pub(super) kind: TokenKind<'a>,
+pub struct Token<'a> {
+    /// What it is.
+    pub kind: TokenKind<'a>,
     /// Column in characters, counted from 1.
-    pub(super) column: usize,
+    pub column: usize,
 }
 
+/// What a token is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum TokenKind<'a> {
+pub enum TokenKind<'a> {
     /// `(`
     Open,
     /// `)`
@@ -26,31 +29,9 @@ pub(super) enum TokenKind<'a> {
 
 impl TokenKind<'_> {
     /// Separators carry no meaning in prefix notation.
-    pub(super) fn is_separator(self) -> bool {
+    pub fn is_separator(self) -> bool {
         matches!(self, Self::Open | Self::Close | Self::Comma)
     }
-}
-
-/// Splits a text into tokens. Blanks separate words and are dropped.
-pub(super) fn tokens(text: &str) -> impl Iterator<Item = Token<'_>> {
-    let mut rest = text;
-    let mut column = 1;
-    std::iter::from_fn(move || {
-        let trimmed = rest.trim_start();
-        let (blanks, _) = rest.split_at(rest.len() - trimmed.len());
-        column += blanks.chars().count();
-        let first = trimmed.chars().next()?;
-        let kind = punctuation(first).unwrap_or_else(|| TokenKind::Word(word(trimmed)));
-        let length = match kind {
-            TokenKind::Word(word) => word.len(),
-            _ => first.len_utf8(),
-        };
-        let (taken, left) = trimmed.split_at(length);
-        rest = left;
-        let token = Token { kind, column };
-        column += taken.chars().count();
-        Some(token)
-    })
 }
 
 fn punctuation(c: char) -> Option<TokenKind<'static>> {
@@ -63,12 +44,61 @@ fn punctuation(c: char) -> Option<TokenKind<'static>> {
         _ => None,
     }
 }
+// ANCHOR_END: token
 
-/// The word at the start of a text.
-fn word(text: &str) -> &str {
-    let end = text.find(|c: char| c.is_whitespace() || punctuation(c).is_some()).unwrap_or(text.len());
-    &text[..end]
+// ANCHOR: tokens
+/// The tokens of a text, one after the other. Blanks separate words and are dropped.
+#[derive(Debug, Clone)]
+pub struct Tokens<'a> {
+    rest: &'a str,
+    column: usize,
 }
+
+impl<'a> Tokens<'a> {
+    /// The tokens of this text.
+    pub fn of(text: &'a str) -> Self {
+        Self { rest: text, column: 1 }
+    }
+
+    /// Cuts this many bytes off the rest, and counts their characters.
+    fn cut(&mut self, bytes: usize) -> &'a str {
+        // ANCHOR: cut_todo -- task 1: split the rest, and move on by as many columns as there are characters
+        let (taken, rest) = self.rest.split_at(bytes);
+        self.rest = rest;
+        self.column += taken.chars().count();
+        taken
+        // ANCHOR_END: cut_todo
+    }
+}
+
+/// The number of bytes up to the first blank or punctuation mark; all of them where there is none.
+fn word_len(text: &str) -> usize {
+    // ANCHOR: word_len_todo -- task 1: where a word ends
+    text.find(|c: char| c.is_whitespace() || punctuation(c).is_some()).unwrap_or(text.len())
+    // ANCHOR_END: word_len_todo
+}
+
+impl<'a> Iterator for Tokens<'a> {
+    type Item = Token<'a>;
+
+    fn next(&mut self) -> Option<Token<'a>> {
+        // ANCHOR: next_todo -- task 1: skip blanks, then cut off a punctuation mark or a word
+        let blanks = self.rest.len() - self.rest.trim_start().len();
+        self.cut(blanks);
+        let column = self.column;
+        let first = self.rest.chars().next()?;
+        let kind = match punctuation(first) {
+            Some(kind) => {
+                self.cut(first.len_utf8());
+                kind
+            }
+            None => TokenKind::Word(self.cut(word_len(self.rest))),
+        };
+        Some(Token { kind, column })
+        // ANCHOR_END: next_todo
+    }
+}
+// ANCHOR_END: tokens
 
 #[cfg(test)]
 mod tests {
@@ -77,7 +107,8 @@ mod tests {
 
     #[test]
     fn words_end_at_punctuation_and_blanks() {
-        let found: Vec<_> = tokens("add(@0, [1.0,é]) x").map(|token| (token.column, token.kind)).collect();
+        let found: Vec<_> =
+            Tokens::of("add(@0, [1.0,é]) x").map(|token| (token.column, token.kind)).collect();
         let wanted = [
             (1, Word("add")),
             (4, Open),
@@ -96,7 +127,7 @@ mod tests {
 
     #[test]
     fn nothing_and_blanks_have_no_tokens() {
-        assert_eq!(tokens("").count(), 0);
-        assert_eq!(tokens(" \t ").count(), 0);
+        assert_eq!(Tokens::of("").count(), 0);
+        assert_eq!(Tokens::of(" \t ").count(), 0);
     }
 }

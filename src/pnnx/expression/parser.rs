@@ -1,164 +1,152 @@
 //! From tokens to a tree: prefix notation with known numbers of arguments.
 
-use super::lexer::{Token, TokenKind, tokens};
+use super::lexer::{Token, TokenKind, Tokens};
+use super::literal::literal;
 use super::{Expr, ExpressionError, ExpressionProblem, Function};
-use crate::pnnx::parameter::parse_float_word;
-use crate::pnnx::value::{Value, parse_scalar};
 
-/// Reads a whole text as one expression.
-pub(super) fn parse(text: &str) -> Result<Expr, ExpressionError> {
-    let tokens: Vec<Token<'_>> = tokens(text).take(Expr::MAX_TOKENS.saturating_add(1)).collect();
-    let parser = Parser { text, tokens: &tokens, next: 0, depth: 0 };
-    parser.whole()
-}
-
+// ANCHOR: parser
+/// How far an expression is read.
 struct Parser<'a> {
     text: &'a str,
-    tokens: &'a [Token<'a>],
+    tokens: Vec<Token<'a>>,
+    /// The position of the next token.
     next: usize,
+    /// How many lists and calls are around it.
     depth: usize,
 }
 
 type Parsed<T> = Result<T, ExpressionError>;
 
+/// Reads a whole text as one expression.
+///
+/// # Errors
+/// [`ExpressionError`] with the column of what is wrong.
+pub fn parse(text: &str) -> Result<Expr, ExpressionError> {
+    let tokens = Tokens::of(text).take(Expr::MAX_TOKENS.saturating_add(1)).collect();
+    let mut parser = Parser { text, tokens, next: 0, depth: 0 };
+    if parser.tokens.len() > Expr::MAX_TOKENS {
+        return Err(parser.error(None, ExpressionProblem::TooLong { max: Expr::MAX_TOKENS }));
+    }
+    let expr = parser.expr()?;
+    match parser.peek() {
+        None => Ok(expr),
+        Some(token) => Err(parser.trailing(token)),
+    }
+}
+
+/// Moving through the tokens.
 impl<'a> Parser<'a> {
-    fn whole(mut self) -> Parsed<Expr> {
-        if self.tokens.len() > Expr::MAX_TOKENS {
-            return Err(self.error(None, ExpressionProblem::TooLong { max: Expr::MAX_TOKENS }));
-        }
-        self.skip_separators();
-        if self.peek().is_none() {
-            return Err(self.error(None, ExpressionProblem::Empty));
-        }
-        let expr = self.expr()?;
-        self.skip_separators();
-        match self.peek() {
-            None => Ok(expr),
-            Some(token) => Err(self.trailing(token)),
-        }
+    /// The next token that is no separator.
+    fn peek(&self) -> Option<Token<'a>> {
+        let rest = self.tokens.get(self.next..).unwrap_or_default();
+        rest.iter().find(|token| !token.kind.is_separator()).copied()
     }
 
+    /// Takes the next token that is no separator, and the separators before it.
+    fn take(&mut self) -> Option<Token<'a>> {
+        let rest = self.tokens.get(self.next..).unwrap_or_default();
+        let separators = rest.iter().take_while(|token| token.kind.is_separator()).count();
+        let token = rest.get(separators).copied();
+        self.next += separators + 1;
+        token
+    }
+
+    /// Whether a value can follow: there is a token before the end, and it closes no list.
+    fn has_value(&self) -> bool {
+        self.peek().is_some_and(|token| token.kind != TokenKind::ListClose)
+    }
+
+    /// Whether the very next token, separator or not, is this one.
+    fn next_is(&self, kind: TokenKind<'_>) -> bool {
+        self.tokens.get(self.next).is_some_and(|token| token.kind == kind)
+    }
+}
+
+/// The grammar: one function for each of its rules.
+impl<'a> Parser<'a> {
     /// One value: a list, a call or a literal.
     fn expr(&mut self) -> Parsed<Expr> {
+        // ANCHOR: expr_todo -- task 2: take a token and see which of the three it begins
         let Some(token) = self.take() else {
             return Err(self.error(None, ExpressionProblem::Empty));
         };
         match token.kind {
-            TokenKind::ListOpen => self.nested(token, Self::list),
-            TokenKind::Word(word) => match Function::from_name(word) {
-                Some(function) if !self.is_bare_dtype(function) => {
-                    self.nested(token, |parser, token| parser.call(token, function))
-                }
-                _ => self.literal(token, word),
+            TokenKind::ListOpen => self.nested(token, |parser| parser.list(token)),
+            TokenKind::Word(word) => match self.function(word) {
+                Some(function) => self.nested(token, |parser| parser.call(token, function)),
+                None => literal(word).ok_or_else(|| self.bad_input(token, word)),
             },
             _ => Err(self.error(Some(token), ExpressionProblem::UnexpectedBracket)),
         }
+        // ANCHOR_END: expr_todo
     }
 
-    /// Runs `parse` one level deeper, within bounds.
-    fn nested(
-        &mut self,
-        token: Token<'a>,
-        parse: impl FnOnce(&mut Self, Token<'a>) -> Parsed<Expr>,
-    ) -> Parsed<Expr> {
-        if self.depth >= Expr::MAX_DEPTH {
-            return Err(self.error(Some(token), ExpressionProblem::TooDeep { max: Expr::MAX_DEPTH }));
-        }
-        self.depth += 1;
-        let expr = parse(self, token);
-        self.depth -= 1;
-        expr
-    }
-
+    /// The values up to the `]` that closes a list; its `[` is taken.
     fn list(&mut self, open: Token<'a>) -> Parsed<Expr> {
+        // ANCHOR: list_todo -- task 2: values until there is a `]`
         let mut items = Vec::new();
-        loop {
-            self.skip_separators();
-            match self.peek() {
-                None => return Err(self.error(Some(open), ExpressionProblem::UnclosedList)),
-                Some(Token { kind: TokenKind::ListClose, .. }) => {
-                    self.take();
-                    return Ok(Expr::List(items));
-                }
-                Some(_) => items.push(self.expr()?),
+        while let Some(token) = self.peek() {
+            if token.kind == TokenKind::ListClose {
+                self.take();
+                return Ok(Expr::List(items));
             }
+            items.push(self.expr()?);
         }
+        Err(self.error(Some(open), ExpressionProblem::UnclosedList))
+        // ANCHOR_END: list_todo
     }
 
+    /// As many values as a function takes; its name is taken.
     fn call(&mut self, name: Token<'a>, function: Function) -> Parsed<Expr> {
+        // ANCHOR: call_todo -- task 3: count the arguments, brackets or not
         let arity = function.arity();
         let bracketed = self.next_is(TokenKind::Open);
-        let mut args = Vec::with_capacity(*arity.end());
+        let mut args = Vec::new();
         while args.len() < *arity.end() {
-            if args.len() >= *arity.start() && self.at_last_argument(bracketed) {
+            let closes = (bracketed && self.next_is(TokenKind::Close)) || !self.has_value();
+            if closes && args.len() >= *arity.start() {
                 break;
             }
-            self.skip_separators();
-            if matches!(self.peek(), None | Some(Token { kind: TokenKind::ListClose, .. })) {
-                let (function, wanted, found) = (function.name(), *arity.start(), args.len());
-                return Err(
-                    self.error(Some(name), ExpressionProblem::MissingArgument { function, wanted, found })
-                );
+            if !self.has_value() {
+                return Err(self.missing(name, function, args.len()));
             }
             args.push(self.expr()?);
         }
         // Its own bracket, so that an enclosing call does not take it for its end.
         if bracketed && self.next_is(TokenKind::Close) {
-            self.take();
-        }
-        Ok(Expr::Call { function, args })
-    }
-
-    /// Whether an argument that could be left out is left out: the call's bracket closes, or nothing follows.
-    fn at_last_argument(&self, bracketed: bool) -> bool {
-        if bracketed && self.next_is(TokenKind::Close) {
-            return true;
-        }
-        let rest = self.tokens.get(self.next..).unwrap_or_default();
-        let following = rest.iter().find(|token| !token.kind.is_separator());
-        following.is_none_or(|token| token.kind == TokenKind::ListClose)
-    }
-
-    /// `torch.float` with nothing to convert is a word: an expression can yield an element type.
-    fn is_bare_dtype(&self, function: Function) -> bool {
-        matches!(function, Function::Cast(_)) && self.at_last_argument(false)
-    }
-
-    fn literal(&self, token: Token<'a>, word: &str) -> Parsed<Expr> {
-        if let Some(number) = word.strip_prefix('@') {
-            let digits = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
-            let index = number.parse().ok().filter(|_| digits).map(Expr::Input);
-            let found = word.to_owned();
-            return index.ok_or_else(|| self.error(Some(token), ExpressionProblem::BadInput { found }));
-        }
-        Ok(match parse_scalar(word) {
-            Value::Bool(value) => Expr::Bool(value),
-            Value::Int(value) => Expr::Int(value),
-            Value::Float(value) => Expr::Float(value),
-            Value::Complex(value) => Expr::Complex(value),
-            _ if word == "None" => Expr::None,
-            _ => parse_float_word(word).map_or_else(|| Expr::Word(word.to_owned()), Expr::Float),
-        })
-    }
-
-    fn peek(&self) -> Option<Token<'a>> {
-        self.tokens.get(self.next).copied()
-    }
-
-    fn take(&mut self) -> Option<Token<'a>> {
-        let token = self.peek();
-        self.next += 1;
-        token
-    }
-
-    fn next_is(&self, kind: TokenKind<'_>) -> bool {
-        self.peek().is_some_and(|token| token.kind == kind)
-    }
-
-    fn skip_separators(&mut self) {
-        while self.peek().is_some_and(|token| token.kind.is_separator()) {
             self.next += 1;
         }
+        Ok(Expr::Call { function, args })
+        // ANCHOR_END: call_todo
+    }
+
+    /// The function of this name; `torch.float` with nothing to convert is a word.
+    fn function(&self, word: &str) -> Option<Function> {
+        let called = |function: &Function| !matches!(function, Function::Cast(_)) || self.has_value();
+        Function::from_name(word).filter(called)
+    }
+
+    /// Reads one level deeper, within bounds.
+    fn nested(&mut self, token: Token<'a>, read: impl FnOnce(&mut Self) -> Parsed<Expr>) -> Parsed<Expr> {
+        if self.depth >= Expr::MAX_DEPTH {
+            return Err(self.error(Some(token), ExpressionProblem::TooDeep { max: Expr::MAX_DEPTH }));
+        }
+        self.depth += 1;
+        let expr = read(self);
+        self.depth -= 1;
+        expr
+    }
+}
+
+/// What can go wrong.
+impl Parser<'_> {
+    fn missing(&self, name: Token<'_>, function: Function, found: usize) -> ExpressionError {
+        let (function, wanted) = (function.name(), *function.arity().start());
+        self.error(Some(name), ExpressionProblem::MissingArgument { function, wanted, found })
+    }
+
+    fn bad_input(&self, token: Token<'_>, word: &str) -> ExpressionError {
+        self.error(Some(token), ExpressionProblem::BadInput { found: word.to_owned() })
     }
 
     fn trailing(&self, token: Token<'_>) -> ExpressionError {
@@ -170,11 +158,13 @@ impl<'a> Parser<'a> {
         self.error(Some(token), problem)
     }
 
+    /// An error at a token, or behind the last one.
     fn error(&self, token: Option<Token<'_>>, problem: ExpressionProblem) -> ExpressionError {
         let column = token.map_or_else(|| self.text.chars().count().saturating_add(1), |token| token.column);
         ExpressionError { text: self.text.to_owned(), column, problem }
     }
 }
+// ANCHOR_END: parser
 
 #[cfg(test)]
 mod tests {

@@ -1,0 +1,249 @@
+//! Lesson 07: layers and the registry.
+//!
+//! The page of the book: `book/src/lessons/07_layers.md`. Replace each `todo!` by code. This is the only file to edit.
+//!
+//! `input.array::<f32>()?` is a tensor's view as an ndarray, whatever its strides; an output's can be written to.
+
+use ixion::graph::{
+    self, CpuLayer, Creator, Device, DeviceLayer, ForwardContext, FromOperator, Layer, LayerError,
+    RegistryError, TensorMeta, Weight,
+};
+use ixion::tensor::{DType, Dim, TensorView, TensorViewMut};
+use std::collections::BTreeMap;
+
+// Task 1: a layer.
+
+/// The shape rule of what changes each element on its own: one output like the input, which must be f32.
+///
+/// # Errors
+/// [`LayerError::DType`] for another element type.
+pub fn like_the_input(inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    todo!(
+        "lesson 07, task 1: refuse what is not f32, and return the one output (book chapter 7; stuck? cargo learn hint 7)"
+    )
+}
+
+/// Writes what a function makes of each element of the input to the same place of the output.
+///
+/// # Errors
+/// A tensor of another type than f32, or one whose elements lie in blocks.
+pub fn map(
+    input: &TensorView<'_>,
+    output: &mut TensorViewMut<'_>,
+    function: impl Fn(f32) -> f32,
+) -> Result<(), LayerError> {
+    todo!(
+        "lesson 07, task 1: both as arrays, and the function of each element (book chapter 7; stuck? cargo learn hint 7)"
+    )
+}
+
+ixion::operator! {
+    /// `torch.nn.ReLU`: 0 where x is negative, else x. NaN stays NaN.
+    pub struct ReLU for "nn.ReLU", "F.relu" {
+        /// Accepted for compatibility; the result is the same.
+        inplace: bool = false,
+    }
+}
+
+impl Layer for ReLU {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        like_the_input(inputs)
+    }
+}
+
+impl CpuLayer for ReLU {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        _: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        todo!(
+            "lesson 07, task 1: 0 for negative numbers, all else as it is (book chapter 7; stuck? cargo learn hint 7)"
+        )
+    }
+}
+
+// Task 2: parameters.
+
+ixion::operator! {
+    /// `torch.nn.LeakyReLU`: x where x is positive, else `negative_slope` · x.
+    pub struct LeakyReLU for "nn.LeakyReLU", "F.leaky_relu" {
+        /// Slope for negative numbers.
+        negative_slope: f64 = 0.01,
+    }
+}
+
+impl Layer for LeakyReLU {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        like_the_input(inputs)
+    }
+}
+
+impl CpuLayer for LeakyReLU {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        _: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        todo!(
+            "lesson 07, task 2: the slope times x where x is not positive (book chapter 7; stuck? cargo learn hint 7)"
+        )
+    }
+}
+
+ixion::operator! {
+    /// `torch.nn.Sigmoid`: 1 / (1 + e⁻ˣ).
+    pub struct Sigmoid for "nn.Sigmoid", "F.sigmoid" {}
+}
+
+impl Layer for Sigmoid {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        like_the_input(inputs)
+    }
+}
+
+impl CpuLayer for Sigmoid {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        _: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        todo!("lesson 07, task 2: 1 / (1 + e⁻ˣ) (book chapter 7; stuck? cargo learn hint 7)")
+    }
+}
+
+// Task 3: weights.
+
+ixion::operator! {
+    /// `torch.nn.Linear`: each row of the input times each row of the weights, plus the bias. Input: …×I, output: …×O.
+    pub struct Linear for "nn.Linear" {
+        /// I, the length of a row of the input.
+        in_features: usize,
+        /// O, the length of a row of the output.
+        out_features: usize,
+        /// O×I weights.
+        weight: Weight,
+        /// O numbers.
+        bias: Option<Weight> = None,
+    }
+}
+
+impl Layer for Linear {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        todo!(
+            "lesson 07, task 3: check weight, bias and input, and replace the input's last length (book chapter 7; stuck? cargo learn hint 7)"
+        )
+    }
+}
+
+/// Checks that a weight is of f32 and has these dimensions.
+fn check_weight(what: &str, weight: &TensorMeta, dims: &[usize]) -> Result<(), LayerError> {
+    let wanted = TensorMeta::new(DType::F32, dims.iter().copied());
+    if *weight == wanted { Ok(()) } else { Err(LayerError::shape(what, wanted, weight)) }
+}
+
+impl CpuLayer for Linear {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        _: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        todo!(
+            "lesson 07, task 3: each row of the input with each row of the weights, then the bias (book chapter 7; stuck? cargo learn hint 7)"
+        )
+    }
+}
+
+// Task 4: a registry. `L` is a kind of layer, one for each device; there is one so far, so read `Registry<L>` as `Registry`.
+
+/// The layers of one device, by operator type. It is consulted while a graph is built, never while it runs.
+#[derive(Debug)]
+pub struct Registry<L: ?Sized = dyn CpuLayer> {
+    creators: BTreeMap<String, Creator<L>>,
+}
+
+impl<L: ?Sized + DeviceLayer> Registry<L> {
+    /// A registry without layers.
+    pub fn empty() -> Self {
+        Self { creators: BTreeMap::new() }
+    }
+
+    /// The device that the layers run on.
+    pub fn device(&self) -> Device {
+        L::DEVICE
+    }
+
+    /// Adds a creator for an operator type.
+    ///
+    /// # Errors
+    /// [`RegistryError::Duplicate`] when the type has one; [`Registry::replace`] takes its place instead.
+    pub fn add(&mut self, op_type: impl Into<String>, creator: Creator<L>) -> Result<(), RegistryError> {
+        todo!(
+            "lesson 07, task 4: an error if the type has a creator already, which stays (book chapter 7; stuck? cargo learn hint 7)"
+        )
+    }
+
+    /// Adds a creator for an operator type, and returns the one that it had.
+    pub fn replace(&mut self, op_type: impl Into<String>, creator: Creator<L>) -> Option<Creator<L>> {
+        self.creators.insert(op_type.into(), creator)
+    }
+
+    /// The creator for an operator type.
+    ///
+    /// # Errors
+    /// [`RegistryError::Missing`] with the nearest registered type.
+    pub fn get(&self, op_type: &str) -> Result<&Creator<L>, RegistryError> {
+        todo!(
+            "lesson 07, task 4: the creator, or an error that names the type and the nearest one (book chapter 7; stuck? cargo learn hint 7)"
+        )
+    }
+
+    /// All operator types and their creators, in alphabetical order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Creator<L>)> {
+        self.creators.iter().map(|(op_type, creator)| (op_type.as_str(), creator))
+    }
+
+    /// The registered type whose name is nearest to this one, if any is near.
+    pub fn nearest(&self, op_type: &str) -> Option<String> {
+        let wanted = op_type.to_lowercase();
+        let similarity = |known: &String| strsim::jaro_winkler(&wanted, &known.to_lowercase());
+        let scored = self.creators.keys().map(|known| (similarity(known), known));
+        let (score, best) = scored.max_by(|a, b| a.0.total_cmp(&b.0))?;
+        (score > 0.85).then(|| best.clone())
+    }
+}
+
+impl Registry<dyn CpuLayer> {
+    /// Adds an operator under all of its types.
+    ///
+    /// # Errors
+    /// [`RegistryError::Duplicate`] when one of the types has a creator already.
+    pub fn register<T: FromOperator + CpuLayer + 'static>(&mut self) -> Result<(), RegistryError> {
+        todo!(
+            "lesson 07, task 4: a creator of this operator for each of its types (book chapter 7; stuck? cargo learn hint 7)"
+        )
+    }
+}
+
+// Task 5: your layers in a graph. `graph::Registry` is Ixion's own, which a graph asks.
+
+/// A registry of these layers alone.
+///
+/// # Errors
+/// [`RegistryError::Duplicate`] when two of them have a type in common.
+pub fn registry() -> Result<Registry, RegistryError> {
+    todo!(
+        "lesson 07, task 5: an empty registry, and the four layers (book chapter 7; stuck? cargo learn hint 7)"
+    )
+}
+
+/// All layers that come with Ixion, with these in the places of those of the same types.
+pub fn over_built_in(layers: &Registry) -> graph::Registry {
+    todo!(
+        "lesson 07, task 5: the default registry, and each creator in its place (book chapter 7; stuck? cargo learn hint 7)"
+    )
+}
