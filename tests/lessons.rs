@@ -15,6 +15,28 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+#[path = "../lessons/01_arrays/tests"]
+mod lesson01 {
+    mod subject {
+        pub(super) use ixion::kernels::naive::{
+            add, all_close, axpy, is_close, matmul, norm, sigmoid, subtract,
+        };
+    }
+    mod tasks;
+}
+
+#[path = "../lessons/02_tensor/tests"]
+mod lesson02 {
+    mod subject {
+        pub(super) use ixion::kernels::naive::{fill, flatten, pad_constant, pad_source, reshape};
+        pub(super) use ixion::tensor::{
+            broadcast_shapes, contiguous_strides, expanded_axes, index_of, merged_axes, position,
+            reshaped_axes,
+        };
+    }
+    mod tasks;
+}
+
 #[path = "../lessons/03_param/tests"]
 mod lesson03 {
     mod subject {

@@ -183,7 +183,9 @@ fn undefined(function: Function, dtype: DType) -> TensorError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernels::naive;
     use crate::tensor::Tensor;
+    use proptest::prelude::*;
 
     fn run(program: &Program, value: Value, inputs: &[Tensor]) -> Result<Tensor> {
         let mut output = Tensor::zeros(program.dtype(value), &[3])?;
@@ -215,6 +217,33 @@ mod tests {
         );
         assert_eq!(program.cast(root, DType::F16), root);
         assert_eq!(program.input(0, DType::I8), x);
+    }
+
+    proptest! {
+        #[test]
+        fn arithmetic_is_that_of_the_naive_kernels(
+            pairs in proptest::collection::vec((-30f64..30.0, -30f64..30.0), 3),
+            a in -9f64..9.0,
+        ) {
+            let [x, y] = [|pair: &(f64, f64)| pair.0, |pair: &(f64, f64)| pair.1]
+                .map(|side| row([0, 1, 2].map(|place| side(&pairs[place]))));
+            let mut program = Program::default();
+            let (first, second) = (program.input(0, DType::F64), program.input(1, DType::F64));
+            let factor = program.constant(Scalar::Float(a), DType::F64);
+            let product = program.apply(Function::Mul, DType::F64, first, factor);
+            let array = |tensor: &Tensor| tensor.array::<f64>().unwrap().to_owned();
+            let (left, right) = (array(&x), array(&y));
+            let results = [
+                (program.apply(Function::Add, DType::F64, first, second), naive::add(left.view(), right.view())),
+                (program.apply(Function::Sub, DType::F64, first, second), naive::subtract(left.view(), right.view())),
+                (program.apply(Function::Add, DType::F64, product, second), naive::axpy(a, left.view(), right.view())),
+                (program.apply(Function::Sigmoid, DType::F64, first, first), naive::sigmoid(left.view())),
+            ];
+            for (value, want) in results {
+                let got = array(&run(&program, value, &[x.clone(), y.clone()]).unwrap());
+                prop_assert!(naive::all_close(got.view(), want.view(), 1e-14, 1e-14), "{got}, not {want}");
+            }
+        }
     }
 
     #[test]

@@ -191,8 +191,10 @@ impl RelativeEq for Tensor {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernels::naive;
     use crate::tensor::{Complex, Element, f16};
     use approx::{assert_abs_diff_eq, assert_relative_eq};
+    use proptest::prelude::*;
 
     const INF: f32 = f32::INFINITY;
     const NAN: f32 = f32::NAN;
@@ -215,6 +217,26 @@ mod tests {
         assert!(!close(&[f16::ONE], &[f16::ZERO], 0.0, 0.9).holds());
         assert!(!close(&[1i64 << 60], &[(1 << 60) + 1], 1.0, 1.0).holds());
         assert!(!close(&[true], &[false], 1.0, 1.0).holds() && close(&[true], &[true], 0.0, 0.0).holds());
+    }
+
+    proptest! {
+        #[test]
+        fn as_the_naive_rule(
+            pairs in proptest::collection::vec(
+                (
+                    prop_oneof![8 => -9f64..9.0, 1 => Just(f64::INFINITY), 1 => Just(f64::NAN)],
+                    prop_oneof![8 => -0.1f64..0.1, 2 => Just(0.0), 1 => Just(f64::NEG_INFINITY)],
+                ),
+                0..6,
+            ),
+            rtol in 0f64..0.02,
+            atol in 0f64..0.02,
+        ) {
+            let want = vector(&pairs.iter().map(|pair| pair.0).collect::<Vec<_>>());
+            let got = vector(&pairs.iter().map(|pair| pair.0 + pair.1).collect::<Vec<_>>());
+            let close = naive::all_close(got.array().unwrap(), want.array().unwrap(), rtol, atol);
+            prop_assert_eq!(got.allclose(&want, rtol, atol, false).unwrap().holds(), close);
+        }
     }
 
     #[test]

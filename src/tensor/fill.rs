@@ -1,7 +1,7 @@
 //! Tensors of given, counted and random values.
 
 use super::view::check_dtype;
-use super::{DType, Element, Layout, Order, Result, Shape, Tensor, TensorError, TensorView};
+use super::{DType, Element, Layout, Order, Result, Tensor, TensorError, TensorView};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use rand_distr::StandardNormal;
@@ -49,14 +49,7 @@ impl Tensor {
                 found: vec![values.len()],
             });
         }
-        let dims = match order {
-            Order::RowMajor => self.shape().to_vec(),
-            Order::ColumnMajor => self.shape().iter().rev().copied().collect(),
-        };
-        let mut layout = Layout::contiguous(Shape::new(&dims)?);
-        if order == Order::ColumnMajor {
-            layout = layout.permute(&(0..dims.len()).rev().collect::<Vec<_>>())?;
-        }
+        let layout = Layout::contiguous_in(*self.shape(), order);
         self.view_mut()?.copy_from(&TensorView::from_slice(values, layout)?)
     }
 

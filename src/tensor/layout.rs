@@ -1,10 +1,8 @@
 //! Layouts: where in its storage each element of a tensor lies.
 
-use super::{MAX_RANK, Result, Shape, TensorError, resolve_axis};
+use super::strides::{Axes, expanded_axes, merged_axes, reshaped_axes};
+use super::{MAX_RANK, Order, Result, Shape, TensorError, resolve_axis};
 use smallvec::{SmallVec, smallvec};
-
-/// The length and the stride of each axis, inline: a layout never allocates.
-type Axes = SmallVec<[(usize, usize); MAX_RANK]>;
 
 /// One number for each axis.
 type PerAxis = SmallVec<[usize; MAX_RANK]>;
@@ -41,7 +39,12 @@ pub struct Layout {
 impl Layout {
     /// The row-major layout of a contiguous tensor.
     pub fn contiguous(shape: Shape) -> Self {
-        Self { shape, strides: shape.row_major_strides(), offset: 0, format: Format::Plain }
+        Self::contiguous_in(shape, Order::RowMajor)
+    }
+
+    /// The layout of elements that lie in an order without gaps.
+    pub fn contiguous_in(shape: Shape, order: Order) -> Self {
+        Self { shape, strides: shape.contiguous_strides(order), offset: 0, format: Format::Plain }
     }
 
     /// A plain layout of given strides and offset, in elements.
@@ -328,16 +331,7 @@ impl Layout {
     pub fn expand(&self, shape: &[usize]) -> Result<Self> {
         self.require_plain()?;
         let refuse = || TensorError::NotBroadcastable { left: self.shape.to_vec(), right: shape.to_vec() };
-        let new_axes = shape.len().checked_sub(self.shape.rank()).ok_or_else(refuse)?;
-        let mut axes: Axes = smallvec![(1, 0); new_axes];
-        axes.extend(self.axes());
-        for (axis, &wanted) in axes.iter_mut().zip(shape) {
-            match axis.0 {
-                dim if dim == wanted => {}
-                1 => *axis = (wanted, 0),
-                _ => return Err(refuse()),
-            }
-        }
+        let axes = expanded_axes(&self.axes(), shape).ok_or_else(refuse)?;
         self.with_axes(&axes, self.offset)
     }
 
@@ -361,45 +355,9 @@ impl Layout {
         if self.is_contiguous() {
             return Ok(Some(Self { offset: self.offset, ..Self::contiguous(*shape) }));
         }
-        let Some(strides) = reshaped_strides(&self.merged_axes(), shape) else {
-            return Ok(None);
-        };
-        Self::strided(*shape, &strides, self.offset).map(Some)
+        let axes = reshaped_axes(&merged_axes(&self.axes()), shape);
+        axes.map(|axes| self.with_axes(&axes, self.offset)).transpose()
     }
-
-    /// The axes with neighbours that lie one within the other merged, and those of length 1 dropped.
-    fn merged_axes(&self) -> Axes {
-        let mut merged = Axes::new();
-        for (dim, stride) in self.axes().into_iter().filter(|&(dim, _)| dim != 1) {
-            match merged.last_mut() {
-                Some(last) if last.1 == stride * dim => *last = (last.0 * dim, stride),
-                _ => merged.push((dim, stride)),
-            }
-        }
-        merged
-    }
-}
-
-/// Strides of `shape` over merged axes, or `None` where a new axis would cross from one of them into the next.
-fn reshaped_strides(merged: &[(usize, usize)], shape: &Shape) -> Option<PerAxis> {
-    let mut strides: PerAxis = smallvec![0; shape.rank()];
-    let mut remaining = merged.iter().rev();
-    let mut current = (1, 1);
-    for (stride, &dim) in strides.iter_mut().zip(shape.iter()).rev() {
-        if dim == 1 {
-            *stride = current.1;
-            continue;
-        }
-        if current.0 == 1 {
-            current = *remaining.next()?;
-        }
-        if current.0 % dim != 0 {
-            return None;
-        }
-        *stride = current.1;
-        current = (current.0 / dim, current.1 * dim);
-    }
-    Some(strides)
 }
 
 fn not_a_permutation(order: &[usize], rank: usize) -> TensorError {

@@ -1,6 +1,6 @@
 //! Row-major and column-major order: reading, reshaping and flattening in either.
 
-use super::{Element, Result, Tensor, TensorError};
+use super::{Element, Layout, Result, Tensor, TensorError};
 
 /// The order in which the elements of a tensor are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -71,13 +71,8 @@ impl Tensor {
     /// # Errors
     /// [`TensorError::ShapeMismatch`] when their number is not that of `shape`.
     pub fn from_vec_in<T: Element>(data: Vec<T>, shape: &[usize], order: Order) -> Result<Self> {
-        match order {
-            Order::RowMajor => Self::from_vec(data, shape),
-            Order::ColumnMajor => {
-                let reversed: Vec<usize> = shape.iter().rev().copied().collect();
-                Self::from_vec(data, &reversed)?.reverse_axes()
-            }
-        }
+        let plain = Self::from_vec(data, shape)?;
+        plain.with_layout(Layout::contiguous_in(*plain.shape(), order))
     }
 
     /// Reports the shapes as the caller gave them, and not as reversed on the way.
@@ -96,6 +91,7 @@ impl Tensor {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernels::naive;
     use proptest::prelude::*;
 
     fn counting(dims: &[usize]) -> Tensor {
@@ -126,7 +122,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn as_ndarray_reshapes(
+        fn as_flattening_and_filling(
             dims in proptest::collection::vec(1usize..5, 0..4),
             turn in 0usize..4,
             cut in proptest::collection::vec(1usize..5, 0..3),
@@ -138,14 +134,20 @@ mod tests {
             if x.num_elements().is_multiple_of(part) {
                 let mut shape = cut.clone();
                 shape.push(x.num_elements() / part);
-                for (ours, theirs) in
+                let array = x.array::<i32>().unwrap();
+                for (order, numpy) in
                     [(Order::RowMajor, ndarray::Order::C), (Order::ColumnMajor, ndarray::Order::F)]
                 {
-                    let want = x.array::<i32>().unwrap().to_shape((&shape[..], theirs)).unwrap().to_owned();
-                    let got = x.reshape_in(&shape, ours).unwrap();
+                    let want = naive::reshape(array.view(), &shape, order);
+                    prop_assert_eq!(&array.to_shape((&shape[..], numpy)).unwrap(), &want);
+                    let got = x.reshape_in(&shape, order).unwrap();
                     prop_assert_eq!(got.array::<i32>().unwrap(), want);
-                    let flat = x.to_vec_in::<i32>(ours).unwrap();
-                    prop_assert_eq!(Tensor::from_vec_in(flat, x.shape(), ours).unwrap(), x.clone());
+                    let flat = x.to_vec_in::<i32>(order).unwrap();
+                    prop_assert_eq!(&flat, &naive::flatten(array.view(), order));
+                    let mut filled = Tensor::full(&shape, 0i32).unwrap();
+                    filled.fill_from(&flat, order).unwrap();
+                    prop_assert_eq!(filled.array::<i32>().unwrap(), naive::fill(&flat, &shape, order));
+                    prop_assert_eq!(Tensor::from_vec_in(flat, x.shape(), order).unwrap(), x.clone());
                 }
             }
         }

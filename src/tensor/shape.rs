@@ -1,6 +1,6 @@
 //! Shapes: the number of elements along each axis, kept inline.
 
-use super::{MAX_RANK, Result, TensorError};
+use super::{MAX_RANK, Order, Result, TensorError, contiguous_strides};
 use std::fmt;
 use std::ops::Deref;
 
@@ -63,25 +63,19 @@ impl Shape {
 
     /// The strides, in elements, of a contiguous row-major tensor of this shape.
     pub fn row_major_strides(&self) -> [usize; MAX_RANK] {
+        self.contiguous_strides(Order::RowMajor)
+    }
+
+    /// The strides of a tensor of this shape whose elements lie without gaps in an order; 0 behind the last axis.
+    pub(super) fn contiguous_strides(&self, order: Order) -> [usize; MAX_RANK] {
         let mut strides = [0; MAX_RANK];
-        let mut step = 1;
-        for (stride, &dim) in strides[..self.rank()].iter_mut().zip(self.dims()).rev() {
-            *stride = step;
-            step *= dim.max(1);
-        }
+        contiguous_strides(self, order, &mut strides);
         strides
     }
 
-    /// The index of the element at a position counted in row-major order; the reverse of multiplying by
-    /// [`Shape::row_major_strides`]. Positions past the end begin again at the first element.
+    /// The index of the element at a position counted in row-major order, as [`index_of`](super::index_of).
     pub fn index_of(&self, position: usize) -> Vec<usize> {
-        let mut rest = position;
-        let mut index = vec![0; self.rank()];
-        for (i, &dim) in index.iter_mut().zip(self.dims()).rev() {
-            *i = rest % dim.max(1);
-            rest /= dim.max(1);
-        }
-        index
+        super::index_of(position, self)
     }
 
     /// Resolves an axis that may count from the end, as PyTorch's `dim` does: -1 is the last axis.
@@ -119,6 +113,7 @@ pub fn resolve_index(index: i64, len: usize) -> Result<usize> {
     resolved.ok_or(TensorError::OutOfRange { what: "index", index, len })
 }
 
+// ANCHOR: broadcast_shapes
 /// The shape that results from broadcasting two shapes against each other, by NumPy's and PyTorch's rule.
 ///
 /// Axes are paired from the last; a missing axis counts as 1; of two lengths one may be 1.
@@ -126,20 +121,21 @@ pub fn resolve_index(index: i64, len: usize) -> Result<usize> {
 /// # Errors
 /// [`TensorError::NotBroadcastable`] names both shapes.
 pub fn broadcast_shapes(left: &[usize], right: &[usize]) -> Result<Shape> {
+    // ANCHOR: broadcast_shapes_todo -- task 3: pair the axes from the last, and keep the longer of each pair
     let rank = left.len().max(right.len());
-    let from_last = |dims: &[usize], i: usize| dims.len().checked_sub(i + 1).map_or(1, |at| dims[at]);
+    let from_last = |shape: &[usize], i: usize| shape.iter().rev().nth(i).copied().unwrap_or(1);
     let mut dims = vec![0; rank];
     for (i, dim) in dims.iter_mut().rev().enumerate() {
         *dim = match (from_last(left, i), from_last(right, i)) {
             (l, r) if l == r || r == 1 => l,
             (1, r) => r,
-            _ => {
-                return Err(TensorError::NotBroadcastable { left: left.to_vec(), right: right.to_vec() });
-            }
+            _ => return Err(TensorError::NotBroadcastable { left: left.to_vec(), right: right.to_vec() }),
         };
     }
     Shape::new(&dims)
+    // ANCHOR_END: broadcast_shapes_todo
 }
+// ANCHOR_END: broadcast_shapes
 
 impl Deref for Shape {
     type Target = [usize];

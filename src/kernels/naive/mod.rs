@@ -2,7 +2,9 @@
 //!
 //! They are taught, and they are the oracle of every faster kernel. Nothing here is tuned.
 
+mod arithmetic;
 mod attention;
+mod closeness;
 mod conv;
 mod conv2d;
 mod elementwise;
@@ -12,6 +14,7 @@ mod grid;
 mod interpolate;
 mod matmul;
 mod norm;
+mod order;
 mod pad;
 mod pool;
 mod recurrent;
@@ -19,7 +22,9 @@ mod reduce;
 mod regions;
 mod softmax;
 
+pub use arithmetic::{add, axpy, sigmoid, subtract};
 pub use attention::attention;
+pub use closeness::{all_close, is_close};
 pub use conv::{conv, conv_transpose};
 pub use conv2d::{conv_group, conv2d};
 pub use elementwise::{Step, binary, calculate, evaluate, postfix, unary};
@@ -29,7 +34,8 @@ pub use grid::{GridMode, GridPadding, Sampling, Taps, affine_grid, grid_sample, 
 pub use interpolate::{Interpolation, Resampling, interpolate};
 pub use matmul::matmul;
 pub use norm::{local_response_norm, root_mean_square, standardize};
-pub use pad::{PadMode, pad};
+pub use order::{fill, flatten, reshape};
+pub use pad::{PadMode, pad, pad_constant, pad_source};
 pub use pool::{Divisor, adaptive_avg_pool, adaptive_max_pool, adaptive_range, avg_pool, lp_pool, max_pool};
 pub use recurrent::recurrent;
 pub use reduce::{arg_max, arg_min, log_sum_exp, norm, product, sum, variance};

@@ -1,6 +1,6 @@
 //! Padding: a larger tensor whose outside is made from its inside.
 
-use ndarray::{ArrayD, ArrayViewD, Axis};
+use ndarray::{ArrayD, ArrayViewD, Axis, Dimension, IxDyn};
 
 /// What the outside is made from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,18 +21,7 @@ impl PadMode {
         if count < 0 || before.max(after) > self.limit(len) {
             return None;
         }
-        (0..count).map(|place| usize::try_from(self.source(place - before, len as i64)).ok()).collect()
-    }
-
-    /// The element that stands at a place, counted from the first element of the inside.
-    fn source(self, at: i64, len: i64) -> i64 {
-        match self {
-            PadMode::Replicate => at.clamp(0, len - 1),
-            PadMode::Circular => at.rem_euclid(len),
-            PadMode::Reflect if at < 0 => -at,
-            PadMode::Reflect if at >= len => 2 * (len - 1) - at,
-            PadMode::Reflect => at,
-        }
+        (0..count).map(|place| usize::try_from(pad_source(self, place - before, len as i64)).ok()).collect()
     }
 
     /// The most places that one side of an axis of `len` elements may be padded by.
@@ -45,6 +34,47 @@ impl PadMode {
         }
     }
 }
+
+// ANCHOR: pad_source
+/// The element of an axis of `len` that stands at a place, which is counted from the first element: negative before it,
+/// `len` and more behind the last. For `Reflect` the place is less than `len` away from the axis.
+///
+/// # Panics
+/// When `len` is 0.
+pub fn pad_source(mode: PadMode, place: i64, len: i64) -> i64 {
+    // ANCHOR: pad_source_todo -- task 5: the nearest element, the other end, or the mirrored one
+    match mode {
+        PadMode::Replicate => place.clamp(0, len - 1),
+        PadMode::Circular => place.rem_euclid(len),
+        PadMode::Reflect if place < 0 => -place,
+        PadMode::Reflect if place >= len => 2 * (len - 1) - place,
+        PadMode::Reflect => place,
+    }
+    // ANCHOR_END: pad_source_todo
+}
+// ANCHOR_END: pad_source
+
+// ANCHOR: pad_constant
+/// Adds places of one value around an array: each axis gets (before, after) places, as `numpy.pad`.
+///
+/// # Panics
+/// When there are not as many pairs as axes, or the result is too large.
+pub fn pad_constant<T: Copy>(input: ArrayViewD<'_, T>, pads: &[(usize, usize)], value: T) -> ArrayD<T> {
+    assert_eq!(input.ndim(), pads.len(), "one pair of numbers for each axis");
+    let shape: Vec<usize> =
+        input.shape().iter().zip(pads).map(|(len, (before, after))| before + len + after).collect();
+    ArrayD::from_shape_fn(IxDyn(&shape), |place| inside(&input, place.slice(), pads).unwrap_or(value))
+}
+
+/// The element that stands at a place of the padded array, or `None` where the padding is.
+fn inside<T: Copy>(input: &ArrayViewD<'_, T>, place: &[usize], pads: &[(usize, usize)]) -> Option<T> {
+    // ANCHOR: inside_todo -- task 5: the places before the axis off, then the element if there is one
+    let at = place.iter().zip(pads).map(|(place, (before, _))| place.checked_sub(*before));
+    let at: Vec<usize> = at.collect::<Option<_>>()?;
+    input.get(IxDyn(&at)).copied()
+    // ANCHOR_END: inside_todo
+}
+// ANCHOR_END: pad_constant
 
 /// Pads each axis by (before, after) places, as `torch.nn.functional.pad` in its modes `reflect`, `replicate` and
 /// `circular`.
@@ -71,7 +101,6 @@ pub fn pad<T: Copy>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ndarray::IxDyn;
 
     fn row(values: &[i32]) -> ArrayD<i32> {
         ArrayD::from_shape_vec(IxDyn(&[values.len()]), values.to_vec()).unwrap()

@@ -24,14 +24,16 @@ pub fn log_sum_exp(row: ArrayView1<'_, f64>) -> f64 {
     row.iter().map(|x| x.exp()).sum::<f64>().ln()
 }
 
-/// The p-norm, as `torch.norm`.
+// ANCHOR: norm
+/// The p-norm, as `torch.norm`: (Σ |x|ᵖ)^(1/p). For p = 0 it counts what is not 0; for p = ∞ it is the largest |x|, for
+/// p = −∞ the smallest. Of a row with NaN it is NaN, unless p is 0.
 pub fn norm(row: ArrayView1<'_, f64>, p: f64) -> f64 {
+    // ANCHOR: norm_todo -- task 5: count for p = 0, largest for p = ∞, smallest for p = −∞, else the formula
     let magnitudes = row.mapv(f64::abs);
-    if magnitudes.iter().any(|x| x.is_nan()) {
-        return if p == 0.0 { magnitudes.iter().filter(|&&x| x != 0.0).count() as f64 } else { f64::NAN };
-    }
     if p == 0.0 {
         magnitudes.iter().filter(|&&x| x != 0.0).count() as f64
+    } else if magnitudes.iter().any(|x| x.is_nan()) {
+        f64::NAN
     } else if p == f64::INFINITY {
         magnitudes.iter().copied().fold(0.0, f64::max)
     } else if p == f64::NEG_INFINITY {
@@ -39,7 +41,9 @@ pub fn norm(row: ArrayView1<'_, f64>, p: f64) -> f64 {
     } else {
         magnitudes.iter().map(|x| x.powf(p)).sum::<f64>().powf(1.0 / p)
     }
+    // ANCHOR_END: norm_todo
 }
+// ANCHOR_END: norm
 
 /// The first position of the largest element, or of the first NaN, as `torch.argmax`; `None` of an empty row.
 pub fn arg_max(row: ArrayView1<'_, f64>) -> Option<usize> {
