@@ -109,3 +109,27 @@ mod lesson09 {
     }
     mod tasks;
 }
+
+#[path = "../lessons/10_resnet/tests"]
+mod lesson10 {
+    mod subject {
+        pub(super) use ixion::layers::naive::window::slid;
+        pub(super) use ixion::layers::naive::{
+            AdaptiveAvgPool2d, Conv2d, Expression, Flatten, Linear, MaxPool2d, ReLU, residual_network,
+        };
+        pub(super) use ixion::vision::{accuracy, ranked};
+    }
+    mod tasks;
+}
+
+#[path = "../lessons/11_detect/tests"]
+mod lesson11 {
+    mod subject {
+        pub(super) use ixion::tensor::{Placement, letterboxed, surround};
+        pub(super) use ixion::vision::{
+            Confusion, Detection, Frame, Rect, VOID, cell_box, decode_row, detection, highest, most_probable,
+            suppress,
+        };
+    }
+    mod tasks;
+}

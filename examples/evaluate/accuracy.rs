@@ -4,6 +4,7 @@ use super::Measured;
 use ixion::Limits;
 use ixion::engine::Model;
 use ixion::tensor::{DType, Tensor};
+use ixion::vision::{accuracy, ranked};
 use std::path::Path;
 
 const BATCH: usize = 64;
@@ -20,20 +21,24 @@ pub(super) fn measure(model: &mut Model, test: &Path) -> Measured {
     let pixels = images.cast(DType::F32)?.map(|value: f32| value / WHITE)?;
     let pixels = pixels.reshape(&[count, 1, height, width])?;
 
-    let mut guesses = Vec::new();
+    let mut scores: Vec<Vec<f64>> = Vec::new();
     for batch in pixels.split(BATCH, 0)? {
         let outputs = model.run(&[batch])?;
-        for scores in outputs.first().ok_or("the model has no output")?.array::<f32>()?.outer_iter() {
-            let best = scores.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1));
-            guesses.push(best.map_or(0, |(class, _)| class));
-        }
+        let output = outputs.first().ok_or("the model has no output")?;
+        scores.extend(
+            output.array::<f32>()?.outer_iter().map(|row| row.iter().copied().map(f64::from).collect()),
+        );
     }
-    let mistakes = labels.iter().zip(&guesses).filter(|&(&label, &guess)| usize::from(label) != guess);
+    let labels: Vec<usize> = labels.into_iter().map(usize::from).collect();
+    let share = accuracy(&scores, &labels, 1).ok_or("there are no test pictures")?;
+    let guesses = scores.iter().map(|scores| ranked(scores).first().copied().unwrap_or(0));
+    let pairs: Vec<(usize, usize)> = labels.into_iter().zip(guesses).collect();
+    let mistakes = pairs.iter().filter(|(label, guess)| label != guess);
     let mistakes: Vec<String> = mistakes.map(|(label, guess)| format!("{label} for {guess}")).collect();
-    let (right, count) = (count - mistakes.len(), count.max(1));
-    let percent = 100.0 * right as f64 / count as f64;
+    let right = count - mistakes.len();
     Ok(format!(
-        "{percent:.2} % of the test pictures are right ({right} of {count})\n  wrong: {}",
+        "{:.2} % of the test pictures are right ({right} of {count})\n  wrong: {}",
+        100.0 * share,
         mistakes.join(", ")
     ))
 }

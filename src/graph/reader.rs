@@ -1,7 +1,7 @@
 //! Reading an operator: typed parameters, weights, and the certainty that no key was ignored.
 
 use super::{LayerError, RuntimeAttribute, RuntimeParameter};
-use crate::pnnx::Dim;
+use crate::pnnx::{Dim, Expr};
 use crate::tensor::DType;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -337,6 +337,14 @@ impl<const N: usize> FromParameter for [usize; N] {
             [value] => Some([*value; N]),
             values => values.try_into().ok(),
         }
+    }
+}
+
+impl FromParameter for Expr {
+    const KIND: &'static str = "an expression such as add(@0,@1)";
+
+    fn from_parameter(parameter: &RuntimeParameter) -> Option<Self> {
+        parameter.raw().parse().ok()
     }
 }
 

@@ -3,6 +3,21 @@
 //! They are taught, and they are the oracle of the layers of the same types, which take every element type, work in place
 //! and are fast. [`over_built_in`] puts them in the places of those, so that a whole graph can be run both ways.
 
+mod convolution;
+mod expression;
+mod flatten;
+mod network;
+mod pooling;
+#[cfg(test)]
+mod tests;
+pub mod window;
+
+pub use convolution::Conv2d;
+pub use expression::Expression;
+pub use flatten::Flatten;
+pub use network::residual_network;
+pub use pooling::{AdaptiveAvgPool2d, MaxPool2d};
+
 use crate::graph::{
     self, CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta, Weight,
 };
@@ -217,6 +232,3 @@ pub fn over_built_in(layers: &Registry) -> graph::Registry {
     // ANCHOR_END: over_todo
 }
 // ANCHOR_END: over
-
-#[cfg(test)]
-mod tests;

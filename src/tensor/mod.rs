@@ -45,7 +45,7 @@ pub use half::{bf16, f16};
 pub use halves::Half;
 pub use layout::{Format, Layout, resolve_axes};
 pub use num_complex::Complex;
-pub use picture::{Color, Filter, Fit, Picture, Placement, Preprocess};
+pub use picture::{Color, Filter, Fit, Picture, Placement, Preprocess, letterboxed, surround};
 pub use reshape::Order;
 pub use shape::{Shape, broadcast_shapes, resolve_axis, resolve_index};
 pub use storage::ALIGNMENT;

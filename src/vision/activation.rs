@@ -33,7 +33,9 @@ impl Activation {
     }
 }
 
-/// The logistic function.
-pub(super) fn sigmoid(score: f32) -> f32 {
+// ANCHOR: sigmoid
+/// The logistic function, 1 / (1 + e⁻ˣ): from any number to one between 0 and 1.
+pub fn sigmoid(score: f32) -> f32 {
     1.0 / (1.0 + (-score).exp())
 }
+// ANCHOR_END: sigmoid

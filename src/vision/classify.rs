@@ -57,16 +57,35 @@ pub fn rank(
 }
 
 fn best(scores: Vec<f64>, activation: Activation, labels: &[String], top: usize) -> Vec<Class> {
-    let mut order: Vec<(usize, f64)> = scores.into_iter().enumerate().collect();
-    // NaN is no score: it goes behind all others.
-    let key = |score: f64| if score.is_nan() { f64::NEG_INFINITY } else { score };
-    order.sort_by(|a, b| key(b.1).total_cmp(&key(a.1)));
-    let class = |(index, score): (usize, f64)| {
-        let label = label_of(labels, index);
+    let class = |index: usize| {
+        let (label, score) = (label_of(labels, index), scores[index]);
         Class { index, label, score, is_probability: activation != Activation::None }
     };
-    order.into_iter().take(top).map(class).collect()
+    ranked(&scores).into_iter().take(top).map(class).collect()
 }
+
+// ANCHOR: ranked
+/// The numbers of the classes, that with the highest score first. NaN is worse than any score, and of equals the first is
+/// better.
+pub fn ranked(scores: &[f64]) -> Vec<usize> {
+    // ANCHOR: ranked_todo -- task 5: the numbers of the classes, sorted by their scores
+    let key = |class: usize| if scores[class].is_nan() { f64::NEG_INFINITY } else { scores[class] };
+    let mut classes: Vec<usize> = (0..scores.len()).collect();
+    classes.sort_by(|&a, &b| key(b).total_cmp(&key(a)));
+    classes
+    // ANCHOR_END: ranked_todo
+}
+
+/// The share of pictures whose label is among the `top` classes of the highest scores; `None` without pictures.
+pub fn accuracy(scores: &[Vec<f64>], labels: &[usize], top: usize) -> Option<f64> {
+    // ANCHOR: accuracy_todo -- task 5: how many labels are among the best, by how many there are
+    let is_right =
+        |(scores, label): (&Vec<f64>, &usize)| ranked(scores).iter().take(top).any(|at| at == label);
+    let right = scores.iter().zip(labels).filter(|&pair| is_right(pair)).count();
+    (!labels.is_empty()).then(|| right as f64 / labels.len() as f64)
+    // ANCHOR_END: accuracy_todo
+}
+// ANCHOR_END: ranked
 
 #[cfg(test)]
 mod tests {
@@ -94,6 +113,15 @@ mod tests {
         assert_eq!((rows[0][0].score, rows[0][0].label.as_str()), (1.0, "0"));
         let rows = rank(&scores(&[f32::NAN, -1.0], &[2]), Activation::Sigmoid, &[], 5).unwrap();
         assert_eq!(rows[0][0].index, 1);
+    }
+
+    #[test]
+    fn accuracy_by_hand() {
+        let scores = [vec![0.1, 0.7, 0.2], vec![0.5, 0.5, 0.4], vec![f64::NAN, -1.0, -2.0]];
+        assert_eq!((ranked(&scores[1]), ranked(&scores[2])), (vec![0, 1, 2], vec![1, 2, 0]));
+        assert_eq!(accuracy(&scores, &[1, 1, 0], 1), Some(1.0 / 3.0));
+        assert_eq!(accuracy(&scores, &[1, 1, 0], 2), Some(2.0 / 3.0));
+        assert_eq!((accuracy(&scores, &[1, 1, 0], 9), accuracy(&[], &[], 1)), (Some(1.0), None));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use super::Rect;
 use crate::Limits;
 use crate::tensor::{Fit, Picture, Placement, Preprocess, Result, Tensor, TensorError};
 
+// ANCHOR: frame
 /// The size of a picture, the size of the model's input, and where the one lies in the other.
 ///
 /// What a model finds is in pixels of its input; a frame takes it back to the picture.
@@ -16,6 +17,7 @@ pub struct Frame {
     /// Where the picture lies in the input.
     pub placement: Placement,
 }
+// ANCHOR_END: frame
 
 impl Frame {
     /// Prepares a picture and keeps what is needed for the way back.
@@ -37,7 +39,10 @@ impl Frame {
         let scale = [0, 1].map(|axis| input[axis] as f32 / picture[axis].max(1) as f32);
         Self { picture, input, placement: Placement { scale, offset: [0.0; 2] } }
     }
+}
 
+// ANCHOR: frame_rects
+impl Frame {
     /// A rectangle of the input in pixels of the picture; it may reach beyond the picture.
     pub fn to_picture(&self, rect: &Rect) -> Rect {
         let [top, left] = self.placement.to_picture([rect.top, rect.left]);
@@ -52,6 +57,7 @@ impl Frame {
         Rect { left, top, right, bottom }
     }
 }
+// ANCHOR_END: frame_rects
 
 /// The rule of a model whose card says nothing: RGB, scaled to 0..1, in the picture's own size.
 pub(super) fn plain() -> Preprocess {

@@ -35,17 +35,19 @@ mod palette;
 mod rect;
 mod segment;
 
-pub use activation::Activation;
+pub use activation::{Activation, sigmoid};
 pub use card::{ModelCard, Reading, Task};
-pub use classify::{Class, rank};
-pub use detect::{Detection, DetectionFormat, Detector, Head, suppress};
+pub use classify::{Class, accuracy, rank, ranked};
+pub use detect::{
+    Detection, DetectionFormat, Detector, Head, cell_box, decode_row, detection, most_probable, suppress,
+};
 pub use draw::{draw_detections, draw_mask};
 pub use error::{OutputError, VisionError};
 pub use frame::Frame;
 pub use metrics::{AveragePrecision, Confusion, Truth};
 pub use palette::{PALETTE, color_of};
 pub use rect::Rect;
-pub use segment::{ClassMap, Segmenter, VOID};
+pub use segment::{ClassMap, Segmenter, VOID, highest};
 
 /// The name of a class: its label, or its number where there is none.
 pub fn label_of(labels: &[String], class: usize) -> String {

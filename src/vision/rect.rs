@@ -1,5 +1,6 @@
 //! Upright rectangles.
 
+// ANCHOR: rect
 /// An upright rectangle in pixels; the upper left corner of the picture is 0, 0, and its first pixel reaches to 1, 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rect {
@@ -33,12 +34,10 @@ impl Rect {
     pub fn height(&self) -> f32 {
         self.bottom - self.top
     }
+}
+// ANCHOR_END: rect
 
-    /// The area; 0 for a rectangle without one.
-    pub fn area(&self) -> f32 {
-        self.width().max(0.0) * self.height().max(0.0)
-    }
-
+impl Rect {
     /// Without an area, or with an edge that is no finite number.
     pub fn is_degenerate(&self) -> bool {
         let edges = [self.left, self.top, self.right, self.bottom];
@@ -46,16 +45,28 @@ impl Rect {
         let area = self.area();
         edges.iter().any(|edge| !edge.is_finite()) || area <= 0.0 || !area.is_finite()
     }
+}
 
-    /// What both cover.
+// ANCHOR: iou
+impl Rect {
+    /// The area; 0 for a rectangle without one.
+    pub fn area(&self) -> f32 {
+        // ANCHOR: area_todo -- task 2: width times height, neither of them below 0
+        self.width().max(0.0) * self.height().max(0.0)
+        // ANCHOR_END: area_todo
+    }
+
+    /// What both cover; turned inside out where they are apart.
     #[must_use]
     pub fn intersection(&self, other: &Rect) -> Rect {
+        // ANCHOR: intersection_todo -- task 2: the inner one of each pair of edges
         Self {
             left: self.left.max(other.left),
             top: self.top.max(other.top),
             right: self.right.min(other.right),
             bottom: self.bottom.min(other.bottom),
         }
+        // ANCHOR_END: intersection_todo
     }
 
     /// Intersection over union, from 0 to 1: the area that both cover, by the area that either covers. Rectangles
@@ -67,14 +78,17 @@ impl Rect {
     /// assert_eq!(a.iou(&b), 2.0 / 6.0);
     /// ```
     pub fn iou(&self, other: &Rect) -> f32 {
+        // ANCHOR: iou_todo -- task 2: the area in common, by the area of both together
         let common = self.intersection(other).area();
         let union = self.area() + other.area() - common;
         if union > 0.0 { common / union } else { 0.0 }
+        // ANCHOR_END: iou_todo
     }
 
     /// The part inside a picture of this height and width.
     #[must_use]
     pub fn clipped(&self, [height, width]: [usize; 2]) -> Rect {
+        // ANCHOR: clipped_todo -- task 2: each edge between 0 and the edge of the picture
         let (width, height) = (width as f32, height as f32);
         Self {
             left: self.left.clamp(0.0, width),
@@ -82,8 +96,10 @@ impl Rect {
             right: self.right.clamp(0.0, width),
             bottom: self.bottom.clamp(0.0, height),
         }
+        // ANCHOR_END: clipped_todo
     }
 }
+// ANCHOR_END: iou
 
 #[cfg(test)]
 mod tests {

@@ -4,7 +4,7 @@ mod indexed;
 mod preprocess;
 mod resize;
 
-pub use preprocess::{Fit, Placement, Preprocess};
+pub use preprocess::{Fit, Placement, Preprocess, letterboxed, surround};
 pub use resize::Filter;
 
 use super::file::{in_file, io_error, open, write_atomically};

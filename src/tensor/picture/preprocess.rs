@@ -4,7 +4,7 @@ use super::resize::{Resized, Sampling, resize};
 use super::{Color, Filter, Picture};
 use crate::Limits;
 use crate::tensor::{DType, Result, Tensor, TensorError};
-use ndarray::s;
+use ndarray::{ArrayView2, ArrayViewMut2, s};
 use serde::Deserialize;
 
 /// How a picture is made to fit a size of another aspect ratio.
@@ -89,6 +89,7 @@ impl Default for Preprocess {
 /// The greatest [`Preprocess::resize`].
 const MOST_RESIZE: usize = 1 << 16;
 
+// ANCHOR: placement
 /// Where a picture lies within the network's input: at `scale · position + offset`. Both are given for rows first and
 /// columns second, in pixels; the upper left corner of the picture is 0, 0.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -100,16 +101,68 @@ pub struct Placement {
 }
 
 impl Placement {
+    /// Where a picture lies that is resized and put into the middle of the input; of an odd number of places left over, the
+    /// larger half comes behind it. What is larger than the input is cut off on both sides.
+    pub fn centered(picture: [usize; 2], resized: [usize; 2], input: [usize; 2]) -> Self {
+        // ANCHOR: centered_todo -- task 1: for each axis, the scale, and half of the room that is left
+        let middle = |axis: usize| (input[axis] as i64 - resized[axis] as i64) / 2;
+        Self {
+            scale: [0, 1].map(|axis| resized[axis] as f32 / picture[axis] as f32),
+            offset: [0, 1].map(|axis| middle(axis) as f32),
+        }
+        // ANCHOR_END: centered_todo
+    }
+
     /// The place in the picture, row and column, of a place in the network's input.
     pub fn to_picture(&self, [row, col]: [f32; 2]) -> [f32; 2] {
+        // ANCHOR: to_picture_todo -- task 1: from a place in the input back to the picture
         [(row - self.offset[0]) / self.scale[0], (col - self.offset[1]) / self.scale[1]]
+        // ANCHOR_END: to_picture_todo
     }
 
     /// The place in the network's input, row and column, of a place in the picture.
     pub fn to_input(&self, [row, col]: [f32; 2]) -> [f32; 2] {
+        // ANCHOR: to_input_todo -- task 1: from a place in the picture to the input
         [row * self.scale[0] + self.offset[0], col * self.scale[1] + self.offset[1]]
+        // ANCHOR_END: to_input_todo
     }
 }
+// ANCHOR_END: placement
+
+// ANCHOR: letterboxed
+/// Height and width of a picture that is scaled, circles staying circles, until it just fits inside of an input.
+pub fn letterboxed(picture: [usize; 2], input: [usize; 2]) -> [usize; 2] {
+    // ANCHOR: letterboxed_todo -- task 1: the largest ratio with which both axes fit
+    let ratios = [0, 1].map(|axis| input[axis] as f64 / picture[axis] as f64);
+    scaled(picture, input, ratios[0].min(ratios[1]))
+    // ANCHOR_END: letterboxed_todo
+}
+
+/// Height and width times a ratio, rounded, and at least 1. The axis that decided the ratio comes out exactly, whatever its
+/// product rounds to.
+fn scaled(from: [usize; 2], to: [usize; 2], ratio: f64) -> [usize; 2] {
+    [0, 1].map(|axis| match to[axis] as f64 / from[axis] as f64 == ratio {
+        true => to[axis],
+        false => ((from[axis] as f64 * ratio).round() as usize).max(1),
+    })
+}
+// ANCHOR_END: letterboxed
+
+// ANCHOR: surround
+/// Puts a plane into the middle of one that is at least as large, as [`Placement::centered`] says, and fills what is around
+/// it with one value.
+///
+/// # Panics
+/// When the plane is larger.
+pub fn surround(mut target: ArrayViewMut2<'_, f32>, plane: ArrayView2<'_, f32>, border: f32) {
+    // ANCHOR: surround_todo -- task 1: the border everywhere, then the plane in the middle
+    let (height, width) = plane.dim();
+    let (top, left) = ((target.nrows() - height) / 2, (target.ncols() - width) / 2);
+    target.fill(border);
+    target.slice_mut(s![top..top + height, left..left + width]).assign(&plane);
+    // ANCHOR_END: surround_todo
+}
+// ANCHOR_END: surround
 
 impl Preprocess {
     /// Turns a picture into an `f32` tensor of shape 1 × channels × height × width, and tells where the picture lies in
@@ -132,15 +185,12 @@ impl Preprocess {
         let sampling = Sampling { filter: self.filter, antialias: self.antialias };
         for channel in 0..channels {
             let plane = picture.plane(channel);
-            let plane = resize(plane.view(), &rows.resized, &cols.resized, sampling, limits)?;
-            let mut target = array.slice_mut(s![0, channel, .., ..]);
-            target.fill(self.normalize(self.pad_value, channel));
-            let middle = s![rows.start..rows.start + plane.nrows(), cols.start..cols.start + plane.ncols()];
-            target.slice_mut(middle).zip_mut_with(&plane, |to, &value| *to = self.normalize(value, channel));
+            let mut plane = resize(plane.view(), &rows, &cols, sampling, limits)?;
+            plane.mapv_inplace(|value| self.normalize(value, channel));
+            let border = self.normalize(self.pad_value, channel);
+            surround(array.slice_mut(s![0, channel, .., ..]), plane.view(), border);
         }
-        let placement =
-            Placement { scale: [rows.scale(), cols.scale()], offset: [rows.offset(), cols.offset()] };
-        Ok((tensor, placement))
+        Ok((tensor, Placement::centered([rows.from, cols.from], [rows.to, cols.to], size)))
     }
 
     /// Checks that all settings make sense together.
@@ -190,57 +240,30 @@ impl Preprocess {
         (value * self.scale - of_channel(&self.mean, 0.0)) / of_channel(&self.std, 1.0)
     }
 
-    /// Where rows and columns go.
-    fn axes(&self, from: [usize; 2], to: [usize; 2]) -> [Placed; 2] {
-        let ratios = [to[0] as f64 / from[0] as f64, to[1] as f64 / from[1] as f64];
-        let ratio = match self.fit {
-            Fit::Stretch => return [0, 1].map(|i| Placed::new(from[i], to[i], to[i])),
-            Fit::Letterbox => ratios[0].min(ratios[1]),
-            Fit::Crop => match self.resize {
-                Some(resize) => return self.cut(from, to, resize),
-                None => ratios[0].max(ratios[1]),
-            },
+    /// What becomes of rows and columns; of what is longer than the input, the middle.
+    fn axes(&self, from: [usize; 2], to: [usize; 2]) -> [Resized; 2] {
+        let resized = match (self.fit, self.resize) {
+            (Fit::Stretch, _) => to,
+            (Fit::Letterbox, _) => letterboxed(from, to),
+            (Fit::Crop, Some(resize)) => shortened(from, resize),
+            (Fit::Crop, None) => {
+                let ratios = [0, 1].map(|axis| to[axis] as f64 / from[axis] as f64);
+                scaled(from, to, ratios[0].max(ratios[1]))
+            }
         };
-        [0, 1].map(|i| {
-            let resized = ((from[i] as f64 * ratio).round() as usize).max(1);
-            // The axis that decides the ratio must come out exactly, whatever its product rounds to.
-            Placed::new(from[i], if ratios[i] == ratio { to[i] } else { resized }, to[i])
+        [0, 1].map(|axis| {
+            let cut = resized[axis].saturating_sub(to[axis]) / 2;
+            let window = cut..cut + resized[axis].min(to[axis]);
+            Resized { from: from[axis], to: resized[axis], window }
         })
     }
-
-    /// Where rows and columns go when the shorter side gets a certain length first.
-    fn cut(&self, from: [usize; 2], to: [usize; 2], resize: usize) -> [Placed; 2] {
-        let shorter = from[0].min(from[1]).max(1) as u128;
-        // The longer side is rounded down, as torchvision does.
-        let long = |len: usize| usize::try_from(resize as u128 * len as u128 / shorter).unwrap_or(usize::MAX);
-        [0, 1].map(|i| Placed::new(from[i], long(from[i]).max(resize), to[i]))
-    }
 }
 
-/// One axis of a picture, and where it goes.
-struct Placed {
-    resized: Resized,
-    /// Where the window begins in the result.
-    start: usize,
-}
-
-impl Placed {
-    /// An axis resized from `from` to `resized`, centred in `to`.
-    fn new(from: usize, resized: usize, to: usize) -> Self {
-        let cut = resized.saturating_sub(to) / 2;
-        Self {
-            resized: Resized { from, to: resized, window: cut..cut + resized.min(to) },
-            start: to.saturating_sub(resized) / 2,
-        }
-    }
-
-    fn scale(&self) -> f32 {
-        self.resized.to as f32 / self.resized.from as f32
-    }
-
-    fn offset(&self) -> f32 {
-        self.start as f32 - self.resized.window.start as f32
-    }
+/// Height and width when the shorter side gets a certain length. The longer one is rounded down, as torchvision does.
+fn shortened(from: [usize; 2], resize: usize) -> [usize; 2] {
+    let shorter = from[0].min(from[1]).max(1) as u128;
+    let long = |len: usize| usize::try_from(resize as u128 * len as u128 / shorter).unwrap_or(usize::MAX);
+    from.map(|len| long(len).max(resize))
 }
 
 #[cfg(test)]

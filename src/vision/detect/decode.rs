@@ -24,20 +24,63 @@ pub(super) fn read(detector: &Detector, output: &Tensor, pictures: usize) -> Res
     let array = output.array::<f32>()?;
     let Ok(array) = array.into_dimensionality::<Ix3>() else { return Ok(Vec::new()) };
     let rows = |picture| if by_row { picture } else { ArrayView2::reversed_axes(picture) };
+    let decode = if by_row { decode_row } else { decode_column };
     let of_picture =
-        |picture| rows(picture).outer_iter().filter_map(|row| one(detector, row, before)).collect();
+        |picture| rows(picture).outer_iter().filter_map(|row| decode(row, detector.confidence)).collect();
     Ok(array.outer_iter().map(of_picture).collect())
 }
 
-fn one(detector: &Detector, row: ArrayView1<'_, f32>, before: usize) -> Option<Detection> {
-    let at = |index: usize| row.get(index).copied().unwrap_or(f32::NAN);
-    let presence = if before == 5 { at(4) } else { 1.0 };
-    // No probability is above 1.
-    if presence.is_nan() || presence <= detector.confidence {
+// ANCHOR: decode_row
+/// The object in a row of YOLOv5: centre column and row, width and height, how sure that there is anything, then a
+/// probability for each class. None where its score is not above the confidence.
+///
+/// # Panics
+/// When the row has fewer than five numbers.
+pub fn decode_row(row: ArrayView1<'_, f32>, confidence: f32) -> Option<Detection> {
+    // ANCHOR: decode_row_todo -- task 3: the box of the first four numbers, and the detection of the rest
+    let presence = row[4];
+    // No probability is above 1: the classes cannot make it better.
+    if presence.is_nan() || presence <= confidence {
         return None;
     }
-    let rect = Rect::centered([at(0), at(1)], [at(2), at(3)]);
-    detector.best(rect, presence, row.iter().skip(before).copied())
+    let rect = Rect::centered([row[0], row[1]], [row[2], row[3]]);
+    detection(rect, presence, row.iter().skip(5).copied(), confidence)
+    // ANCHOR_END: decode_row_todo
+}
+
+/// A box with its most probable class. The score is that probability times how sure it is that there is anything; none
+/// where it is not above the confidence, as NaN never is.
+pub fn detection(
+    rect: Rect,
+    presence: f32,
+    classes: impl Iterator<Item = f32>,
+    confidence: f32,
+) -> Option<Detection> {
+    // ANCHOR: make_detection_todo -- task 3: class and score, if the score is above the confidence
+    let (class, probability) = most_probable(classes)?;
+    let score = presence * probability;
+    (score > confidence).then_some(Detection { class, score, rect })
+    // ANCHOR_END: make_detection_todo
+}
+
+/// The number of the most probable class, and its probability. Of equal ones it is the first; NaN is above nothing.
+pub fn most_probable(classes: impl Iterator<Item = f32>) -> Option<(usize, f32)> {
+    // ANCHOR: most_probable_todo -- task 3: the first of the largest
+    let mut best: Option<(usize, f32)> = None;
+    for (class, probability) in classes.enumerate() {
+        if probability > best.map_or(f32::NEG_INFINITY, |best| best.1) {
+            best = Some((class, probability));
+        }
+    }
+    best
+    // ANCHOR_END: most_probable_todo
+}
+// ANCHOR_END: decode_row
+
+/// The object in a column of YOLOv8, which has no number for whether there is anything.
+fn decode_column(column: ArrayView1<'_, f32>, confidence: f32) -> Option<Detection> {
+    let rect = Rect::centered([column[0], column[1]], [column[2], column[3]]);
+    detection(rect, 1.0, column.iter().skip(4).copied(), confidence)
 }
 
 fn misshapen(output: &Tensor, by_row: bool) -> OutputError {

@@ -1,9 +1,7 @@
-//! Heads of YOLOv5 that the model has not decoded.
-//!
-//! For the cell in column x and row y of a grid, and an anchor of width w: centre column
-//! (2σ(t₀) − 0.5 + x) · stride, width (2σ(t₂))² · w; rows and heights likewise; then σ of presence and of each class.
+//! Heads of YOLOv5 that the model has not decoded: for each cell and anchor a box ([`cell_box`]), then how sure it is that
+//! there is anything, and each class, before the sigmoid.
 
-use super::{Detection, Detector, Head, check};
+use super::{Detection, Detector, Head, check, detection};
 use crate::tensor::{DType, Tensor};
 use crate::vision::activation::sigmoid;
 use crate::vision::error::{OutputError, Result};
@@ -97,16 +95,27 @@ fn one(
     [row, col]: [usize; 2],
     cell: ArrayView1<'_, f32>,
 ) -> Option<Detection> {
-    let at = |index: usize| cell.get(index).map_or(f32::NAN, |&value| sigmoid(value));
-    let presence = at(4);
+    let presence = cell.get(4).map_or(f32::NAN, |&value| sigmoid(value));
     if presence.is_nan() || presence <= detector.confidence {
         return None;
     }
+    let values = [0, 1, 2, 3].map(|index| cell.get(index).copied().unwrap_or(f32::NAN));
+    let rect = cell_box(values, anchor, [row, col], stride);
+    detection(rect, presence, cell.iter().skip(5).map(|&value| sigmoid(value)), detector.confidence)
+}
+
+// ANCHOR: cell_box
+/// The box that a cell of a grid and an anchor predict: `values` are the first four numbers of the cell, before the
+/// sigmoid σ; the anchor is width and height, and a cell is `stride` pixels of the input wide and high.
+///
+/// Centre column (2σ(t₀) − 0.5 + column) · stride, centre row likewise with t₁; width (2σ(t₂))² times that of the anchor,
+/// height likewise with t₃.
+pub fn cell_box(values: [f32; 4], anchor: [f32; 2], [row, col]: [usize; 2], stride: usize) -> Rect {
+    // ANCHOR: cell_box_todo -- task 3: centre, width and height by YOLOv5's formulas
+    let [x, y, width, height] = values.map(sigmoid);
     let centre = |value: f32, cell: usize| (2.0 * value - 0.5 + cell as f32) * stride as f32;
     let length = |value: f32, anchor: f32| (2.0 * value).powi(2) * anchor;
-    let rect = Rect::centered(
-        [centre(at(0), col), centre(at(1), row)],
-        [length(at(2), anchor[0]), length(at(3), anchor[1])],
-    );
-    detector.best(rect, presence, cell.iter().skip(5).map(|&value| sigmoid(value)))
+    Rect::centered([centre(x, col), centre(y, row)], [length(width, anchor[0]), length(height, anchor[1])])
+    // ANCHOR_END: cell_box_todo
 }
+// ANCHOR_END: cell_box

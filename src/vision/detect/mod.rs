@@ -4,12 +4,15 @@ mod decode;
 mod heads;
 mod suppress;
 
+pub use decode::{decode_row, detection, most_probable};
+pub use heads::cell_box;
 pub use suppress::suppress;
 
 use super::error::{OutputError, Result};
 use super::{Frame, Rect, VisionError};
 use crate::tensor::Tensor;
 
+// ANCHOR: detection
 /// An object that a model found.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Detection {
@@ -20,6 +23,7 @@ pub struct Detection {
     /// Where it is.
     pub rect: Rect,
 }
+// ANCHOR_END: detection
 
 /// How a model writes down what it found.
 #[derive(Debug, Clone, PartialEq)]
@@ -144,20 +148,6 @@ impl Detector {
             Some(labels) if labels != found => Err(OutputError::Classes { found, labels }),
             _ => Ok(found),
         }
-    }
-
-    /// The box with its most probable class, if its score is above the confidence.
-    fn best(&self, rect: Rect, presence: f32, classes: impl Iterator<Item = f32>) -> Option<Detection> {
-        let mut best: Option<(usize, f32)> = None;
-        for (class, probability) in classes.enumerate() {
-            // NaN is above nothing.
-            if probability > best.map_or(f32::NEG_INFINITY, |best| best.1) {
-                best = Some((class, probability));
-            }
-        }
-        let (class, probability) = best?;
-        let score = presence * probability;
-        (score > self.confidence).then_some(Detection { class, score, rect })
     }
 }
 

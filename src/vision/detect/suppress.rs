@@ -2,6 +2,7 @@
 
 use super::Detection;
 
+// ANCHOR: suppress
 /// The most boxes that are looked at, the best ones, as in YOLOv5: more would make a model without a good idea slow.
 const MOST_CANDIDATES: usize = 30_000;
 
@@ -18,22 +19,24 @@ const MOST_CANDIDATES: usize = 30_000;
 /// assert_eq!(kept, [found(0.9, 0.0), found(0.4, 20.0)]);
 /// ```
 pub fn suppress(mut candidates: Vec<Detection>, iou: f32, most: usize) -> Vec<Detection> {
+    // ANCHOR: suppress_todo -- task 4: best first, and none that overlaps a better one of its class too much
     candidates.retain(|found| !found.score.is_nan());
     candidates.sort_by(|a, b| b.score.total_cmp(&a.score));
     candidates.truncate(MOST_CANDIDATES);
     let mut kept: Vec<Detection> = Vec::new();
-    for candidate in candidates {
+    for found in candidates {
         if kept.len() >= most {
             break;
         }
-        let is_same =
-            |better: &&Detection| better.class == candidate.class && better.rect.iou(&candidate.rect) > iou;
-        if !kept.iter().any(|better| is_same(&better)) {
-            kept.push(candidate);
+        let is_known = |better: &Detection| better.class == found.class && better.rect.iou(&found.rect) > iou;
+        if !kept.iter().any(is_known) {
+            kept.push(found);
         }
     }
     kept
+    // ANCHOR_END: suppress_todo
 }
+// ANCHOR_END: suppress
 
 #[cfg(test)]
 mod tests {

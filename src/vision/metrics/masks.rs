@@ -4,6 +4,7 @@ use super::mean;
 use crate::vision::error::Result;
 use crate::vision::{VOID, VisionError};
 
+// ANCHOR: confusion
 /// How often each class was taken for which, over any number of pictures.
 ///
 /// With nᵢⱼ, the number of pixels of class i that were taken for j, tᵢ = Σⱼ nᵢⱼ and pᵢ = Σⱼ nⱼᵢ:
@@ -42,6 +43,7 @@ impl Confusion {
     /// [`VisionError::InvalidArgument`] when there are not as many of both, or for a class that there is not. Nothing was
     /// counted then.
     pub fn add(&mut self, known: &[u8], found: &[u8]) -> Result<()> {
+        // ANCHOR: add_todo -- task 5: refuse what does not fit; then count each pair of classes
         if known.len() != found.len() {
             let problem = format!("{} pixels were found, but {} are known", found.len(), known.len());
             return Err(VisionError::InvalidArgument(problem));
@@ -58,6 +60,7 @@ impl Confusion {
             }
         }
         Ok(())
+        // ANCHOR_END: add_todo
     }
 
     /// The number of pixels of class `known` that were taken for class `found`.
@@ -68,6 +71,7 @@ impl Confusion {
         self.counts.get(known * (self.classes + 1) + found).copied().unwrap_or(0)
     }
 
+    /// The number of pixels of a class, whatever they were taken for.
     fn truths(&self, class: usize) -> u64 {
         let width = self.classes + 1;
         self.counts
@@ -78,17 +82,22 @@ impl Confusion {
 
     /// Intersection over union of a class; nothing where it was neither there nor found.
     pub fn iou(&self, class: usize) -> Option<f64> {
+        // ANCHOR: mask_iou_todo -- task 5: the pixels that are right, by those that are of the class or taken for it
         let right = self.count(class, class);
         let found = (0..self.classes).map(|known| self.count(known, class)).fold(0, u64::saturating_add);
         let union = self.truths(class).saturating_add(found).saturating_sub(right);
         (union > 0).then(|| right as f64 / union as f64)
+        // ANCHOR_END: mask_iou_todo
     }
 
     /// The mean intersection over union (mIoU) of all classes that were there or found.
     pub fn mean_iou(&self) -> Option<f64> {
         mean((0..self.classes).map(|class| self.iou(class)))
     }
+}
+// ANCHOR_END: confusion
 
+impl Confusion {
     /// The share of pixels that are right; nothing where there are none.
     pub fn pixel_accuracy(&self) -> Option<f64> {
         let right = (0..self.classes).map(|class| self.count(class, class)).fold(0, u64::saturating_add);

@@ -5,8 +5,10 @@ use crate::vision::error::Result;
 use crate::vision::{VisionError, color_of};
 use std::path::Path;
 
+// ANCHOR: void
 /// The number that stands for no class at all, as in the masks of PASCAL VOC.
 pub const VOID: u8 = 255;
+// ANCHOR_END: void
 
 /// The class of each pixel of a picture, from 0 to 254, or [`VOID`].
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,7 +8,7 @@ pub use map::{ClassMap, VOID};
 use super::error::{OutputError, Result};
 use super::{Activation, Frame, VisionError};
 use crate::tensor::{DType, Tensor};
-use ndarray::{ArrayView3, Ix4};
+use ndarray::{Array2, ArrayView1, ArrayView2, ArrayView3, Ix4};
 use sample::Axis;
 
 /// Reads the scores of pixels.
@@ -114,40 +114,26 @@ impl Segmenter {
 
     fn decided(&self, scores: ArrayView3<'_, f32>, frame: &Frame) -> Result<ClassMap> {
         let (channels, height, width) = scores.dim();
-        let rows = Axis::new(frame, 0, height);
-        let cols = Axis::new(frame, 1, width);
+        let (rows, cols) = (Axis::new(frame, 0, height), Axis::new(frame, 1, width));
         let threshold = if channels == 1 { Some(self.threshold()?) } else { None };
         let unseen = self.background.unwrap_or(VOID);
         let mut map = Vec::new();
-        let mut line = vec![0.0; width];
+        let (mut cells, mut pixels) = (vec![0.0; width], Array2::zeros((channels, cols.taps.len())));
         for row in &rows.taps {
             let Some(row) = row else {
                 map.extend(cols.taps.iter().map(|_| unseen));
                 continue;
             };
-            let mut best = vec![(VOID, f32::NEG_INFINITY); cols.taps.len()];
-            for (class, plane) in scores.outer_iter().enumerate() {
-                let pair = plane.row(row.first).into_iter().zip(plane.row(row.second));
-                line.iter_mut()
-                    .zip(pair)
-                    .for_each(|(to, (first, second))| *to = row.between(*first, *second));
-                for (best, tap) in best.iter_mut().zip(&cols.taps) {
-                    let Some(tap) = tap else { continue };
-                    let at = |index: usize| line.get(index).copied().unwrap_or(f32::NAN);
-                    let score = tap.between(at(tap.first), at(tap.second));
-                    match threshold {
-                        Some(_) if score.is_nan() => {}
-                        Some(threshold) => best.0 = u8::from(score > threshold),
-                        // NaN is above nothing; a score of −∞ is better than none.
-                        None if score > best.1 || (best.0 == VOID && !score.is_nan()) => {
-                            *best = (class as u8, score)
-                        }
-                        None => {}
-                    }
-                }
+            for (plane, pixels) in scores.outer_iter().zip(pixels.outer_iter_mut()) {
+                row.line(plane, &mut cells);
+                cols.sample(&cells, pixels);
             }
-            let seen = best.iter().zip(&cols.taps);
-            map.extend(seen.map(|(best, tap)| if tap.is_some() { best.0 } else { unseen }));
+            let classes = match threshold {
+                Some(threshold) => above(pixels.row(0), threshold),
+                None => highest(pixels.view()),
+            };
+            let seen = classes.into_iter().zip(&cols.taps);
+            map.extend(seen.map(|(class, tap)| if tap.is_some() { class } else { unseen }));
         }
         ClassMap::new(frame.picture[0], frame.picture[1], map)
     }
@@ -171,6 +157,31 @@ impl Segmenter {
         }
         ClassMap::new(frame.picture[0], frame.picture[1], map)
     }
+}
+
+// ANCHOR: highest
+/// The class of each pixel, given classes × pixels of scores: the highest wins, and of equals the first. NaN is no score;
+/// where there is no other, the pixel is [`VOID`].
+pub fn highest(scores: ArrayView2<'_, f32>) -> Vec<u8> {
+    // ANCHOR: highest_todo -- task 5: go through the classes, and keep the best so far of each pixel
+    let mut best = vec![(VOID, f32::NEG_INFINITY); scores.ncols()];
+    for (class, scores) in scores.outer_iter().enumerate() {
+        for (best, &score) in best.iter_mut().zip(scores) {
+            // A score of −∞ is better than none.
+            if score > best.1 || (best.0 == VOID && !score.is_nan()) {
+                *best = (class as u8, score);
+            }
+        }
+    }
+    best.into_iter().map(|(class, _)| class).collect()
+    // ANCHOR_END: highest_todo
+}
+// ANCHOR_END: highest
+
+/// Class 1 where the score is above the threshold, else class 0; [`VOID`] where there is none.
+fn above(scores: ArrayView1<'_, f32>, threshold: f32) -> Vec<u8> {
+    let class = |&score: &f32| if score.is_nan() { VOID } else { u8::from(score > threshold) };
+    scores.iter().map(class).collect()
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Where the pixels of a picture lie on a grid of scores.
 
 use crate::vision::Frame;
+use ndarray::{ArrayView2, ArrayViewMut1};
 
 /// Rounding must not add a cell of what surrounds the picture.
 const SLACK: f64 = 1e-3;
@@ -24,6 +25,12 @@ impl Tap {
     pub(super) fn between(&self, first: f32, second: f32) -> f32 {
         // A weight of 0 must not spread an infinity or NaN.
         if self.weight == 0.0 { first } else { first * (1.0 - self.weight) + second * self.weight }
+    }
+
+    /// The line of cells on which a row of pixels lies.
+    pub(super) fn line(&self, plane: ArrayView2<'_, f32>, line: &mut [f32]) {
+        let pairs = plane.row(self.first).into_iter().zip(plane.row(self.second));
+        line.iter_mut().zip(pairs).for_each(|(to, (&first, &second))| *to = self.between(first, second));
     }
 }
 
@@ -54,6 +61,14 @@ impl Axis {
             })
         };
         Self { taps: (0..pixels).map(tap).collect() }
+    }
+
+    /// The values of pixels along a line of cells; NaN for those that lie outside of it.
+    pub(super) fn sample(&self, cells: &[f32], mut pixels: ArrayViewMut1<'_, f32>) {
+        let at = |index: usize| cells.get(index).copied().unwrap_or(f32::NAN);
+        for (pixel, tap) in pixels.iter_mut().zip(&self.taps) {
+            *pixel = tap.map_or(f32::NAN, |tap| tap.between(at(tap.first), at(tap.second)));
+        }
     }
 }
 
