@@ -42,7 +42,8 @@ fn digits(folder: &Path) -> Result<(), Box<dyn Error>> {
     let labels: Vec<usize> = load("labels")?.to_vec::<u8>()?.into_iter().map(usize::from).collect();
     let output = model(folder)?.run_with(vec![images.reshape(&[labels.len(), 1, 8, 8])?])?.remove(0);
     let rows = output.array::<f32>()?;
-    let scores: Vec<Vec<f64>> = rows.outer_iter().map(|row| row.mapv(f64::from).to_vec()).collect();
+    let scores: Vec<Vec<f64>> =
+        rows.outer_iter().map(|row| row.iter().copied().map(f64::from).collect()).collect();
     for top in [1, 2] {
         let share = accuracy(&scores, &labels, top).ok_or("there are no pictures")?;
         println!("top-{top} accuracy over {} pictures: {:.2} %", labels.len(), 100.0 * share);
