@@ -35,7 +35,8 @@ crate::operator! {
         if conv.padding_mode != "zeros" {
             return Err(LayerError::invalid("padding_mode", &conv.padding_mode, "only zeros can be added"));
         }
-        if conv.groups == 0 || conv.out_channels % conv.groups != 0 || conv.in_channels % conv.groups != 0 {
+        let divides = |channels: usize| conv.groups != 0 && channels.is_multiple_of(conv.groups);
+        if !divides(conv.in_channels) || !divides(conv.out_channels) {
             return Err(LayerError::invalid("groups", conv.groups, "it must divide both numbers of channels"));
         }
         check(&conv.windows())
