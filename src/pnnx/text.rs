@@ -223,7 +223,8 @@ fn key(input: &str) -> Parsed<'_, &str> {
 }
 // ANCHOR_END: key
 
-/// The name of an operand. It cannot hold `=`, or a shape could not be written for it.
+/// The name of an operand, as a whole word. It cannot hold `=`, or a shape could not be written for it: what stands
+/// before that `=` is a [`key`].
 fn operand(input: &str) -> Parsed<'_, &str> {
     terminated(key, word_end).parse(input)
 }
@@ -262,7 +263,7 @@ fn input_name(input: &str) -> Parsed<'_, Field<'_>> {
 
 /// `operand=(sizes)dtype`, after the `#`.
 fn operand_shape(input: &str) -> Parsed<'_, Field<'_>> {
-    // ANCHOR: operand_shape_todo -- task 3: an operand, `=`, a shape, an element type or `null`
+    // ANCHOR: operand_shape_todo -- task 3: the name of an operand (a `key`), `=`, a shape, an element type or `null`
     let operand = context("an operand", key);
     let (rest, (operand, _, shape, dtype)) =
         (operand, equals, |input| shape(input, dim), operand_dtype).parse(input)?;

@@ -146,7 +146,8 @@ fn key(input: &str) -> Parsed<'_, &str> {
     take_till1(|c| is_blank(c) || c == '=').parse(input)
 }
 
-/// The name of an operand. It cannot hold `=`, or a shape could not be written for it.
+/// The name of an operand, as a whole word. It cannot hold `=`, or a shape could not be written for it: what stands
+/// before that `=` is a [`key`].
 fn operand(input: &str) -> Parsed<'_, &str> {
     terminated(key, word_end).parse(input)
 }
@@ -179,7 +180,7 @@ fn input_name(input: &str) -> Parsed<'_, Field<'_>> {
 /// `operand=(sizes)dtype`, after the `#`.
 fn operand_shape(input: &str) -> Parsed<'_, Field<'_>> {
     todo!(
-        "lesson 03, task 3: an operand, `=`, a shape, an element type or `null` (book chapter 3; stuck? cargo learn hint 3)"
+        "lesson 03, task 3: the name of an operand (a `key`), `=`, a shape, an element type or `null` (book chapter 3; stuck? cargo learn hint 3)"
     )
 }
 

@@ -112,6 +112,12 @@ fn task3_parameters() {
     );
     assert_eq!(one("k="), Field::Param { key: "k", value: "" }, "a value may be nothing");
     assert!(field("=1").is_err(), "every parameter has a key");
+    let place = match field("b") {
+        Err(nom::Err::Error(stop) | nom::Err::Failure(stop)) => stop.at,
+        other => panic!("`b` has no `=`, but the parser says {other:?}"),
+    };
+    let hint = "`equals` names its own place, behind the b: in `param` it is `char('=')`";
+    assert_eq!(place, "b", "`field` points at what is no parameter: {hint}");
     let (rest, _) = field("a=1 b=2").unwrap_or(("", Field::Param { key: "", value: "" }));
     assert_eq!(rest, " b=2", "a field ends where its word ends");
 }
@@ -177,7 +183,7 @@ fn task4_wrong_counts_are_errors() {
         "two inputs are announced, but `k=v` is none. The error is at its first letter: `context(wanted, …)`";
     assert_eq!(at("T n 2 0 a k=v"), Some("k=v"), "{hint}");
     assert_eq!(at("T n 1 1 a"), Some(""), "the line ends before its output");
-    assert_eq!(at("T n 1 0 a b"), Some("b"), "one operand more than announced is no field");
+    assert_eq!(at("T n 1 0 a b"), Some("b"), "b is one operand more than announced: the error is at b");
     let huge = "T n 18446744073709551615 0 a";
     assert_eq!(at(huge), Some(""), "a count from a file is no reason to ask for memory");
 }
@@ -229,10 +235,11 @@ fn task5_an_input_must_be_computed_before() {
 
 #[test]
 fn task5_names_are_unique() {
+    let hint = "is it `Refused`? `?` alone makes that; `map_err` says which name it is";
     let twice = linked(&["pnnx.Input a 0 1 x", "pnnx.Input a 0 1 y"]).err();
-    assert_eq!(twice, Some(Unlinked::DuplicateOperator("a")), "two operators are called a");
+    assert_eq!(twice, Some(Unlinked::DuplicateOperator("a")), "two operators are called a: {hint}");
     let twice = linked(&["pnnx.Input a 0 1 x", "pnnx.Input b 0 1 x"]).err();
-    assert_eq!(twice, Some(Unlinked::ComputedTwice("x")), "x would have two producers");
+    assert_eq!(twice, Some(Unlinked::ComputedTwice("x")), "x would have two producers: {hint}");
 }
 
 /// What a graph is, for comparing: of each operator type, name, names of inputs and of outputs.
