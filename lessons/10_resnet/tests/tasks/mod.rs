@@ -274,7 +274,7 @@ fn task4_several_axes_become_one() {
     let found = dims(&flatten(1, -1), &[pictures(48, 1, 1)]);
     assert_eq!(found.as_deref(), Ok("n×48"), "the batch stays, whatever n is");
     let x = TensorMeta::new(DType::F32, [2usize, 3, 4, 5]);
-    let found = |start, end| dims(&flatten(start, end), &[x.clone()]).unwrap();
+    let found = |start, end| dims(&flatten(start, end), std::slice::from_ref(&x)).unwrap();
     assert_eq!(found(0, -1), "120", "all axes");
     assert_eq!(
         found(1, -2),
@@ -288,7 +288,7 @@ fn task4_several_axes_become_one() {
 fn task4_axes_that_are_not_there() {
     let x = TensorMeta::new(DType::F32, [2usize, 3, 4]);
     for (start, end) in [(0, 3), (-4, -1), (2, 1)] {
-        let found = dims(&flatten(start, end), &[x.clone()]);
+        let found = dims(&flatten(start, end), std::slice::from_ref(&x));
         assert!(found.is_err(), "start_dim={start} and end_dim={end} of three axes give {found:?}");
     }
 }
