@@ -2,11 +2,9 @@
 
 use super::prepared::{Key, Prepared};
 use super::run::Execution;
+use super::state::{State, cloned, configure};
 use super::{EngineError, Plan, Request, Trace};
-use crate::graph::{
-    CloneCpuLayer, CpuLayer, GraphError, OperandIndex, OperatorIndex, RuntimeOperator, Stage, TensorMeta,
-    guarded,
-};
+use crate::graph::{GraphError, OperatorIndex, Stage, TensorMeta, guarded};
 use crate::memory::{Arena, InputBinding, MemoryPlan, MemoryReport, Problem};
 use crate::shape::{Binding, Changes, Shapes};
 use crate::tensor::{Tensor, TensorView, TensorViewMut, Workspace};
@@ -37,27 +35,6 @@ pub struct Context<'p> {
     buffers: Vec<Option<Tensor>>,
     timeout: Option<Duration>,
     cancel: CancelToken,
-}
-
-/// What changes while a plan runs.
-#[derive(Debug)]
-pub(super) struct State {
-    /// By the operator's position.
-    pub(super) layers: Vec<Option<Box<dyn CpuLayer>>>,
-    /// What the layers are configured for.
-    pub(super) configured: Vec<Option<Configured>>,
-    pub(super) arena: Arena,
-    /// Tensors of operators whose sizes depend on values, by the operand's position.
-    pub(super) dynamic: Vec<Option<Tensor>>,
-    /// Scratch memory of such operators.
-    pub(super) workspace: Workspace,
-}
-
-/// Element types and shapes that a layer was told.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct Configured {
-    pub(super) inputs: Vec<TensorMeta>,
-    pub(super) outputs: Vec<TensorMeta>,
 }
 
 /// A plan, borrowed or shared.
@@ -486,45 +463,4 @@ impl Context<'_> {
         }
         Ok(())
     }
-}
-
-/// A layer of the context's own.
-fn cloned(plan: &Plan, operator: &RuntimeOperator) -> Result<Option<Box<dyn CpuLayer>>, EngineError> {
-    let cloned = guarded(|| Ok(operator.layer().map(CloneCpuLayer::clone_layer)));
-    cloned.map_err(|source| EngineError::of_operator(operator, plan.graph.path(), Stage::Initialize, source))
-}
-
-/// Tells layers the shapes that are new to them.
-fn configure(plan: &Plan, state: &mut State, metas: &[Option<TensorMeta>]) -> Result<(), EngineError> {
-    let meta = |operand: &OperandIndex| metas.get(operand.position())?.as_ref();
-    for (position, operator) in plan.graph.operators().iter().enumerate() {
-        if state.layers[position].is_none() {
-            state.layers[position] = cloned(plan, operator)?;
-        }
-        let Some(layer) = &mut state.layers[position] else { continue };
-        let known = state.configured[position].as_ref();
-        let same = |operands: &[OperandIndex], known: &[TensorMeta]| {
-            operands.len() == known.len()
-                && operands.iter().zip(known).all(|(o, known)| meta(o) == Some(known))
-        };
-        if known.is_some_and(|k| same(operator.inputs(), &k.inputs) && same(operator.outputs(), &k.outputs)) {
-            continue;
-        }
-        let collect =
-            |operands: &[OperandIndex]| operands.iter().map(|o| meta(o).cloned()).collect::<Option<Vec<_>>>();
-        let is_fixed = |metas: &[TensorMeta]| metas.iter().all(|meta| meta.shape().is_ok());
-        state.configured[position] = None;
-        let (Some(inputs), Some(outputs)) = (collect(operator.inputs()), collect(operator.outputs())) else {
-            continue;
-        };
-        if !is_fixed(&inputs) || !is_fixed(&outputs) {
-            continue;
-        }
-        if let Err(source) = guarded(|| layer.configure(&inputs, &outputs)) {
-            state.layers[position] = cloned(plan, operator).ok().flatten();
-            return Err(EngineError::of_operator(operator, plan.graph.path(), Stage::Configure, source));
-        }
-        state.configured[position] = Some(Configured { inputs, outputs });
-    }
-    Ok(())
 }

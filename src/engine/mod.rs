@@ -34,6 +34,7 @@ mod plan;
 mod prepared;
 mod request;
 mod run;
+mod state;
 mod trace;
 
 pub use builder::Builder;

@@ -1,7 +1,7 @@
 //! Running the operators of a plan, one after the other.
 
-use super::context::State;
 use super::prepared::{Job, Prepared};
+use super::state::State;
 use super::{EngineError, Plan, StepTrace, Trace};
 use crate::Limits;
 use crate::graph::{ForwardContext, GraphError, LayerError, OperandIndex, Stage, compute_alone, guarded};
