@@ -121,7 +121,7 @@ pub fn resolve_index(index: i64, len: usize) -> Result<usize> {
 /// # Errors
 /// [`TensorError::NotBroadcastable`] names both shapes.
 pub fn broadcast_shapes(left: &[usize], right: &[usize]) -> Result<Shape> {
-    // ANCHOR: broadcast_shapes_todo -- task 3: pair the axes from the last, and keep the longer of each pair
+    // ANCHOR: broadcast_shapes_todo -- task 3: pair the axes from the last; where one of a pair is 1, the other counts
     let rank = left.len().max(right.len());
     let from_last = |shape: &[usize], i: usize| shape.iter().rev().nth(i).copied().unwrap_or(1);
     let mut dims = vec![0; rank];

@@ -73,7 +73,7 @@ pub fn reshape<T: Copy + Default>(x: ArrayViewD<'_, T>, shape: &[usize], order: 
 /// [`TensorError::NotBroadcastable`] names both shapes.
 pub fn broadcast_shapes(left: &[usize], right: &[usize]) -> Result<Shape> {
     todo!(
-        "lesson 02, task 3: pair the axes from the last, and keep the longer of each pair (book chapter 2; stuck? cargo learn hint 2)"
+        "lesson 02, task 3: pair the axes from the last; where one of a pair is 1, the other counts (book chapter 2; stuck? cargo learn hint 2)"
     )
 }
 
