@@ -12,7 +12,7 @@ pub struct Workspace {
 }
 
 impl Workspace {
-    /// The repository that `start` is in: the nearest folder upwards that has `lessons` and `tools/course`.
+    /// The repository that `start` is in: the nearest folder upwards that has `lessons` and a `Cargo.toml`.
     pub fn find(start: &Path) -> Result<Self> {
         let is_root = |folder: &&Path| folder.join("lessons").is_dir() && folder.join("Cargo.toml").is_file();
         match start.ancestors().find(is_root) {
