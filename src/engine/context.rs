@@ -382,7 +382,8 @@ impl Context<'_> {
             let size = meta.as_ref().map_or(0, |meta| meta.dtype().size());
             let bytes = (shape.num_elements() as u64).saturating_mul(size as u64);
             let what = if operand.producer().is_some() { "its output" } else { "input" };
-            let checked = limits.check_tensor(&format!("{what} `{}`", operand.name()), bytes);
+            let named = |_| limits.check_tensor(&format!("{what} `{}`", operand.name()), bytes);
+            let checked = limits.check_tensor(what, bytes).or_else(named);
             checked.map_err(|limit| self.limit_at(operand.producer(), limit))?;
         }
         let workspaces = self.workspaces()?;
@@ -400,10 +401,11 @@ impl Context<'_> {
             constants: &constants,
             donations: &self.plan.donations,
         })?;
-        let fullest =
-            Some(self.plan.graph.operator_index(MemoryReport::new(&self.plan.graph, &plan).fullest));
         let checked = limits.check_total("the memory for all activations", plan.arena_bytes as u64);
-        checked.map_err(|limit| self.limit_at(fullest, limit))?;
+        checked.map_err(|limit| {
+            let fullest = MemoryReport::new(&self.plan.graph, &plan).fullest;
+            self.limit_at(Some(self.plan.graph.operator_index(fullest)), limit)
+        })?;
         Ok(plan)
     }
 

@@ -81,7 +81,14 @@ fn pictures(mut ranks: impl Iterator<Item = usize>) -> Result<usize, LayerError>
         .ok_or_else(|| LayerError::shape("the pictures", "one input N×C×H×W", "none: no input has four axes"))
 }
 
+/// So many samples along an axis are more than any picture has elements there.
+const MOST_SAMPLES: usize = 1 << 16;
+
 fn infer(how: &RegionAlign, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+    if let Some(samples) = how.samples.filter(|&samples| samples > MOST_SAMPLES) {
+        let reason = format!("at most {MOST_SAMPLES} samples are taken along an axis");
+        return Err(LayerError::invalid("sampling_ratio", samples, reason));
+    }
     let at = pictures(inputs.iter().map(TensorMeta::rank))?;
     let pictures = &inputs[at];
     float::check("the pictures", pictures)?;
@@ -284,6 +291,10 @@ mod tests {
             wrong(&[list.clone(), list, one]).contains("a list for each of 1 pictures needed, but it is 2")
         );
         assert!(operator("torchvision.ops.RoIAlign", &FIXED[1..]).create(2).is_err());
+        let endless = [&FIXED[..2], &[("sampling_ratio", "9000000000000000000")]].concat();
+        let endless = operator("torchvision.ops.RoIAlign", &endless).create(2).unwrap();
+        let error = endless.infer(&[pictures, boxes]).unwrap_err().to_string();
+        assert!(error.contains("sampling_ratio") && error.contains("at most 65536"), "{error}");
         align.survives(2);
     }
 
