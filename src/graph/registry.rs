@@ -143,6 +143,14 @@ impl Creator<dyn CpuLayer> {
 
 // ANCHOR: registry
 /// The layers of one device, by operator type. It is consulted while a graph is built, never while it runs.
+///
+/// ```
+/// use ixion::graph::Registry;
+/// let registry = Registry::default();
+/// assert!(registry.get("nn.ReLU").is_ok());
+/// let error = registry.get("nn.Relu").unwrap_err();
+/// assert_eq!(error.to_string(), "no layer is registered for `nn.Relu`; did you mean `nn.ReLU`?");
+/// ```
 #[derive(Debug)]
 pub struct Registry<L: ?Sized = dyn CpuLayer> {
     creators: BTreeMap<String, Creator<L>>,
@@ -234,14 +242,6 @@ impl Default for Registry<dyn CpuLayer> {
 }
 
 /// An operator type that is registered twice, or not at all.
-///
-/// ```
-/// use ixion::graph::Registry;
-/// let registry = Registry::default();
-/// assert!(registry.get("nn.ReLU").is_ok());
-/// let error = registry.get("nn.Relu").unwrap_err();
-/// assert_eq!(error.to_string(), "no layer is registered for `nn.Relu`; did you mean `nn.ReLU`?");
-/// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegistryError {

@@ -22,14 +22,11 @@ pub fn last_user(operand: &RuntimeOperand) -> Option<OperatorIndex> {
 /// # Panics
 /// When the operands are not those of the operators.
 pub fn releases(operators: &[RuntimeOperator], operands: &[RuntimeOperand]) -> Vec<Vec<OperandIndex>> {
-    // ANCHOR: releases_todo -- task 5: of what an operator reads and makes, each operand whose last user it is, once
+    // ANCHOR: releases_todo -- task 5: each operand into the list of its last user, if it has one
     let mut releases = vec![Vec::new(); operators.len()];
-    for (position, (operator, released)) in operators.iter().zip(&mut releases).enumerate() {
-        for &operand in operator.inputs().iter().chain(operator.outputs()) {
-            let last = last_user(&operands[operand.position()]).map(OperatorIndex::position);
-            if last == Some(position) && !released.contains(&operand) {
-                released.push(operand);
-            }
+    for (position, operand) in operands.iter().enumerate() {
+        if let Some(user) = last_user(operand) {
+            releases[user.position()].push(OperandIndex::new(position));
         }
     }
     releases

@@ -145,13 +145,14 @@ pub fn items(body: &str) -> Vec<&str> {
 /// A list, as the narrowest kind that holds all its elements: bools, ints, floats, complex numbers, or else texts.
 pub fn parse_list(body: &str) -> Value {
     // ANCHOR: parse_list_todo -- task 1: one kind after the other, the narrowest first
-    let values: Vec<Value> = items(body).into_iter().map(parse_scalar).collect();
+    let texts = items(body);
+    let values: Vec<Value> = texts.iter().map(|text| parse_scalar(text)).collect();
     all(&values, as_bool)
         .map(Value::Bools)
         .or_else(|| all(&values, as_int).map(Value::Ints))
         .or_else(|| all(&values, as_float).map(Value::Floats))
         .or_else(|| all(&values, as_complex).map(Value::Complexes))
-        .unwrap_or_else(|| Value::Strs(items(body).into_iter().map(str::to_owned).collect()))
+        .unwrap_or_else(|| Value::Strs(texts.into_iter().map(str::to_owned).collect()))
     // ANCHOR_END: parse_list_todo
 }
 

@@ -80,6 +80,6 @@ pub fn last_user(operand: &RuntimeOperand) -> Option<OperatorIndex> {
 /// When the operands are not those of the operators.
 pub fn releases(operators: &[RuntimeOperator], operands: &[RuntimeOperand]) -> Vec<Vec<OperandIndex>> {
     todo!(
-        "lesson 06, task 5: of what an operator reads and makes, each operand whose last user it is, once (book chapter 6; stuck? cargo learn hint 6)"
+        "lesson 06, task 5: each operand into the list of its last user, if it has one (book chapter 6; stuck? cargo learn hint 6)"
     )
 }

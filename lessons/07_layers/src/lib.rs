@@ -161,6 +161,14 @@ impl CpuLayer for Linear {
 // Task 4: a registry. `L` is a kind of layer, one for each device; there is one so far, so read `Registry<L>` as `Registry`.
 
 /// The layers of one device, by operator type. It is consulted while a graph is built, never while it runs.
+///
+/// ```
+/// use ixion::graph::Registry;
+/// let registry = Registry::default();
+/// assert!(registry.get("nn.ReLU").is_ok());
+/// let error = registry.get("nn.Relu").unwrap_err();
+/// assert_eq!(error.to_string(), "no layer is registered for `nn.Relu`; did you mean `nn.ReLU`?");
+/// ```
 #[derive(Debug)]
 pub struct Registry<L: ?Sized = dyn CpuLayer> {
     creators: BTreeMap<String, Creator<L>>,

@@ -39,8 +39,6 @@ pub struct Build {
     pub binaries: Vec<TestBinary>,
     /// What the compiler had to say, summaries left out.
     pub messages: Vec<Message>,
-    /// Whether all was built.
-    pub success: bool,
     /// What cargo itself said.
     pub said: String,
 }
@@ -49,6 +47,15 @@ impl Build {
     /// The errors in a package.
     pub fn errors<'a>(&'a self, package: &'a str) -> impl Iterator<Item = &'a Message> {
         self.messages.iter().filter(move |message| message.error && message.package == package)
+    }
+
+    /// That there are no errors but in packages of lessons: elsewhere is nothing that a lesson asks to be written.
+    pub fn framework_is_whole(&self, is_of_lesson: impl Fn(&str) -> bool) -> Result<()> {
+        let elsewhere = |error: &&Message| error.error && !is_of_lesson(&error.package);
+        match self.messages.iter().find(elsewhere) {
+            Some(error) => Err(Trouble::new(format!("{} does not compile:\n{}", error.package, error.text))),
+            None => Ok(()),
+        }
     }
 }
 
@@ -91,14 +98,13 @@ pub fn build_tests(
         .spawn()
         .map_err(|error| missing(&error))?;
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-    let mut build = std::thread::scope(|scope| {
+    let build = std::thread::scope(|scope| {
         let said = scope.spawn(|| listen(stderr, shown));
         let build = collect(stdout, shown);
         build.map(|build| Build { said: said.join().unwrap_or_default(), ..build })
     })?;
     let status = child.wait().map_err(|error| missing(&error))?;
-    build.success = status.success();
-    if !build.success && !build.messages.iter().any(|message| message.error) {
+    if !status.success() && !build.messages.iter().any(|message| message.error) {
         return Err(Trouble::new(format!("cargo cannot build the tests:\n{}", build.said.trim())));
     }
     Ok(build)

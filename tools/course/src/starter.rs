@@ -175,8 +175,7 @@ impl Todo {
     /// The macro call, as rustfmt would break it.
     fn code(&self, column: usize) -> String {
         let pad = " ".repeat(column);
-        let text =
-            self.message.replace('\\', "\\\\").replace('"', "\\\"").replace('{', "{{").replace('}', "}}");
+        let text = self.escaped();
         let line = format!("{pad}todo!(\"{text}\")\n");
         if line.chars().count() <= WIDTH + 1 {
             line

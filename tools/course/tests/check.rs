@@ -38,6 +38,18 @@ fn good_lessons_pass() {
     assert_snapshot!("good_json", one.text);
 }
 
+/// Nothing is proved when no test could be built, wherever the fault is.
+#[test]
+fn a_framework_that_does_not_compile_is_no_proof() {
+    let course = Fixture::new();
+    course.replace(SOURCE, "let mut total", "let mut sum");
+    course.call(&["lessons", "generate"]);
+    let answer = course.call(&["lessons", "check"]);
+    assert_eq!(answer.code, 2, "{}", answer.text);
+    assert!(answer.text.contains("ixion does not compile"), "{}", answer.text);
+    assert!(answer.text.contains("cannot find value `total`"), "{}", answer.text);
+}
+
 #[test]
 fn each_fault_on_paper_is_found() {
     let faults: &[(&str, &str, &str, &str)] = &[

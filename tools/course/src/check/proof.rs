@@ -16,6 +16,9 @@ use std::time::Duration;
 /// How long a test program may take here, and how long a single test if it took longer.
 const PATIENCE: (Duration, Duration) = (Duration::from_secs(120), Duration::from_secs(30));
 
+/// What a lesson is built as, and the rule that is broken when this doesn't compile.
+const KINDS: [(&str, &str); 3] = [("starter", "compiles"), ("solved", "solution"), ("wrong", "mistake")];
+
 type Planned<'a> = (&'a Subject, Vec<Mistake>);
 
 /// Builds the lessons as handed out, solved and with each planted mistake, and runs their tests.
@@ -39,7 +42,11 @@ pub fn check(
             break build;
         }
     };
+    build.framework_is_whole(|package| {
+        planned.iter().any(|(subject, _)| KINDS.iter().any(|(kind, _)| variant(subject, kind) == package))
+    })?;
     report_compiler(&build, &planned, report);
+    report_unbuilt(&build, &planned, report);
     shown.detail("running tests");
     let jobs = jobs(&build, &planned);
     let results = parallel::map(&jobs, Job::run);
@@ -65,11 +72,16 @@ fn mistakes(subject: &Subject, report: &mut Report) -> Vec<Mistake> {
     mistakes
 }
 
+/// The package that a lesson is as one of the kinds.
+fn variant(subject: &Subject, kind: &str) -> String {
+    format!("{}-{kind}", subject.lesson.package())
+}
+
 /// Takes out mistakes that don't compile, which proves nothing; says whether there were any.
 fn drop_uncompiled(build: &Build, planned: &mut [Planned], report: &mut Report) -> bool {
     let mut dropped = false;
     for (subject, mistakes) in planned {
-        let package = format!("{}-wrong", subject.lesson.package());
+        let package = variant(subject, "wrong");
         mistakes.retain(|mistake| {
             let file = PathBuf::from(format!("{}.rs", mistake.module()));
             let points_here = |error: &&cargo::Message| error.files.iter().any(|path| path.ends_with(&file));
@@ -87,14 +99,29 @@ fn drop_uncompiled(build: &Build, planned: &mut [Planned], report: &mut Report) 
 
 fn report_compiler(build: &Build, planned: &[Planned], report: &mut Report) {
     for (subject, _) in planned {
-        for (kind, rule) in [("starter", "compiles"), ("solved", "solution"), ("wrong", "mistake")] {
-            let package = format!("{}-{kind}", subject.lesson.package());
+        for (kind, rule) in KINDS {
+            let package = variant(subject, kind);
             for message in build.messages.iter().filter(|message| message.package == package) {
                 let finding = Finding::error(Some(subject.lesson.number), rule, Trouble::new(&message.text));
                 // A library and its tests say the same twice.
                 if !report.findings.contains(&finding) {
                     report.findings.push(finding);
                 }
+            }
+        }
+    }
+}
+
+/// Without a test program nothing is proved; why there is none, the compiler has said, or else it is said here.
+fn report_unbuilt(build: &Build, planned: &[Planned], report: &mut Report) {
+    for (subject, _) in planned {
+        for (kind, rule) in KINDS {
+            let package = variant(subject, kind);
+            let is_built = build.binaries.iter().any(|binary| binary.package == package);
+            if !is_built && build.errors(&package).next().is_none() {
+                let trouble = Trouble::new(format!("no test program was built of {package}"));
+                let trouble = trouble.next("The tests belong into tests/tasks/mod.rs of the lesson.");
+                report.findings.push(Finding::error(Some(subject.lesson.number), rule, trouble));
             }
         }
     }
@@ -117,7 +144,7 @@ fn jobs<'a>(build: &Build, planned: &'a [Planned<'a>]) -> Vec<Job<'a>> {
     let mut jobs = Vec::new();
     for (subject, mistakes) in planned {
         let mut add = |package: &str, kind: Kind<'a>| {
-            let package = format!("{}-{package}", subject.lesson.package());
+            let package = variant(subject, package);
             let Some(binary) = build.binaries.iter().find(|binary| binary.package == package) else { return };
             let folder = subject.lesson.folder.clone();
             jobs.push(Job {

@@ -45,6 +45,7 @@ fn line(standing: &Standing, here: bool, width: usize) -> String {
     let dot = |done: bool| if done { style::good("●") } else { style::faint("○") };
     let dots: String = standing.tasks().map(|(_, count)| dot(count.done())).collect();
     let state = match &standing.state {
+        _ if standing.is_solved() && standing.is_solution => style::faint("the solution"),
         _ if standing.is_solved() => style::good("solved"),
         State::Untouched => String::new(),
         State::Broken(_) => style::bad("does not compile"),

@@ -7,7 +7,8 @@ use crate::lesson::{Lesson, Task};
 use crate::libtest::{self, Failure, Program, Test};
 use crate::parallel;
 use crate::progress::Progress;
-use crate::trouble::{Result, Trouble};
+use crate::starter;
+use crate::trouble::Result;
 use crate::workspace::Workspace;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -22,6 +23,8 @@ pub struct Standing {
     pub lesson: Lesson,
     /// How far it is.
     pub state: State,
+    /// Whether the file holds the framework's own solution.
+    pub is_solution: bool,
     /// Whether its tests are not as they were handed out.
     pub tests_edited: bool,
     /// Its tests in the order of its files: name, file, line.
@@ -57,7 +60,8 @@ impl Count {
 
 /// Looks how far some lessons are. Only those are built that somebody has worked on.
 pub fn look(workspace: &Workspace, lessons: &[Lesson]) -> Result<Vec<Standing>> {
-    let mut standings = lessons.iter().map(untested).collect::<Result<Vec<_>>>()?;
+    let mut standings =
+        lessons.iter().map(|lesson| untested(workspace, lesson)).collect::<Result<Vec<_>>>()?;
     let touched = |standing: &&Standing| !matches!(standing.state, State::Untouched);
     let packages: Vec<String> =
         standings.iter().filter(touched).map(|standing| standing.lesson.package()).collect();
@@ -69,7 +73,11 @@ pub fn look(workspace: &Workspace, lessons: &[Lesson]) -> Result<Vec<Standing>> 
         _ => "building your lessons".to_owned(),
     });
     let build = cargo::build_tests(&workspace.root.join("Cargo.toml"), &packages, None, &shown)?;
-    framework_is_whole(&build, &packages)?;
+    build.framework_is_whole(|package| packages.iter().any(|asked| asked == package)).map_err(|trouble| {
+        trouble.next(
+            "A lesson is solved in its own src/lib.rs alone. `git restore src` gives you the framework as it was.",
+        )
+    })?;
     shown.detail("running tests");
     let results = parallel::map(&standings, |standing| match standing.state {
         State::Untouched => None,
@@ -81,29 +89,20 @@ pub fn look(workspace: &Workspace, lessons: &[Lesson]) -> Result<Vec<Standing>> 
     Ok(standings)
 }
 
-fn untested(lesson: &Lesson) -> Result<Standing> {
+fn untested(workspace: &Workspace, lesson: &Lesson) -> Result<Standing> {
     let work = files::read(&lesson.work()).map_err(|trouble| {
         trouble.next(format!("`cargo learn reset {}` gives you the starter again.", lesson.number))
     })?;
     let handout = Handout::read(lesson)?;
     let untouched = handout.is_starter(&work);
+    let solution = || starter::make(&workspace.root, lesson).map(|made| made.solution);
     Ok(Standing {
         lesson: lesson.clone(),
         state: if untouched { State::Untouched } else { State::Tested(Vec::new()) },
+        is_solution: !untouched && solution().is_ok_and(|solution| solution == work),
         tests_edited: !handout.has_tests_of(lesson)?,
         listed: libtest::tests_of(&lesson.folder),
     })
-}
-
-/// Errors that are in no lesson are in the framework: nothing that a lesson asks for.
-fn framework_is_whole(build: &cargo::Build, packages: &[String]) -> Result<()> {
-    let elsewhere = |error: &&Message| error.error && !packages.contains(&error.package);
-    match build.messages.iter().find(elsewhere) {
-        Some(error) => Err(Trouble::new(format!("{} does not compile:\n{}", error.package, error.text)).next(
-            "A lesson is solved in its own src/lib.rs alone. `git restore src` gives you the framework as it was.",
-        )),
-        None => Ok(()),
-    }
 }
 
 fn tested(build: &cargo::Build, lesson: &Lesson) -> State {
