@@ -388,7 +388,7 @@ impl Context<'_> {
         }
         let workspaces = self.workspaces()?;
         for (position, &bytes) in workspaces.iter().enumerate() {
-            let operator = Some(self.plan.graph.operator_index(position));
+            let operator = Some(OperatorIndex::new(position));
             limits
                 .check_tensor("its workspace", bytes as u64)
                 .map_err(|limit| self.limit_at(operator, limit))?;
@@ -404,7 +404,7 @@ impl Context<'_> {
         let checked = limits.check_total("the memory for all activations", plan.arena_bytes as u64);
         checked.map_err(|limit| {
             let fullest = MemoryReport::new(&self.plan.graph, &plan).fullest;
-            self.limit_at(Some(self.plan.graph.operator_index(fullest)), limit)
+            self.limit_at(Some(OperatorIndex::new(fullest)), limit)
         })?;
         Ok(plan)
     }

@@ -4,7 +4,9 @@ use super::prepared::{Job, Prepared};
 use super::state::State;
 use super::{EngineError, Plan, StepTrace, Trace};
 use crate::Limits;
-use crate::graph::{ForwardContext, GraphError, LayerError, OperandIndex, Stage, compute_alone, guarded};
+use crate::graph::{
+    ForwardContext, GraphError, LayerError, OperandIndex, OperatorIndex, Stage, compute_alone, guarded,
+};
 use crate::memory::{Action, InputBinding, Memory, Root};
 use crate::tensor::{Layout, Shape, Tensor, TensorViewMut};
 use smallvec::SmallVec;
@@ -34,7 +36,7 @@ impl Execution<'_, '_> {
                 log::debug!("{} `{}` took {:?}", operator.op_type(), operator.name(), start.elapsed());
             }
             if let (Some(trace), Some(start)) = (&mut trace, start) {
-                let operator = self.plan.graph.operator_index(job.operator);
+                let operator = OperatorIndex::new(job.operator);
                 let time = trace.start.elapsed().saturating_sub(start);
                 trace.steps.push(StepTrace { operator, action: job.action, start, time });
             }
@@ -95,13 +97,8 @@ impl Execution<'_, '_> {
         for (output, tensor) in operator.outputs().iter().zip(outputs) {
             self.state.dynamic[output.position()] = Some(tensor);
         }
-        for &input in operator.inputs() {
-            let operand = self.plan.graph.operand(input);
-            let is_needed = operand.is_output()
-                || operand.consumers().iter().any(|consumer| consumer.position() > job.operator);
-            if !is_needed {
-                self.state.dynamic[input.position()] = None;
-            }
+        for operand in self.plan.graph.released_after(job.operator) {
+            self.state.dynamic[operand.position()] = None;
         }
         Ok(())
     }

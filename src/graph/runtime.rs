@@ -273,9 +273,9 @@ impl RuntimeGraph {
         &self.operators[index.0]
     }
 
-    /// The index of the operator at a position of [`RuntimeGraph::operators`].
-    pub(crate) fn operator_index(&self, position: usize) -> OperatorIndex {
-        OperatorIndex(position)
+    /// The operands that nobody needs once the operator at a position has run.
+    pub(crate) fn released_after(&self, position: usize) -> &[OperandIndex] {
+        &self.releases[position]
     }
 
     /// All operands.
