@@ -7,8 +7,8 @@ use num_complex::Complex;
 // ANCHOR: value_type
 /// What a parameter's text means.
 ///
-/// A list takes the narrowest kind that holds all its elements: ints, then floats, then complex numbers, and
-/// strings where nothing else fits.
+/// A list takes the narrowest kind that holds all its elements: bools, ints, floats, complex numbers, and strings where
+/// nothing else fits.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Value {
@@ -57,9 +57,9 @@ impl Value {
 }
 
 // ANCHOR: scalar
-/// A value that is not a list: `True` or `False`, a number, or else a word.
+/// A value that is not a list: `True` or `False`, a number, a complex number, or else a word.
 pub fn parse_scalar(text: &str) -> Value {
-    // ANCHOR: scalar_todo -- task 1: the two bools, then numbers, then words
+    // ANCHOR: scalar_todo -- task 1: the two bools, then numbers, complex numbers, and words
     match text {
         "True" => Value::Bool(true),
         "False" => Value::Bool(false),

@@ -21,10 +21,10 @@ use std::sync::{Arc, OnceLock};
 
 // Task 1: from text to values.
 
-/// A value that is not a list: `True` or `False`, a number, or else a word.
+/// A value that is not a list: `True` or `False`, a number, a complex number, or else a word.
 pub fn parse_scalar(text: &str) -> Value {
     todo!(
-        "lesson 04, task 1: the two bools, then numbers, then words (book chapter 4; stuck? cargo learn hint 4)"
+        "lesson 04, task 1: the two bools, then numbers, complex numbers, and words (book chapter 4; stuck? cargo learn hint 4)"
     )
 }
 

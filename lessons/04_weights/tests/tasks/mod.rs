@@ -82,6 +82,17 @@ fn task1_a_list_has_the_narrowest_kind_that_holds_all() {
 }
 
 #[test]
+fn task1_complex_numbers_come_after_real_ones() {
+    let found = parse_scalar("1.5e+00-2.0e+00j");
+    let hint = "ask `parse_complex`, which is given, where there is no real number";
+    assert!(matches!(found, Value::Complex(z) if (z.re, z.im) == (1.5, -2.0)), "{hint}: {found:?}");
+    assert_eq!(parse_scalar("2.5"), Value::Float(2.5), "a real number is no complex one");
+    let found = parse_list("1,2.5j");
+    let hint = "a real number can stand for a complex one, as an int for a float";
+    assert!(matches!(&found, Value::Complexes(list) if list.len() == 2), "{hint}: {found:?}");
+}
+
+#[test]
 fn task1_the_first_rule_that_fits_decides() {
     for nothing in ["None", "()", "[]"] {
         assert_eq!(parse_value(nothing), Value::None, "`{nothing}` is nothing, not an empty list");
@@ -123,7 +134,8 @@ const START: [u8; 77] =
 #[test]
 fn task2_the_header_of_a_real_entry() {
     let (rest, header) = local_header(&START).unwrap();
-    assert_eq!(header.crc32, 0x49e8_c781, "bytes 14 to 17; is the first byte the least significant one?");
+    let hint = "the CRC, bytes 14 to 17, is 0x49e8c781: is a field before it left out?";
+    assert_eq!(header.crc32, 0x49e8_c781, "{hint} {:#010x}", header.crc32);
     assert_eq!((header.size, header.packed), (ONES_32, ONES_32), "both sizes are in the extra");
     assert_eq!((header.name_length, header.extra_length), (11, 32), "bytes 26 and 28");
     assert_eq!((header.flags, header.method), (0, 0), "bytes 6 and 8");
@@ -215,27 +227,29 @@ fn task3_the_data_begin_behind_name_and_extras() {
 #[test]
 fn task3_a_header_that_lies_is_an_error() {
     let bytes = archive(&[("a.weight", &[1, 2, 3, 4])]);
-    let fault = |change: &dyn Fn(&mut Vec<u8>)| {
+    let damaged = |change: &dyn Fn(&mut Vec<u8>)| {
         let mut bytes = bytes.clone();
         change(&mut bytes);
-        entry_at(&in_memory(bytes), 0).expect_err("this entry is damaged")
+        entry_at(&in_memory(bytes), 0)
     };
-    let error = fault(&|bytes| bytes.truncate(73));
-    assert!(matches!(error, ArchiveError::Truncated { .. }), "the data end too early: {error}");
-    let error = fault(&|bytes| bytes[42 + 7] = 0xff);
-    let hint = "size and packed size must be equal";
-    assert!(matches!(error, ArchiveError::Corrupt { .. }), "{hint}: {error}");
-    let error = fault(&|bytes| bytes[42..58].fill(0xff));
-    assert!(
-        matches!(error, ArchiveError::Truncated { .. }),
-        "2⁶⁴ − 1 bytes of data, and no overflow: {error}"
-    );
-    let error = fault(&|bytes| bytes[0] = b'Q');
-    assert!(matches!(error, ArchiveError::Corrupt { .. }), "no signature: {error}");
-    let error = fault(&|bytes| bytes[8] = 8);
-    assert!(matches!(error, ArchiveError::Unsupported { .. }), "method 8 is compressed: {error}");
-    let error = fault(&|bytes| bytes[30] = 0xff);
-    assert!(matches!(error, ArchiveError::Corrupt { .. }), "a name is UTF-8: {error}");
+    let found = damaged(&|bytes| bytes.truncate(73));
+    let hint = "the file ends in the data, `check_range` says so";
+    assert!(matches!(found, Err(ArchiveError::Truncated { .. })), "{hint}: {found:?}");
+    let found = damaged(&|bytes| bytes[42 + 7] = 0xff);
+    let hint = "size and packed size differ, an error made by `corrupt`";
+    assert!(matches!(found, Err(ArchiveError::Corrupt { .. })), "{hint}: {found:?}");
+    let found = damaged(&|bytes| bytes[42..58].fill(0xff));
+    let hint = "2⁶⁴ − 1 bytes of data are more than the file has, and no overflow";
+    assert!(matches!(found, Err(ArchiveError::Truncated { .. })), "{hint}: {found:?}");
+    let found = damaged(&|bytes| bytes[0] = b'Q');
+    let hint = "the signature is missing, an error made by `corrupt`";
+    assert!(matches!(found, Err(ArchiveError::Corrupt { .. })), "{hint}: {found:?}");
+    let found = damaged(&|bytes| bytes[8] = 8);
+    let hint = "method 8 is compressed, `check_supported` says so";
+    assert!(matches!(found, Err(ArchiveError::Unsupported { .. })), "{hint}: {found:?}");
+    let found = damaged(&|bytes| bytes[30] = 0xff);
+    let hint = "this name is not UTF-8, `name` says so";
+    assert!(matches!(found, Err(ArchiveError::Corrupt { .. })), "{hint}: {found:?}");
 }
 
 #[test]

@@ -271,7 +271,7 @@ fn task4_a_tuple_is_no_tensor_and_no_operator() {
         "both items, in order"
     );
     let error = pack(&mut draft, named(&graph, "max"), values(&[0])).expect_err("max has two outputs");
-    assert!(error.contains('2'), "say how many outputs there are: {error}");
+    assert!(error.contains('2'), "the error says how many outputs there are, 2: {error}");
 }
 
 #[test]
@@ -411,6 +411,7 @@ fn task5_real_models_become_what_the_framework_makes_of_them() {
             assert_eq!(mine.params(), wanted.params(), "{at}: settings");
             assert_eq!(mine.weight_bytes(), wanted.weight_bytes(), "{at}: weights");
         }
+        assert_eq!(draft.operands.len(), graph.operands().len(), "{model}: one operand for each tensor");
         for (mine, wanted) in draft.operands.iter().zip(graph.operands()) {
             let at = format!("{model}, operand {}", wanted.name());
             assert_eq!(mine.name(), wanted.name(), "{at}");
