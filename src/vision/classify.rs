@@ -65,8 +65,7 @@ fn best(scores: Vec<f64>, activation: Activation, labels: &[String], top: usize)
 }
 
 // ANCHOR: ranked
-/// The numbers of the classes, that with the highest score first. NaN is worse than any score, and of equals the first is
-/// better.
+/// The numbers of the classes, that with the highest score first. NaN counts as −∞, and of equals the first is better.
 pub fn ranked(scores: &[f64]) -> Vec<usize> {
     // ANCHOR: ranked_todo -- task 5: the numbers of the classes, sorted by their scores
     let key = |class: usize| if scores[class].is_nan() { f64::NEG_INFINITY } else { scores[class] };

@@ -434,8 +434,7 @@ pub fn residual_network() -> Result<Registry, RegistryError> {
     )
 }
 
-/// The numbers of the classes, that with the highest score first. NaN is worse than any score, and of equals the first is
-/// better.
+/// The numbers of the classes, that with the highest score first. NaN counts as −∞, and of equals the first is better.
 pub fn ranked(scores: &[f64]) -> Vec<usize> {
     todo!(
         "lesson 10, task 5: the numbers of the classes, sorted by their scores (book chapter 10; stuck? cargo learn hint 10)"

@@ -40,7 +40,7 @@ pub struct Placement {
 
 impl Placement {
     /// Where a picture lies that is resized and put into the middle of the input; of an odd number of places left over, the
-    /// larger half comes behind it. What is larger than the input is cut off on both sides.
+    /// larger half comes behind it. What is larger than the input is cut off on both sides, the larger half behind as well.
     pub fn centered(picture: [usize; 2], resized: [usize; 2], input: [usize; 2]) -> Self {
         todo!(
             "lesson 11, task 1: for each axis, the scale, and half of the room that is left (book chapter 11; stuck? cargo learn hint 11)"

@@ -35,13 +35,22 @@ fn task1_words_and_punctuation() {
 
 #[test]
 fn task1_the_last_word_counts() {
-    assert_eq!(kinds("log1p,@0"), [TokenKind::Word("log1p"), TokenKind::Comma, TokenKind::Word("@0")]);
+    assert_eq!(
+        kinds("log1p,@0"),
+        [TokenKind::Word("log1p"), TokenKind::Comma, TokenKind::Word("@0")],
+        "the last word has no mark behind it: does it go on to the end?"
+    );
     assert_eq!(kinds("7"), [TokenKind::Word("7")], "a word may go on to the end of the text");
 }
 
 #[test]
 fn task1_blanks_are_dropped() {
     assert_eq!(kinds(" add  @0 "), [TokenKind::Word("add"), TokenKind::Word("@0")], "blanks separate words");
+    assert_eq!(
+        kinds("add\t@0\n@1"),
+        [TokenKind::Word("add"), TokenKind::Word("@0"), TokenKind::Word("@1")],
+        "a tab or the end of a line is a blank as well: `char::is_whitespace` knows them all"
+    );
     assert!(kinds("").is_empty(), "no text, no tokens");
     assert!(kinds(" \t ").is_empty(), "blanks alone are no token: does `next` end with `None`?");
 }
@@ -96,13 +105,16 @@ fn task2_lists_hold_values_and_lists() {
 
 #[test]
 fn task2_what_is_wrong_has_a_column() {
-    assert_eq!(problem(""), (1, ExpressionProblem::Empty));
+    assert_eq!(problem(""), (1, ExpressionProblem::Empty), "no token at all: `self.error(None, …)`");
     assert_eq!(problem("(,)"), (4, ExpressionProblem::Empty), "separators alone are nothing");
     assert_eq!(problem("[1,[2]"), (1, ExpressionProblem::UnclosedList), "the `[` in column 1 has no `]`");
-    assert_eq!(problem("]"), (1, ExpressionProblem::UnexpectedBracket));
-    assert_eq!(problem("[1]]"), (4, ExpressionProblem::UnexpectedBracket));
-    assert_eq!(problem("@x"), (1, ExpressionProblem::BadInput { found: "@x".to_owned() }));
-    assert_eq!(problem("1,2"), (3, ExpressionProblem::Trailing { found: "2".to_owned() }));
+    assert_eq!(problem("]"), (1, ExpressionProblem::UnexpectedBracket), "no value begins with a `]`");
+    let hint = "the list is complete in column 3: does it take one `]`, and no more?";
+    assert_eq!(problem("[1]]"), (4, ExpressionProblem::UnexpectedBracket), "{hint}");
+    let hint = "`literal` returns `None` here: that is `self.bad_input`";
+    assert_eq!(problem("@x"), (1, ExpressionProblem::BadInput { found: "@x".to_owned() }), "{hint}");
+    let hint = "`expr` reads one value, and leaves the 2 to `parse`";
+    assert_eq!(problem("1,2"), (3, ExpressionProblem::Trailing { found: "2".to_owned() }), "{hint}");
 }
 
 #[test]
@@ -188,7 +200,7 @@ fn task4_functions_behind_their_arguments() {
 
 #[test]
 fn task4_what_is_no_arithmetic_has_no_such_form() {
-    for text in ["[1,2]", "None", "bilinear", "neg([1])", "add(@0,nearest)"] {
+    for text in ["[1,2]", "None", "True", "bilinear", "neg([1])", "add(@0,nearest)"] {
         assert_eq!(
             postfix(&text.parse().unwrap()),
             None,
@@ -253,7 +265,11 @@ fn task5_what_has_no_value() {
     let (two, three) = (arr1(&[1.0, 2.0]).into_dyn(), arr1(&[1.0, 2.0, 3.0]).into_dyn());
     let value = |steps: &[Step]| calculate(steps, &[two.view(), three.view()]);
     assert_eq!(value(&[Input(2)]), None, "there is no third input");
-    assert_eq!(value(&[Number(1.0), Call(Function::Add, 2)]), None, "`add` finds only one value on the pile");
+    assert_eq!(
+        value(&[Number(1.0), Call(Function::Add, 2)]),
+        None,
+        "`add` finds only one value on the stack"
+    );
     assert_eq!(value(&[Number(1.0), Number(2.0)]), None, "one value must be left, not two");
     assert_eq!(value(&[]), None, "one value must be left, not none");
     assert_eq!(

@@ -110,6 +110,8 @@ fn task1_a_sum_has_the_shape_of_both() {
 fn task1_what_cannot_be_evaluated_is_an_error() {
     let found = run(&mut expression("size(@0,0)"), &[&counting(&[2])]);
     assert!(found.is_err(), "`evaluate` returns None for `size`: that is an error, not a result");
+    let found = dims(&expression("1.0"), &[]);
+    assert!(found.is_err(), "an expression without inputs has no input whose shape it could take");
 }
 
 fn conv(channels: [usize; 2], kernel_size: [usize; 2]) -> Conv2d {
@@ -136,7 +138,11 @@ fn weights(shape: [usize; 4]) -> TensorMeta {
 fn task2_a_window_slides_over_a_number_or_a_symbol() {
     let window =
         |kernel, stride, dilation, pad| Window { kernel, stride, dilation, pad_before: pad, pad_after: pad };
-    assert_eq!(slid(&Dim::from(7), &window(3, 2, 2, 1)), Dim::from(3), "as on the page: 9 places, reach 5");
+    assert_eq!(
+        slid(&Dim::from(7), &window(3, 2, 2, 1)),
+        Dim::from(3),
+        "7 + 2 places; three taps with gaps of 2 reach over 2·2 + 1 = 5: (9 − 5) / 2 + 1"
+    );
     assert_eq!(
         slid(&Dim::from(8), &window(3, 2, 1, 1)),
         Dim::from(4),

@@ -86,6 +86,12 @@ fn task1_a_picture_lies_in_the_middle() {
     );
     let cut = Placement::centered([10, 10], [10, 10], [6, 6]);
     assert_eq!(cut.offset, [-2.0, -2.0], "what is larger is cut off on both sides: the offset is negative");
+    let odd = Placement::centered([9, 9], [9, 9], [6, 6]);
+    assert_eq!(
+        odd.offset,
+        [-1.0, -1.0],
+        "of −3 places 1 is cut off before, 2 behind: −3 / 2 in whole numbers"
+    );
 }
 
 #[test]
@@ -181,7 +187,8 @@ fn task3_the_most_probable_class() {
         Some((0, 0.4)),
         "of equal ones the first: is it `>` or `>=`?"
     );
-    assert_eq!(most_probable([f32::NAN, 0.2].into_iter()), Some((1, 0.2)), "NaN is above nothing");
+    let hint = "NaN is above nothing, and nothing is above NaN: does it stay if it comes first?";
+    assert_eq!(most_probable([f32::NAN, 0.2].into_iter()), Some((1, 0.2)), "{hint}");
     assert_eq!(most_probable([f32::NAN].into_iter()), None, "nothing but NaN is no class");
 }
 
