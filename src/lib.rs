@@ -46,6 +46,10 @@ pub mod vision;
 
 pub use limits::{CancelToken, LimitError, Limits};
 
+// A dependency that nothing names is not linked, and with it LAPACK.
+#[cfg(feature = "linalg")]
+use ndarray_linalg as _;
+
 /// The programs of the README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

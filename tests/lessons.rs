@@ -19,7 +19,7 @@
 mod lesson01 {
     mod subject {
         pub(super) use ixion::kernels::naive::{
-            add, all_close, axpy, is_close, matmul, norm, sigmoid, subtract,
+            add, all_close, axpy, is_close, matmul, norm, sigmoid, solve, solve_upper, subtract,
         };
     }
     mod tasks;

@@ -30,14 +30,14 @@ pub fn subtract(x: ArrayViewD<'_, f64>, y: ArrayViewD<'_, f64>) -> ArrayD<f64> {
 /// # Panics
 /// When the shapes do not fit each other.
 pub fn axpy(a: f64, x: ArrayViewD<'_, f64>, y: ArrayViewD<'_, f64>) -> ArrayD<f64> {
-    // ANCHOR: axpy_todo -- task 3: a times each element of x, plus the one of y at the same place
+    // ANCHOR: axpy_todo -- task 1: a times each element of x, plus the one of y at the same place
     &x * a + &y
     // ANCHOR_END: axpy_todo
 }
 
 /// 1 / (1 + e⁻ˣ) of each element, as `torch.sigmoid`.
 pub fn sigmoid(x: ArrayViewD<'_, f64>) -> ArrayD<f64> {
-    // ANCHOR: sigmoid_todo -- task 3: 1 / (1 + e⁻ˣ) of each element
+    // ANCHOR: sigmoid_todo -- task 1: 1 / (1 + e⁻ˣ) of each element
     x.mapv(|x| 1.0 / (1.0 + (-x).exp()))
     // ANCHOR_END: sigmoid_todo
 }

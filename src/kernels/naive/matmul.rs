@@ -9,7 +9,7 @@ use ndarray::{Array2, ArrayView2};
 /// # Panics
 /// When the inner lengths differ.
 pub fn matmul<T: Float>(a: ArrayView2<'_, T>, b: ArrayView2<'_, T>) -> Array2<T> {
-    // ANCHOR: matmul_todo -- task 4: each row of a times each column of b
+    // ANCHOR: matmul_todo -- task 3: each row of a times each column of b
     assert_eq!(a.ncols(), b.nrows(), "the inner lengths of a matrix product must be equal");
     Array2::from_shape_fn((a.nrows(), b.ncols()), |(i, j)| {
         a.row(i).iter().zip(b.column(j)).map(|(&x, &y)| x * y).sum()

@@ -21,6 +21,7 @@ mod recurrent;
 mod reduce;
 mod regions;
 mod softmax;
+mod solve;
 
 pub use arithmetic::{add, axpy, sigmoid, subtract};
 pub use attention::attention;
@@ -41,3 +42,4 @@ pub use recurrent::recurrent;
 pub use reduce::{arg_max, arg_min, log_sum_exp, norm, product, sum, variance};
 pub use regions::{RegionAlign, Samples, between, region_align};
 pub use softmax::{log_softmax, softmax};
+pub use solve::{solve, solve_upper};

@@ -28,7 +28,7 @@ pub fn log_sum_exp(row: ArrayView1<'_, f64>) -> f64 {
 /// The p-norm, as `torch.norm`: (Σ |x|ᵖ)^(1/p). For p = 0 it counts what is not 0; for p = ∞ it is the largest |x|, for
 /// p = −∞ the smallest. Of a row with NaN it is NaN, unless p is 0.
 pub fn norm(row: ArrayView1<'_, f64>, p: f64) -> f64 {
-    // ANCHOR: norm_todo -- task 5: count for p = 0, largest for p = ∞, smallest for p = −∞, else the formula
+    // ANCHOR: norm_todo -- task 4: count for p = 0, largest for p = ∞, smallest for p = −∞, else the formula
     let magnitudes = row.mapv(f64::abs);
     if p == 0.0 {
         magnitudes.iter().filter(|&&x| x != 0.0).count() as f64

@@ -206,8 +206,12 @@ fn parse_place(place: &str) -> Option<(String, u32, u32)> {
     Some((file.replace('\\', "/"), line.parse().ok()?, column.parse().ok()?))
 }
 
-/// The full names of the tests in a file's text: each function behind a `#[test]`.
+/// The full names of the tests in a file's text: each function behind a `#[test]`. A file that begins with `#![cfg(…)]` has
+/// none: its tests are for those who switch a feature on, and a lesson is solved without them.
 pub fn tests_in(text: &str) -> Vec<(String, usize)> {
+    if text.lines().any(|line| line.starts_with("#![cfg(")) {
+        return Vec::new();
+    }
     let mut found = Vec::new();
     let mut behind = false;
     for (number, line) in text.lines().enumerate() {
@@ -288,6 +292,7 @@ test result: FAILED. 2 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; 
         let text =
             "fn helper() {}\n#[test]\n#[should_panic]\nfn task1_a() {}\n\n#[test]\nfn given_b() {\n}\n";
         assert_eq!(tests_in(text), [("task1_a".to_owned(), 4), ("given_b".to_owned(), 7)]);
+        assert_eq!(tests_in(&format!("//! More.\n\n#![cfg(feature = \"more\")]\n\n{text}")), []);
         assert_eq!((task_of("task12_a"), task_of("given_a"), task_of("tasks_a")), (Some(12), None, None));
     }
 }

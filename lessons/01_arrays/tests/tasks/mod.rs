@@ -1,6 +1,8 @@
 //! What each task of lesson 01 must fulfil.
 
-use super::subject::{add, all_close, axpy, is_close, matmul, norm, sigmoid, subtract};
+mod lapack;
+
+use super::subject::{add, all_close, axpy, is_close, matmul, norm, sigmoid, solve, solve_upper, subtract};
 use approx::{assert_abs_diff_eq, assert_relative_eq, relative_eq};
 use ndarray::{Array1, Array2, ArrayD, IxDyn, array};
 use std::panic::catch_unwind;
@@ -51,6 +53,47 @@ fn task1_sums_are_rounded() {
     let sum = add(array![0.1].into_dyn().view(), array![0.2].into_dyn().view());
     assert_ne!(sum[0], 0.3, "the nearest numbers to 0.1 and 0.2 have a sum that is not the nearest to 0.3");
     assert_relative_eq!(sum[0], 0.3, max_relative = 1e-15);
+}
+
+#[test]
+fn task1_a_x_plus_y_by_hand() {
+    let (x, y) = (array![[1.0, 2.0, -3.0]].into_dyn(), array![[10.0, 20.0, 30.0]].into_dyn());
+    let hint = "2 · 1 + 10 = 12. 22 would be 2 · (1 + 10), and 21 is 1 + 2 · 10.";
+    check(axpy(2.0, x.view(), y.view()), array![[12.0, 24.0, 24.0]].into_dyn(), hint);
+    check(axpy(0.0, x.view(), y.view()), y.clone(), "0 · x + y is y");
+    check(axpy(-1.0, y.view(), y.view()), ArrayD::zeros(IxDyn(&[1, 3])), "−y + y is 0");
+}
+
+#[test]
+fn task1_sigmoid_by_hand() {
+    let x = array![0.0, 3f64.ln(), -(3f64.ln())].into_dyn();
+    let hint =
+        "e to the power of −ln 3 is 1/3, and 1 / (1 + 1/3) = 0.75. 0.25 there: is it eˣ instead of e⁻ˣ?";
+    check(sigmoid(x.view()), array![0.5, 0.75, 0.25].into_dyn(), hint);
+}
+
+#[test]
+fn task1_sigmoid_is_symmetric_and_keeps_the_shape() {
+    let x = noise(3, 4, 1).into_dyn();
+    let sum = sigmoid(x.view()) + sigmoid((-&x).view());
+    assert_eq!(sum.shape(), [3, 4], "each element becomes one element");
+    assert_abs_diff_eq!(sum, ArrayD::from_elem(IxDyn(&[3, 4]), 1.0), epsilon = 1e-15);
+}
+
+#[test]
+fn task1_sigmoid_far_from_zero() {
+    let y = sigmoid(array![-800.0, 800.0].into_dyn().view());
+    assert!(!y[0].is_nan() && !y[1].is_nan(), "e⁸⁰⁰ is ∞, and ∞ / ∞ is NaN: is it eˣ / (1 + eˣ)?");
+    check(y, array![0.0, 1.0].into_dyn(), "far to the left it is 0, far to the right 1");
+}
+
+#[test]
+fn task1_sigmoid_keeps_its_small_values() {
+    let y = sigmoid(array![-40.0].into_dyn().view())[0];
+    assert!(
+        relative_eq!(y, (-40f64).exp(), epsilon = 0.0, max_relative = 1e-12),
+        "{y}, and 4.248e-18 is wanted. 0 is close by any absolute tolerance, but loses every digit: is it 1 − …?"
+    );
 }
 
 #[test]
@@ -119,55 +162,14 @@ fn task2_shapes_come_first() {
 }
 
 #[test]
-fn task3_a_x_plus_y_by_hand() {
-    let (x, y) = (array![[1.0, 2.0, -3.0]].into_dyn(), array![[10.0, 20.0, 30.0]].into_dyn());
-    let hint = "2 · 1 + 10 = 12. 22 would be 2 · (1 + 10), and 21 is 1 + 2 · 10.";
-    check(axpy(2.0, x.view(), y.view()), array![[12.0, 24.0, 24.0]].into_dyn(), hint);
-    check(axpy(0.0, x.view(), y.view()), y.clone(), "0 · x + y is y");
-    check(axpy(-1.0, y.view(), y.view()), ArrayD::zeros(IxDyn(&[1, 3])), "−y + y is 0");
-}
-
-#[test]
-fn task3_sigmoid_by_hand() {
-    let x = array![0.0, 3f64.ln(), -(3f64.ln())].into_dyn();
-    let hint =
-        "e to the power of −ln 3 is 1/3, and 1 / (1 + 1/3) = 0.75. 0.25 there: is it eˣ instead of e⁻ˣ?";
-    check(sigmoid(x.view()), array![0.5, 0.75, 0.25].into_dyn(), hint);
-}
-
-#[test]
-fn task3_sigmoid_is_symmetric_and_keeps_the_shape() {
-    let x = noise(3, 4, 1).into_dyn();
-    let sum = sigmoid(x.view()) + sigmoid((-&x).view());
-    assert_eq!(sum.shape(), [3, 4], "each element becomes one element");
-    assert_abs_diff_eq!(sum, ArrayD::from_elem(IxDyn(&[3, 4]), 1.0), epsilon = 1e-15);
-}
-
-#[test]
-fn task3_sigmoid_far_from_zero() {
-    let y = sigmoid(array![-800.0, 800.0].into_dyn().view());
-    assert!(!y[0].is_nan() && !y[1].is_nan(), "e⁸⁰⁰ is ∞, and ∞ / ∞ is NaN: is it eˣ / (1 + eˣ)?");
-    check(y, array![0.0, 1.0].into_dyn(), "far to the left it is 0, far to the right 1");
-}
-
-#[test]
-fn task3_sigmoid_keeps_its_small_values() {
-    let y = sigmoid(array![-40.0].into_dyn().view())[0];
-    assert!(
-        relative_eq!(y, (-40f64).exp(), epsilon = 0.0, max_relative = 1e-12),
-        "{y}, and 4.248e-18 is wanted. 0 is close by any absolute tolerance, but loses every digit: is it 1 − …?"
-    );
-}
-
-#[test]
-fn task4_a_product_by_hand() {
+fn task3_a_product_by_hand() {
     let (a, b) = (array![[1.0, 2.0], [3.0, 4.0]], array![[5.0, 6.0], [7.0, 8.0]]);
     let hint = "The first element is 1·5 + 2·7 = 19. 17 multiplies rows with rows, 5 is element by element, 23 is b·a.";
     check(matmul(a.view(), b.view()).into_dyn(), array![[19.0, 22.0], [43.0, 50.0]].into_dyn(), hint);
 }
 
 #[test]
-fn task4_rows_of_a_and_columns_of_b() {
+fn task3_rows_of_a_and_columns_of_b() {
     let a = array![[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]];
     let b = array![[7.0, 8.0], [9.0, 10.0], [11.0, 12.0]];
     let hint = "2×3 times 3×2 is 2×2; 1·7 + 2·9 + 3·11 = 58";
@@ -178,14 +180,14 @@ fn task4_rows_of_a_and_columns_of_b() {
 }
 
 #[test]
-fn task4_the_unit_matrix_changes_nothing() {
+fn task3_the_unit_matrix_changes_nothing() {
     let a = noise(5, 4, 2);
     let hint = "ones on the diagonal, zeros elsewhere: each element is multiplied by 1 once";
     check(matmul(a.view(), Array2::eye(4).view()).into_dyn(), a.into_dyn(), hint);
 }
 
 #[test]
-fn task4_single_precision_and_turned_matrices() {
+fn task3_single_precision_and_turned_matrices() {
     let (a, b) = (noise(5, 7, 3).mapv(|x| x as f32), noise(5, 6, 4).mapv(|x| x as f32));
     let product = matmul(a.t(), b.view());
     assert_eq!(product.dim(), (7, 6), "7×5 times 5×6 is 7×6");
@@ -198,7 +200,7 @@ fn task4_single_precision_and_turned_matrices() {
 }
 
 #[test]
-fn task4_lengths_that_do_not_fit_are_refused() {
+fn task3_lengths_that_do_not_fit_are_refused() {
     let empty = matmul(Array2::<f64>::zeros((2, 0)).view(), Array2::zeros((0, 3)).view());
     assert_eq!(empty, Array2::<f64>::zeros((2, 3)), "a sum of no products is 0");
     let refused = catch_unwind(|| matmul(noise(2, 3, 5).view(), noise(2, 3, 6).view()));
@@ -207,7 +209,7 @@ fn task4_lengths_that_do_not_fit_are_refused() {
 }
 
 #[test]
-fn task5_norms_by_hand() {
+fn task4_norms_by_hand() {
     let row = array![3.0, -4.0];
     for (p, want) in [(2.0, 5.0), (1.0, 7.0), (0.0, 2.0), (INF, 4.0), (-INF, 3.0)] {
         let got = norm(row.view(), p);
@@ -216,13 +218,13 @@ fn task5_norms_by_hand() {
 }
 
 #[test]
-fn task5_any_power() {
+fn task4_any_power() {
     assert_relative_eq!(norm(array![1.0, 4.0].view(), 0.5), 9.0, max_relative = 1e-12);
     assert_relative_eq!(norm(array![1.0, -2.0, 2.0].view(), 3.0), 17f64.cbrt(), max_relative = 1e-12);
 }
 
 #[test]
-fn task5_zeros_and_no_elements() {
+fn task4_zeros_and_no_elements() {
     let hint = "0 to the power of 0 is 1 to a computer, but a 0 does not count";
     assert_eq!(norm(array![0.0, -2.0, 0.0, 5.0, 1.0].view(), 0.0), 3.0, "{hint}");
     let nothing = Array1::<f64>::zeros(0);
@@ -230,7 +232,7 @@ fn task5_zeros_and_no_elements() {
 }
 
 #[test]
-fn task5_nan_is_not_overlooked() {
+fn task4_nan_is_not_overlooked() {
     for p in [0.5, 1.0, 2.0, INF, -INF] {
         let got = norm(array![1.0, NAN, 2.0].view(), p);
         assert!(
@@ -238,4 +240,100 @@ fn task5_nan_is_not_overlooked() {
             "the {p}-norm is {got}: `f64::max` and `f64::min` skip NaN, and hide what went wrong"
         );
     }
+}
+
+#[test]
+fn task5_the_last_equation_first() {
+    let (u, b) = (array![[2.0, 1.0, -1.0], [0.0, 3.0, 2.0], [0.0, 0.0, 4.0]], array![1.0, 13.0, 8.0]);
+    let hint = "4z = 8, so z = 2; 3y + 4 = 13, so y = 3; 2x + 3 − 2 = 1, so x = 0";
+    check(solve_upper(u.view(), b.view()).into_dyn(), array![0.0, 3.0, 2.0].into_dyn(), hint);
+    let with_noise = &u + &array![[0.0, 0.0, 0.0], [7.0, 0.0, 0.0], [-5.0, 9.0, 0.0]];
+    let hint = "what is below the diagonal is not read";
+    check(solve_upper(with_noise.view(), b.view()).into_dyn(), array![0.0, 3.0, 2.0].into_dyn(), hint);
+}
+
+#[test]
+fn task5_two_equations_by_hand() {
+    let (a, b) = (array![[1.0, 2.0], [3.0, 4.0]], array![5.0, 11.0]);
+    let hint = "1 + 2·2 = 5, and 3 + 4·2 = 11. Is b swapped and combined as the rows of the matrix are?";
+    check(solved(&a, &b), array![1.0, 2.0].into_dyn(), hint);
+    let (a, b) = (array![[2.0, 1.0], [1.0, 3.0]], array![5.0, 5.0]);
+    check(solved(&a, &b), array![2.0, 1.0].into_dyn(), "2·2 + 1 = 5, and 2 + 3·1 = 5");
+}
+
+#[test]
+fn task5_a_zero_on_the_diagonal() {
+    let (a, b) = (array![[0.0, 2.0], [3.0, 1.0]], array![4.0, 5.0]);
+    let hint =
+        "2y = 4, 3x + y = 5. ∞ or NaN: is it divided by the 0? (2, 5/3) or so: are rows swapped in b, too?";
+    check(solved(&a, &b), array![1.0, 2.0].into_dyn(), hint);
+    let (a, b) = (array![[1.0, 2.0, 1.0], [2.0, 4.0, 4.0], [1.0, 3.0, 2.0]], array![8.0, 22.0, 13.0]);
+    let hint = "the 0 comes up on the way: look for a row to swap in every column";
+    check(solved(&a, &b), array![1.0, 2.0, 3.0].into_dyn(), hint);
+}
+
+#[test]
+fn task5_the_largest_coefficient_goes_up() {
+    let (a, b) = (array![[1e-20, 1.0], [1.0, 1.0]], array![1.0, 2.0]);
+    let hint = "x and y are as good as 1. x = 0: 10²⁰ times the first row was subtracted, and rounding ate the second";
+    check(solved(&a, &b), array![1.0, 1.0].into_dyn(), hint);
+    let (a, b) = (array![[1e-20, 1.0], [-1.0, 1.0]], array![1.0, 2.0]);
+    let hint = "x is as good as −1: −1 is larger than 10⁻²⁰, only its sign is another";
+    check(solved(&a, &b), array![-1.0, 1.0].into_dyn(), hint);
+}
+
+#[test]
+fn task5_singular_matrices_have_no_solution() {
+    for a in [array![[1.0, 2.0], [2.0, 4.0]], array![[0.0, 0.0], [0.0, 0.0]], array![[0.0, 1.0], [0.0, 2.0]]]
+    {
+        let hint = "the rows are multiples of each other: a column without a coefficient but 0 is left over";
+        assert_eq!(solve(a.view(), array![1.0, 1.0].view()), None, "of {a}: {hint}");
+    }
+    let (nothing, none) = (Array2::<f64>::zeros((0, 0)), Array1::zeros(0));
+    assert_eq!(
+        solve(nothing.view(), none.view()),
+        Some(none),
+        "no equations have a solution without numbers"
+    );
+}
+
+#[test]
+fn task5_what_is_found_solves_the_equations() {
+    for n in 1..=9 {
+        let a = noise(n, n, n) + Array2::<f64>::eye(n) / 3.0;
+        let b = noise(n, 1, n + 4).column(0).to_owned();
+        let x: Array1<f64> = solved(&a, &b).into_dimensionality().unwrap();
+        let left_over = norm((a.dot(&x) - &b).view(), INF);
+        let hint = "put into the equations, x must give b but for rounding";
+        assert!(left_over <= 1e-11 * (1.0 + norm(x.view(), INF)), "{n} equations, {left_over} off: {hint}");
+    }
+}
+
+#[test]
+fn task5_single_precision() {
+    let a = array![[0f32, 2.0, 1.0], [4.0, 1.0, -1.0], [1.0, 1.0, 3.0]];
+    let x = solve(a.view(), array![7f32, 3.0, 12.0].view()).unwrap();
+    let want = array![1f32, 2.0, 3.0];
+    assert!(relative_eq!(x, want, max_relative = 1e-5), "got {x}, want {want}");
+}
+
+#[test]
+fn task5_what_does_not_fit_is_refused() {
+    let square = noise(2, 2, 1);
+    assert_eq!(solved(&square, &array![1.0, 2.0]).len(), 2, "two equations with two unknowns do fit");
+    let oblong = catch_unwind(|| solve(noise(3, 2, 1).view(), array![1.0, 2.0].view()));
+    assert!(oblong.is_err(), "three equations for two unknowns have no solution, most times");
+    let short = catch_unwind(|| solve(noise(3, 3, 1).view(), array![1.0, 2.0].view()));
+    assert!(short.is_err(), "three equations have three right-hand sides. Use `assert!` first.");
+}
+
+/// The solution, which must be there and have as many numbers as there are unknowns.
+#[track_caller]
+fn solved(a: &Array2<f64>, b: &Array1<f64>) -> ArrayD<f64> {
+    let x = solve(a.view(), b.view());
+    let x = x.unwrap_or_else(|| {
+        panic!("the equations have a solution: is a 0 on the way taken for singular?\n{a}")
+    });
+    assert_eq!(x.len(), a.ncols(), "one number for each unknown");
+    x.into_dyn()
 }
