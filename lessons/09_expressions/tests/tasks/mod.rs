@@ -98,6 +98,9 @@ fn task2_lists_hold_values_and_lists() {
     let int = |number| Expr::Int(number);
     assert_eq!(tree("[1,2,3]"), Expr::List(vec![int(1), int(2), int(3)]));
     assert_eq!(tree("[]"), Expr::List(vec![]), "a list may be empty");
+    let hint =
+        "separators mean nothing, behind the last value neither: `peek` skips them, `next_is` does not";
+    assert_eq!(parse("[1,,(2),]"), Ok(Expr::List(vec![int(1), int(2)])), "{hint}");
     let inner = Expr::List(vec![int(1), int(0)]);
     let hint = "a list inside of a list ends at its own `]`: is it taken?";
     assert_eq!(tree("[None,[1,0],4]"), Expr::List(vec![Expr::None, inner, int(4)]), "{hint}");
