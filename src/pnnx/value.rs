@@ -122,7 +122,7 @@ pub fn list_body(raw: &str) -> Option<&str> {
 }
 
 /// What stands between the commas of a list. A comma inside inner brackets belongs to an element; one at the end, as in
-/// Python's `(1,)`, adds no element.
+/// Python's `(1,)`, adds no element. A bracket that closes nothing is a letter like any other.
 pub fn items(body: &str) -> Vec<&str> {
     // ANCHOR: items_todo -- task 1: count how many brackets are open, and split at the commas outside of all
     let mut depth = 0_usize;

@@ -68,6 +68,8 @@ fn task1_commas_inside_brackets_do_not_split() {
     assert_eq!(items("size(@0,2),(1,(2,3)),4"), ["size(@0,2)", "(1,(2,3))", "4"], "{hint}");
     assert_eq!(items("1,"), ["1"], "Python writes a tuple of one as `(1,)`: no second element");
     assert_eq!(items("1,,2"), ["1", "", "2"], "only the comma at the end adds nothing");
+    let hint = "a file may lie: a bracket that closes nothing must not count below 0";
+    assert_eq!(items("1],2"), ["1]", "2"], "{hint}");
 }
 
 #[test]

@@ -128,8 +128,16 @@ fn task2_an_index_is_a_position() {
 #[test]
 fn task2_producer_and_consumers_know_each_other() {
     let mut draft = draft(3);
-    assert_eq!(connect(&mut draft, operator("first", &[0], &[1])).position(), 0);
-    assert_eq!(connect(&mut draft, operator("second", &[1], &[2])).position(), 1);
+    for (position, made) in
+        [operator("first", &[0], &[1]), operator("second", &[1], &[2])].into_iter().enumerate()
+    {
+        let index = connect(&mut draft, made);
+        assert_eq!(
+            index.position(),
+            position,
+            "an operator's index is its place in the list, the first is 0"
+        );
+    }
     let names: Vec<&str> = draft.operators.iter().map(RuntimeOperator::name).collect();
     assert_eq!(names, ["first", "second"], "operators stand in the order in which they were added");
     let [x, y, z] = draft.operands.as_slice() else { panic!("three operands before, three after") };
@@ -149,7 +157,9 @@ fn task2_each_use_counts() {
     let mut draft = draft(3);
     connect(&mut draft, operator("square", &[0, 0], &[1]));
     connect(&mut draft, operator("other", &[0], &[2]));
-    let hint = "operator 0 reads operand 0 twice, as in mul(x, x): one entry for each use";
+    let uses = draft.operands[0].consumers().len();
+    assert_eq!(uses, 3, "operator 0 reads operand 0 twice, as in mul(x, x): one entry for each use");
+    let hint = "operator 0, once more operator 0, operator 1: is the index taken before the push?";
     assert_eq!(draft.operands[0].consumers(), operators(&[0, 0, 1]), "{hint}");
     assert_eq!(draft.operators[0].inputs(), operands(&[0, 0]));
 }
@@ -163,7 +173,7 @@ fn task2_an_operator_may_have_several_outputs() {
         assert_eq!(
             producer,
             Some(OperatorIndex::new(0)),
-            "output {output}: does every output know its maker?"
+            "operand {output} is written by operator 0: does every output know its maker?"
         );
     }
 }
@@ -228,7 +238,8 @@ fn task3_what_nobody_made_is_an_error() {
     let graph = parse(3, 3, lines);
     let mut draft = Draft::default();
     add_input(&mut draft, &graph, named(&graph, "a"));
-    let error = inputs_of(&draft, named(&graph, "add")).expect_err("y stands for nothing yet");
+    let error =
+        inputs_of(&draft, named(&graph, "add")).expect_err("y stands for nothing yet: is it left out?");
     assert_eq!(graph.operand(error).name(), "y", "the error names the operand that is missing");
 }
 
@@ -328,7 +339,11 @@ fn task5_a_single_output_has_the_name_of_its_operator() {
     let graph = load("linear");
     let mut draft = draft(3);
     add_outputs(&mut draft, named(&graph, "pnnx_output_0"), &operands(&[2]));
-    assert_eq!(ports(&draft), [("pnnx_output_0", 2)]);
+    assert_eq!(
+        ports(&draft),
+        [("pnnx_output_0", 2)],
+        "a single output has the operator's name, not the operand's"
+    );
     let marks: Vec<bool> = draft.operands.iter().map(RuntimeOperand::is_output).collect();
     assert_eq!(marks, [false, false, true], "the operand must be marked, or its buffer is given away");
 }
@@ -402,7 +417,7 @@ fn task5_real_models_become_what_the_framework_makes_of_them() {
         assert_eq!(names(&draft.operators), names(graph.operators()), "{model}: the operators");
         for (mine, wanted) in draft.operators.iter().zip(graph.operators()) {
             let at = format!("{model}, {}", wanted.name());
-            assert_eq!(mine.op_type(), wanted.op_type(), "{at}");
+            assert_eq!(mine.op_type(), wanted.op_type(), "{at}: type");
             assert_eq!(
                 (mine.inputs(), mine.outputs()),
                 (wanted.inputs(), wanted.outputs()),
@@ -414,9 +429,17 @@ fn task5_real_models_become_what_the_framework_makes_of_them() {
         assert_eq!(draft.operands.len(), graph.operands().len(), "{model}: one operand for each tensor");
         for (mine, wanted) in draft.operands.iter().zip(graph.operands()) {
             let at = format!("{model}, operand {}", wanted.name());
-            assert_eq!(mine.name(), wanted.name(), "{at}");
-            assert_eq!((mine.producer(), mine.consumers()), (wanted.producer(), wanted.consumers()), "{at}");
-            assert_eq!((mine.shape(), mine.is_output()), (wanted.shape(), wanted.is_output()), "{at}");
+            assert_eq!(mine.name(), wanted.name(), "{at}: name");
+            assert_eq!(
+                (mine.producer(), mine.consumers()),
+                (wanted.producer(), wanted.consumers()),
+                "{at}: links"
+            );
+            assert_eq!(
+                (mine.shape(), mine.is_output()),
+                (wanted.shape(), wanted.is_output()),
+                "{at}: shape, mark"
+            );
         }
         assert_eq!(
             (&draft.inputs[..], &draft.outputs[..]),
