@@ -259,6 +259,9 @@ fn task4_corner_cases() {
     );
     let ties = suppress(vec![found(0, 0.5, 0.0), found(0, 0.5, 1.0)], 0.45, 9);
     assert_eq!(ties[0].rect.left, 0.0, "equal scores keep their order");
+    let mut many = vec![found(0, 0.9, 0.0); 30_000];
+    many.insert(0, found(0, 0.1, 50.0));
+    assert_eq!(suppress(many, 0.45, 9).len(), 1, "only the best 30,000 are looked at: `MOST_CANDIDATES`");
 }
 
 /// The rows that PyTorch computes for a scene, and what `torchvision.ops.batched_nms` keeps of them.
