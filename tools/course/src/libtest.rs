@@ -187,10 +187,11 @@ fn block(stdout: &str, name: &str) -> String {
 
 fn failure(block: &str) -> Failure {
     let is_panic = |line: &str| line.starts_with("thread '") && line.contains(" panicked at ");
-    let Some(at) = block.lines().position(is_panic) else {
+    let lines: Vec<&str> = block.lines().collect();
+    // Panics before the last one were caught by the test.
+    let Some(at) = lines.iter().rposition(|line| is_panic(line)) else {
         return Failure { message: block.to_owned(), place: None, printed: String::new() };
     };
-    let lines: Vec<&str> = block.lines().collect();
     let place = lines[at]
         .rsplit_once(" panicked at ")
         .and_then(|(_, place)| parse_place(place.trim_end_matches(':')));
@@ -209,7 +210,11 @@ fn parse_place(place: &str) -> Option<(String, u32, u32)> {
 /// The full names of the tests in a file's text: each function behind a `#[test]`. A file that begins with `#![cfg(…)]` has
 /// none: its tests are for those who switch a feature on, and a lesson is solved without them.
 pub fn tests_in(text: &str) -> Vec<(String, usize)> {
-    if text.lines().any(|line| line.starts_with("#![cfg(")) {
+    let mut lines = text.lines().map(str::trim);
+    if lines
+        .find(|line| !line.is_empty() && !line.starts_with("//"))
+        .is_some_and(|line| line.starts_with("#![cfg("))
+    {
         return Vec::new();
     }
     let mut found = Vec::new();
@@ -282,6 +287,16 @@ test result: FAILED. 2 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; 
     }
 
     #[test]
+    fn a_panic_that_the_test_caught_is_not_its_failure() {
+        let caught =
+            "thread 't' (7) panicked at src/lib.rs:1:1:\ndoes not fit\nnote: run with `RUST_BACKTRACE=1`";
+        let failure =
+            failure(&format!("{caught}\n\nthread 't' (7) panicked at tests/a.rs:2:3:\nis it refused?"));
+        assert_eq!(failure.message, "is it refused?");
+        assert_eq!(failure.place, Some(("tests/a.rs".to_owned(), 2, 3)));
+    }
+
+    #[test]
     fn a_test_may_return_an_error() {
         let failure = failure("Error: no such file");
         assert_eq!((failure.message.as_str(), failure.place), ("Error: no such file", None));
@@ -293,6 +308,7 @@ test result: FAILED. 2 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; 
             "fn helper() {}\n#[test]\n#[should_panic]\nfn task1_a() {}\n\n#[test]\nfn given_b() {\n}\n";
         assert_eq!(tests_in(text), [("task1_a".to_owned(), 4), ("given_b".to_owned(), 7)]);
         assert_eq!(tests_in(&format!("//! More.\n\n#![cfg(feature = \"more\")]\n\n{text}")), []);
+        assert_eq!(tests_in(&format!("{text}mod inner {{\n#![cfg(unix)]\n}}\n")).len(), 2);
         assert_eq!((task_of("task12_a"), task_of("given_a"), task_of("tasks_a")), (Some(12), None, None));
     }
 }
