@@ -7,7 +7,7 @@ mod calls;
 mod common;
 
 use calls::{Call, each_call};
-use common::own_cases;
+use common::runnable_cases;
 use ixion::engine::Builder;
 use ixion::tensor::{DType, Tensor};
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -78,7 +78,7 @@ fn is_view(call: &Call) -> bool {
 /// The most allocations of a second run, for each type of operator.
 fn steady_allocations() -> BTreeMap<String, (usize, String)> {
     let mut most: BTreeMap<String, (usize, String)> = BTreeMap::new();
-    for folder in own_cases() {
+    for folder in runnable_cases() {
         each_call(&folder, |mut call| {
             if !is_usual(&call) || call.layer.is_data_dependent() || is_view(&call) {
                 return;

@@ -8,6 +8,7 @@ mod cli {
     mod bad_inputs;
     mod bench;
     mod command;
+    mod compress;
     mod convert;
     mod inspect;
     mod operators;

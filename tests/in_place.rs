@@ -7,7 +7,7 @@ mod calls;
 mod common;
 
 use calls::{Call, each_call};
-use common::own_cases;
+use common::runnable_cases;
 use ixion::graph::TensorMeta;
 use ixion::tensor::Tensor;
 use std::collections::BTreeSet;
@@ -35,7 +35,7 @@ fn check_in_place(call: &mut Call) -> bool {
 #[test]
 fn what_works_in_place_gives_the_same_bits() {
     let mut types = BTreeSet::new();
-    for folder in own_cases() {
+    for folder in runnable_cases() {
         each_call(&folder, |mut call| {
             if check_in_place(&mut call) {
                 types.insert(call.op_type);
@@ -66,7 +66,7 @@ fn what_works_in_place_gives_the_same_bits() {
 #[test]
 fn inputs_that_are_joined_lie_in_the_output() {
     let mut types = BTreeSet::new();
-    for folder in own_cases() {
+    for folder in runnable_cases() {
         each_call(&folder, |call| {
             let metas: Vec<TensorMeta> =
                 call.inputs.iter().map(|input| TensorMeta::of(&input.view())).collect();

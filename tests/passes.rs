@@ -73,7 +73,7 @@ fn verify_part(cases: &[PathBuf], fired: &mut BTreeMap<String, usize>) -> Vec<St
 
 #[test]
 fn optimised_cases_compute_the_same() {
-    let fired = verify(&common::own_cases());
+    let fired = verify(&common::runnable_cases());
     assert!(fired["no_ops"] > 10 && fired["dead_code"] > 10, "{fired:?}");
 }
 

@@ -5,7 +5,7 @@
 
 mod common;
 
-use common::{conformance_cases, own_cases};
+use common::{conformance_cases, runnable_cases};
 use ixion::Limits;
 use ixion::graph::{LayerTrace, RuntimeGraph, RuntimeOperator, TensorMeta};
 use ixion::shape::{Binding, Shapes, symbolic_inputs};
@@ -92,7 +92,8 @@ fn models() -> Vec<PathBuf> {
         let name = folder.file_name()?.to_str()?.to_owned();
         Some(folder.join(format!("{name}.pnnx.param"))).filter(|file| file.is_file())
     };
-    let cases = own_cases().into_iter().chain(conformance_cases()).map(|folder| folder.join("model.param"));
+    let cases =
+        runnable_cases().into_iter().chain(conformance_cases()).map(|folder| folder.join("model.param"));
     folders.filter_map(param).chain(cases).collect()
 }
 

@@ -12,6 +12,11 @@
 //! A reader that goes away (`ixion … | head`) is no error.
 
 mod bench;
+#[cfg(feature = "linalg")]
+mod compress;
+#[cfg(not(feature = "linalg"))]
+#[path = "compress/absent.rs"]
+mod compress;
 mod convert;
 mod drawing;
 mod failure;
@@ -79,6 +84,8 @@ enum Command {
     Bench(bench::BenchArgs),
     Profile(profile::ProfileArgs),
     Convert(convert::ConvertArgs),
+    #[cfg_attr(not(feature = "linalg"), command(hide = true))]
+    Compress(compress::CompressArgs),
     Operators(operators::OperatorsArgs),
 }
 
@@ -119,6 +126,7 @@ impl Cli {
             Command::Bench(args) => args.run(&self.limits, screen),
             Command::Profile(args) => args.run(&self.limits, screen),
             Command::Convert(args) => args.run(&self.limits, screen),
+            Command::Compress(args) => args.run(&self.limits, screen),
             Command::Operators(args) => args.run(screen),
         }
     }

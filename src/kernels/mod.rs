@@ -15,7 +15,10 @@ pub mod folding;
 pub mod fourier;
 pub mod gemm;
 pub mod grid;
+#[cfg(feature = "linalg")]
+pub mod lapack;
 pub mod math;
+pub mod matrix;
 pub mod naive;
 pub mod norm;
 pub mod parallel;

@@ -40,7 +40,7 @@ crate::operator! {
 
 crate::operator! {
     /// `torch.linalg.multi_dot`: the product of matrices, from left to right. The first may be a row, the last a column.
-    pub struct MultiDot for "aten::linalg_multi_dot" {
+    pub struct MultiDot for "aten::linalg_multi_dot", "aten::chain_matmul" {
         /// How many factors there are.
         inputs: InputCount,
     }

@@ -105,6 +105,7 @@ pub mod identity;
 pub mod indexing;
 pub mod interpolation;
 pub mod layer_normalization;
+pub mod linalg;
 pub mod linear;
 pub mod matrices;
 pub mod median;
@@ -182,6 +183,7 @@ pub fn registry() -> Registry<dyn CpuLayer> {
         indexing::register,
         interpolation::register,
         layer_normalization::register,
+        linalg::register,
         linear::register,
         matrices::register,
         median::register,

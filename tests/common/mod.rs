@@ -28,6 +28,14 @@ pub(crate) fn conformance_cases() -> Vec<PathBuf> {
     cases
 }
 
+/// The folders of the project's own cases that can run: those that need a feature of cargo do where it is on.
+pub(crate) fn runnable_cases() -> Vec<PathBuf> {
+    let settings = |folder: &PathBuf| std::fs::read_to_string(folder.join("case.toml")).unwrap_or_default();
+    let mut cases = own_cases();
+    cases.retain(|folder| cfg!(feature = "linalg") || !settings(folder).contains("feature = \"linalg\""));
+    cases
+}
+
 /// The folders of the project's own cases.
 pub(crate) fn own_cases() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases");

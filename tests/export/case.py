@@ -12,6 +12,7 @@ and so on. There are two kinds:
 import contextlib
 import io
 import os
+import subprocess
 import tempfile
 import zipfile
 import zlib
@@ -89,9 +90,10 @@ class Folder:
         arrays |= {f"out_{i}": as_array(tensor) for i, tensor in enumerate(outputs)}
         self.write("arrays.npz" if index == 0 else f"arrays_{index}.npz", npz(arrays))
 
-    def write_settings(self, tolerance: float | None, values: bool) -> None:
+    def write_settings(self, tolerance: float | None, values: bool, feature: str | None = None) -> None:
         settings = [f"tolerance = {tolerance}"] if tolerance is not None else []
         settings += [] if values else ["values = false"]
+        settings += [f'feature = "{feature}"'] if feature is not None else []
         if settings:
             self.write("case.toml", ("\n".join(settings) + "\n").encode())
 
@@ -106,13 +108,15 @@ class Folder:
 class Export:
     """A module for PNNX to export, with one or more sets of inputs.
 
-    With several sets, the dimensions in which the first two differ become dynamic (`?`).
+    With several sets, the dimensions in which the first two differ become dynamic (`?`). A case with a `feature` runs only
+    where Ixion was built with it. The PyTorch in PNNX has no LAPACK: what needs `linalg` it must not run, so it is not told
+    the inputs, and writes a graph without shapes.
     """
 
     def __init__(self, module: nn.Module, *inputs: Tensor, others: list[tuple[Tensor, ...]] = [],
-                 tolerance: float | None = None, values: bool = True, optlevel: int = 2):
+                 tolerance: float | None = None, values: bool = True, optlevel: int = 2, feature: str | None = None):
         self.module, self.sets = module.eval(), [inputs, *others]
-        self.tolerance, self.values, self.optlevel = tolerance, values, optlevel
+        self.tolerance, self.values, self.optlevel, self.feature = tolerance, values, optlevel, feature
 
     def write(self, folder: Folder) -> None:
         with tempfile.TemporaryDirectory() as scratch, contextlib.chdir(scratch):
@@ -126,7 +130,7 @@ class Export:
             with torch.no_grad():
                 outputs = flatten(self.module(*[tensor.clone() for tensor in inputs]))
             folder.write_set(index, list(inputs), outputs)
-        folder.write_settings(self.tolerance, self.values)
+        folder.write_settings(self.tolerance, self.values, self.feature)
 
     def export(self) -> None:
         # With it, PyTorch would trace attention as one operator that PNNX does not know.
@@ -135,6 +139,10 @@ class Export:
         with quiet(), torch.no_grad():
             traced = torch.jit.trace(self.module, self.sets[0], check_trace=False)
             traced.save("model.pt")
+            if self.feature == "linalg":
+                without_inputs("model.pt")
+                subprocess.run([pnnx.EXEC_PATH, "model.pt", f"optlevel={self.optlevel}"], check=False)
+                return
             try:
                 pnnx.convert("model.pt", inputs=self.sets[0], inputs2=second, optlevel=self.optlevel)
             except (SyntaxError, ImportError, NameError, AttributeError, TypeError):
@@ -142,11 +150,20 @@ class Export:
         assert Path("model.pnnx.param").stat().st_size > 0, "PNNX wrote no graph"
 
 
+def without_inputs(path: str) -> None:
+    """Takes the inputs that a model was traced with out of its file."""
+    with zipfile.ZipFile(path) as file:
+        kept = {name: file.read(name) for name in file.namelist() if "/traced_inputs" not in name}
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as file:
+        for name, data in kept.items():
+            file.writestr(name, data)
+
+
 class Model:
     """A direct case: calls of operators, gathered into one text."""
 
-    def __init__(self, tolerance: float | None = None, values: bool = True):
-        self.tolerance, self.values = tolerance, values
+    def __init__(self, tolerance: float | None = None, values: bool = True, feature: str | None = None):
+        self.tolerance, self.values, self.feature = tolerance, values, feature
         self.text = Text()
         self.inputs: list[Tensor] = []
         self.known: dict[int, tuple[Tensor, str]] = {}
@@ -218,7 +235,7 @@ class Model:
         if weights:
             folder.write("model.bin", weights)
         folder.write_set(0, self.inputs, self.outputs)
-        folder.write_settings(self.tolerance, self.values)
+        folder.write_settings(self.tolerance, self.values, self.feature)
 
 
 def reference(op_type: str, params: dict, weights: dict[str, Tensor] | None):
@@ -246,11 +263,11 @@ def exported(function: Callable[[], Export]) -> Callable[[], Export]:
 
 
 def direct(function: Callable[[Model], None] | None = None, *, tolerance: float | None = None,
-           values: bool = True):
+           values: bool = True, feature: str | None = None):
     """Registers a function that fills a `Model`; its name is the folder's."""
     def register(function: Callable[[Model], None]):
         def fill() -> Model:
-            model = Model(tolerance, values)
+            model = Model(tolerance, values, feature)
             function(model)
             return model
         assert function.__name__ not in CASES, f"two cases are called {function.__name__}"

@@ -26,6 +26,16 @@ pub(super) struct Folder {
 struct Settings {
     tolerance: Option<f64>,
     values: Option<bool>,
+    /// What Ixion has to be built with, for those who choose cases. Without it the model's own error says so.
+    #[serde(rename = "feature")]
+    _feature: Option<Feature>,
+}
+
+/// A cargo feature that operators need.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Feature {
+    Linalg,
 }
 
 impl Folder {

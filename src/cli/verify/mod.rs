@@ -26,6 +26,7 @@ integers and bools are equal, and floats satisfy |got − want| ≤ T + T·|want
 T is 1e-4, or what --tolerance or the folder's case.toml says:
   tolerance = 1e-3
   values = false     # only shapes and element types are compared
+  feature = \"linalg\"  # the model needs an Ixion with this cargo feature
 
 Each case is PASS, FAIL (an output is off) or ERROR with its kind: read (files missing or broken), unsupported (operators \
 that Ixion does not have), build (an operator's parameters or weights), run (an operator failed), panic (a fault of Ixion).

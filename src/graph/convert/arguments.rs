@@ -72,6 +72,9 @@ fn signature(op_type: &str, values: &[Value]) -> Option<&'static [&'static str]>
             "eps",
             "cudnn_enabled",
         ]),
+        "aten::linalg_matrix_rank" if values.len() == 3 => Some(&["input", "atol", "hermitian"]),
+        "aten::linalg_pinv" if values.len() == 3 => Some(&["input", "rtol", "hermitian"]),
+        "aten::nuclear_norm" if values.len() == 2 => Some(&["input", "keepdim"]),
         "aten::sort" | "aten::argsort" if values.len() == 4 => {
             Some(&["input", "stable", "dim", "descending"])
         }

@@ -10,12 +10,13 @@ use crate::pnnx::{self, Expr, OperandId, OperatorId};
 const MAX_DEPTH: usize = 64;
 
 /// Operators that take a list of tensors, where others take one of numbers.
-const TAKE_TENSORS: [&str; 17] = [
+const TAKE_TENSORS: [&str; 18] = [
     "Tensor.index",
     "Tensor.index_put",
     "aten::block_diag",
     "aten::broadcast_tensors",
     "aten::cartesian_prod",
+    "aten::chain_matmul",
     "aten::column_stack",
     "aten::dstack",
     "aten::gru",

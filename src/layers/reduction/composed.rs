@@ -5,7 +5,8 @@ use crate::graph::{
     CpuLayer, ForwardContext, FromParameter, Layer, LayerError, Registry, RegistryError, TensorMeta,
 };
 use crate::layers::arguments::{Accumulator, Wanted};
-use crate::tensor::{DType, Tensor, TensorView, TensorViewMut};
+use crate::layers::linalg::{self, SingularNorm};
+use crate::tensor::{DType, Tensor, TensorView, TensorViewMut, resolve_axes};
 
 crate::operator! {
     /// `torch.nansum`: the sum of all that is not NaN; of integers and bool as i64.
@@ -190,16 +191,19 @@ impl CpuLayer for NanMean {
 pub enum Order {
     /// The root of the sum of squares of all elements of a matrix.
     Frobenius,
+    /// The sum of the singular values of a matrix.
+    Nuclear,
     /// A number, which may be infinite.
     Number(f64),
 }
 
 impl FromParameter for Order {
-    const KIND: &'static str = "a number, or fro";
+    const KIND: &'static str = "a number, fro or nuc";
 
     fn from_parameter(parameter: &crate::graph::RuntimeParameter) -> Option<Self> {
         match parameter.raw() {
             "fro" => Some(Self::Frobenius),
+            "nuc" => Some(Self::Nuclear),
             _ => parameter.as_f64().ok().map(Self::Number),
         }
     }
@@ -207,7 +211,8 @@ impl FromParameter for Order {
 
 crate::operator! {
     /// `torch.linalg.norm`: the norm of a vector, or of a matrix: its largest sum of magnitudes along the first axis
-    /// (order 1) or the second (`inf`), the smallest (-1, `-inf`), or the root of the sum of squares (`fro`).
+    /// (order 1) or the second (`inf`), the smallest (-1, `-inf`), or the root of the sum of squares (`fro`). With the feature
+    /// `linalg` also the largest singular value (2), the smallest (-2), and their sum (`nuc`).
     pub struct LinalgNorm for "aten::linalg_norm" {
         /// The order; the root of the sum of squares where absent.
         ord: Option<Order> = None,
@@ -237,7 +242,7 @@ crate::operator! {
 crate::operator! {
     /// `torch.linalg.matrix_norm`: the norm of matrices, as [`LinalgNorm`].
     pub struct MatrixNorm for "aten::linalg_matrix_norm" {
-        /// The order: `fro`, 1, -1, `inf` or `-inf`.
+        /// The order: `fro`, 1, -1, `inf` or `-inf`; with the feature `linalg` also `nuc`, 2 and -2.
         ord: Order = Order::Frobenius,
         /// The two axes of a matrix; may count from the end.
         dim: Vec<i64> = vec![-2, -1],
@@ -254,6 +259,8 @@ enum Norm {
     Vector { p: f64, dim: Option<Vec<i64>> },
     /// An extreme along one axis of the sums of magnitudes along another one.
     Matrix { summed: i64, extreme: i64, largest: bool },
+    /// From the singular values of matrices that lie along two axes.
+    Singular { norm: SingularNorm, dim: [i64; 2] },
 }
 
 impl Norm {
@@ -265,6 +272,10 @@ impl Norm {
         };
         // Refuses an axis twice.
         Axes::new(Some(dim), false, rank)?;
+        if let Some(norm) = SingularNorm::of(order) {
+            linalg::available()?;
+            return Ok(Self::Singular { norm, dim: [rows, columns] });
+        }
         match order {
             Order::Frobenius => Ok(Self::Vector { p: 2.0, dim: Some(dim.to_vec()) }),
             Order::Number(p) if p.abs() == 1.0 => {
@@ -273,9 +284,9 @@ impl Norm {
             Order::Number(p) if p.is_infinite() => {
                 Ok(Self::Matrix { summed: columns, extreme: rows, largest: p > 0.0 })
             }
-            Order::Number(p) => {
-                let reason = "Ixion has the norms of matrices of order fro, 1, -1, inf and -inf".to_owned();
-                Err(LayerError::InvalidParameter { key: "ord", found: p.to_string(), reason })
+            Order::Nuclear | Order::Number(_) => {
+                let reason = "matrices have norms of order fro, nuc, 1, -1, 2, -2, inf and -inf";
+                Err(LayerError::invalid("ord", format!("{order:?}"), reason))
             }
         }
     }
@@ -294,6 +305,7 @@ impl Norm {
                     Reduction { operation: last, dim: Some(one(extreme)), keepdim: true, dtype: given(None) },
                 ]
             }
+            Self::Singular { .. } => Vec::new(),
         }
     }
 
@@ -306,6 +318,13 @@ impl Norm {
         if !input.dtype().is_float() && !input.dtype().is_complex() {
             let (what, wanted) = ("the input".to_owned(), "floats and complex numbers".to_owned());
             return Err(LayerError::DType { what, wanted, found: input.dtype() });
+        }
+        if let Self::Singular { dim, .. } = self {
+            let dtype = dtype.unwrap_or(input.dtype());
+            let whole = input.with_dtype(dtype);
+            linalg::check_type(&whole)?;
+            let both = Axes::new(Some(dim), keepdim, input.rank())?;
+            return Ok(vec![whole.with_dtype(dtype.real()).with_dims(both.dims(input))]);
         }
         let mut metas = vec![input.clone()];
         for step in self.steps(keepdim, given(dtype)) {
@@ -330,6 +349,11 @@ impl Norm {
         keepdim: bool,
         dtype: Option<DType>,
     ) -> Result<(), LayerError> {
+        if let Self::Singular { norm, dim } = self {
+            let whole = input.cast(dtype.unwrap_or(input.dtype()))?;
+            let axes = resolve_axes(dim, whole.shape().rank())?;
+            return norm.write(&linalg::with_last(&whole.view(), &axes)?, output);
+        }
         let steps = self.steps(keepdim, given(dtype));
         let [first, second] = &steps[..] else {
             return steps.iter().try_for_each(|step| step.forward_alone(input, output));
@@ -416,7 +440,7 @@ mod tests {
     use crate::layers::testing::{operator, tensor};
     use crate::tensor::Tensor;
 
-    /// What PyTorch refuses, and the singular values that Ixion lacks.
+    /// What PyTorch refuses, and the singular values that only the feature `linalg` has.
     #[test]
     fn norms_that_are_none() {
         let (vector, matrix) = (tensor(&[2], &[1.0, 2.0]), tensor(&[1, 2], &[1.0, 2.0]));
@@ -424,8 +448,10 @@ mod tests {
             operator(op_type, params).run(&[x]).is_err()
         };
         assert!(refused("aten::linalg_norm", &[("ord", "fro")], &vector));
-        assert!(refused("aten::linalg_norm", &[("ord", "2")], &matrix));
-        assert!(refused("aten::linalg_norm", &[("ord", "nuc")], &matrix));
+        for order in ["2", "-2", "nuc"] {
+            assert_eq!(refused("aten::linalg_norm", &[("ord", order)], &matrix), !cfg!(feature = "linalg"));
+        }
+        assert!(refused("aten::linalg_norm", &[("ord", "3")], &matrix));
         assert!(refused("aten::linalg_norm", &[("ord", "1"), ("dim", "(0,0)")], &matrix));
         assert!(refused("aten::linalg_matrix_norm", &[], &vector));
         assert!(refused("aten::linalg_vector_norm", &[], &tensor(&[1], &[1i64])));

@@ -1,0 +1,149 @@
+//! What `ixion compress` shows.
+
+use super::{DType, Duration, Layer, Path, Subject, Tensor};
+use crate::cli::measure::milliseconds;
+use crate::cli::numbers;
+use crate::cli::screen::{Screen, Style};
+use crate::cli::table::{Align, Table};
+use ixion::tensor::TensorError;
+use serde_json::{Value, json};
+use std::io::{self, Write};
+
+/// How far the outputs of two models are from each other.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Agreement {
+    /// The norm of the difference, of that of the first model's outputs.
+    pub(super) error: f64,
+    /// The largest difference.
+    pub(super) largest: f64,
+    /// Rows of the outputs whose largest element is at the same place, and all rows.
+    pub(super) rows: [usize; 2],
+}
+
+impl Agreement {
+    pub(super) fn of<'a>(pairs: impl Iterator<Item = (&'a Tensor, &'a Tensor)>) -> Result<Self, TensorError> {
+        let (mut total, mut lost, mut largest, mut rows) = (0.0, 0.0, 0f64, [0, 0]);
+        for (before, after) in pairs {
+            let (before, after) = (before.cast(DType::F64)?, after.cast(DType::F64)?);
+            let width = before.shape().last().copied().unwrap_or(1).max(1);
+            let (before, after) = (before.to_vec::<f64>()?, after.to_vec::<f64>()?);
+            for (&was, &is) in before.iter().zip(&after) {
+                total += was * was;
+                lost += (was - is) * (was - is);
+                largest = largest.max((was - is).abs());
+            }
+            for (was, is) in before.chunks(width).zip(after.chunks(width)) {
+                rows[0] += usize::from(place_of_largest(was) == place_of_largest(is));
+                rows[1] += 1;
+            }
+        }
+        let error = if total > 0.0 { f64::sqrt(lost / total) } else { 0.0 };
+        Ok(Self { error, largest, rows })
+    }
+}
+
+fn place_of_largest(row: &[f64]) -> Option<usize> {
+    row.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1)).map(|(place, _)| place)
+}
+
+/// Everything that is known of both models.
+pub(super) struct Findings<'a> {
+    pub(super) layers: &'a [Layer],
+    /// Bytes of all weights, before and after.
+    pub(super) bytes: [u64; 2],
+    /// The median of a run, before and after.
+    pub(super) times: [Duration; 2],
+    pub(super) agreement: Agreement,
+}
+
+fn share(after: f64, before: f64) -> f64 {
+    if before > 0.0 { after / before } else { 1.0 }
+}
+
+pub(super) fn show(
+    screen: &mut Screen,
+    subject: &Subject<'_>,
+    findings: &Findings<'_>,
+    written: Option<&Path>,
+) -> io::Result<()> {
+    let title = screen.paint(Style::Strong, subject.title());
+    writeln!(screen, "{title}")?;
+    let columns =
+        [("layer", Align::Left), ("size", Align::Right), ("rank", Align::Right), ("weights", Align::Right)];
+    let more =
+        [("become", Align::Right), ("share", Align::Right), ("error", Align::Right), ("", Align::Left)];
+    let mut table = Table::new(&[&columns[..], &more[..]].concat());
+    for layer in findings.layers {
+        let [outputs, inputs] = layer.size;
+        let (before, after) = (layer.before() as u64, layer.after() as u64);
+        let error = if layer.is_replaced { numbers::small(layer.error) } else { "0".to_owned() };
+        table.row([
+            layer.name.clone(),
+            format!("{outputs}×{inputs}"),
+            layer.rank.to_string(),
+            numbers::count(before),
+            numbers::count(after),
+            numbers::percent(share(after as f64, before as f64)),
+            error,
+            if layer.is_replaced {
+                String::new()
+            } else {
+                "left as it is: two thin layers would not be smaller".to_owned()
+            },
+        ]);
+    }
+    table.write(screen)?;
+    let line = |screen: &mut Screen, name: &str, text: String| writeln!(screen, "{name:<8}{text}");
+    let [before, after] = findings.bytes;
+    let (sizes, part) =
+        ([before, after].map(numbers::bytes), numbers::percent(share(after as f64, before as f64)));
+    line(screen, "size", format!("{} → {} of weights ({part})", sizes[0], sizes[1]))?;
+    let [slow, fast] = findings.times;
+    let part = numbers::percent(share(fast.as_secs_f64(), slow.as_secs_f64()));
+    line(screen, "speed", format!("{} → {} a run ({part})", numbers::time(slow), numbers::time(fast)))?;
+    let Agreement { error, largest, rows: [same, all] } = findings.agreement;
+    let (error, largest) = (numbers::small(error), numbers::small(largest));
+    let task = format!(
+        "outputs move by {error} of their size, at most {largest}; the largest of a row stays in {same} of {all}"
+    );
+    line(screen, "task", task)?;
+    match written {
+        Some(path) => line(screen, "file", path.display().to_string()),
+        None => Ok(()),
+    }
+}
+
+/// Everything in one object; `version` is counted up when the meaning of a field changes.
+pub(super) fn json(subject: &Subject<'_>, findings: &Findings<'_>, written: Option<&Path>) -> Value {
+    let layer = |layer: &Layer| {
+        json!({
+            "name": layer.name,
+            "outputs": layer.size[0],
+            "inputs": layer.size[1],
+            "rank": layer.rank,
+            "replaced": layer.is_replaced,
+            "weights_before": layer.before(),
+            "weights_after": layer.after(),
+            "error": if layer.is_replaced { layer.error } else { 0.0 },
+        })
+    };
+    let mut object = subject.json();
+    let findings = json!({
+        "layers": findings.layers.iter().map(layer).collect::<Vec<_>>(),
+        "weight_bytes_before": findings.bytes[0],
+        "weight_bytes_after": findings.bytes[1],
+        "median_ms_before": milliseconds(findings.times[0]),
+        "median_ms_after": milliseconds(findings.times[1]),
+        "outputs": {
+            "error": findings.agreement.error,
+            "largest_difference": findings.agreement.largest,
+            "same_largest": findings.agreement.rows[0],
+            "rows": findings.agreement.rows[1],
+        },
+        "written": written.map(|path| path.display().to_string()),
+    });
+    if let (Some(object), Value::Object(findings)) = (object.as_object_mut(), findings) {
+        object.extend(findings);
+    }
+    object
+}

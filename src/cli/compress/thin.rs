@@ -1,0 +1,232 @@
+//! Linear layers as two thin ones: what is left of their weights when small singular values are left out.
+
+use ixion::Limits;
+use ixion::kernels::lapack::{self, Singular};
+use ixion::pnnx::{Attribute, Dim, Graph, GraphError, OperandId, OperatorId, Parameter, WeightError};
+use ixion::tensor::DType;
+use ndarray::{Array2, Axis, s};
+
+/// How much is kept of each layer.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Wanted {
+    /// So many singular values.
+    Rank(usize),
+    /// As many as keep the relative error of the weights within this bound.
+    Error(f64),
+}
+
+/// What became of a linear layer.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Layer {
+    pub(super) name: String,
+    /// Outputs and inputs.
+    pub(super) size: [usize; 2],
+    /// The rank that was wanted.
+    pub(super) rank: usize,
+    /// The norm of what the weights lose, of that of the weights.
+    pub(super) error: f64,
+    /// Whether the layer was replaced: two thin ones may be more than the one.
+    pub(super) is_replaced: bool,
+}
+
+impl Layer {
+    /// Weights before, without the bias.
+    pub(super) fn before(&self) -> usize {
+        self.size[0] * self.size[1]
+    }
+
+    /// Weights after.
+    pub(super) fn after(&self) -> usize {
+        if self.is_replaced { self.rank * (self.size[0] + self.size[1]) } else { self.before() }
+    }
+}
+
+/// Why a layer cannot be taken apart.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Unthinned {
+    #[error("the weights of `{name}`: {reason}")]
+    Matrix { name: String, reason: lapack::Fault },
+    #[error("the weights of `{name}`")]
+    Weight { name: String, source: WeightError },
+    #[error("the graph cannot be changed")]
+    Graph(#[from] GraphError),
+    #[error(transparent)]
+    Limit(#[from] ixion::LimitError),
+}
+
+/// A linear layer whose weights are in the file.
+struct Found {
+    operator: OperatorId,
+    input: OperandId,
+    weight: Attribute,
+    bias: Option<Attribute>,
+}
+
+/// Replaces each linear layer that gets smaller by two thin ones. Returns all linear layers, in the order of the graph.
+pub(super) fn thin(graph: &mut Graph, wanted: Wanted, limits: &Limits) -> Result<Vec<Layer>, Unthinned> {
+    let found: Vec<Found> = graph.operator_ids().iter().filter_map(|&id| find(graph, id)).collect();
+    found
+        .into_iter()
+        .map(|found| {
+            limits.check_deadline()?;
+            replace(graph, found, wanted)
+        })
+        .collect()
+}
+
+/// The constant that an operand is.
+fn constant(graph: &Graph, operator: OperatorId, key: &str) -> Option<Attribute> {
+    let operand = graph.operator(operator).named_input(key)?;
+    let producer = graph.operator(graph.operand(operand).producer()?);
+    (producer.op_type() == "pnnx.Attribute").then(|| producer.attrs().values().next().cloned()).flatten()
+}
+
+/// A linear layer, if its weights and its bias are constants.
+fn find(graph: &Graph, id: OperatorId) -> Option<Found> {
+    let operator = graph.operator(id);
+    let input = operator.named_input("input").or(operator.inputs().first().copied())?;
+    let (weight, bias) = match operator.op_type() {
+        "nn.Linear" if operator.inputs().len() == 1 => {
+            (operator.attr("weight").cloned()?, operator.attr("bias").cloned())
+        }
+        "F.linear" if operator.has_input("bias") => {
+            (constant(graph, id, "weight")?, Some(constant(graph, id, "bias")?))
+        }
+        "F.linear" => (constant(graph, id, "weight")?, None),
+        _ => return None,
+    };
+    let is_matrix = weight.shape().len() == 2 && matches!(weight.dtype(), DType::F32 | DType::F16);
+    is_matrix.then_some(Found { operator: id, input, weight, bias })
+}
+
+/// The rank that is wanted of these singular values, and the error that it leaves.
+fn rank(values: &[f64], wanted: Wanted) -> (usize, f64) {
+    let total: f64 = values.iter().map(|s| s * s).sum();
+    let error = |rank: usize| {
+        let lost: f64 = values.iter().skip(rank).map(|s| s * s).sum();
+        if total > 0.0 { (lost / total).sqrt() } else { 0.0 }
+    };
+    let rank = match wanted {
+        Wanted::Rank(rank) => rank.min(values.len()),
+        Wanted::Error(bound) => (1..=values.len()).find(|&rank| error(rank) <= bound).unwrap_or(values.len()),
+    };
+    (rank, error(rank))
+}
+
+/// Two factors of a matrix: outputs × rank and rank × inputs, of like size.
+fn factors(parts: &Singular<f64>, rank: usize) -> [Array2<f64>; 2] {
+    let mut outer = parts.u.slice(s![.., ..rank]).to_owned();
+    let mut inner = parts.vh.slice(s![..rank, ..]).to_owned();
+    for (index, root) in parts.s.iter().take(rank).map(|s| s.sqrt()).enumerate() {
+        outer.index_axis_mut(Axis(1), index).mapv_inplace(|x| x * root);
+        inner.index_axis_mut(Axis(0), index).mapv_inplace(|x| x * root);
+    }
+    [outer, inner]
+}
+
+fn replace(graph: &mut Graph, found: Found, wanted: Wanted) -> Result<Layer, Unthinned> {
+    let name = graph.operator(found.operator).name().to_owned();
+    let weighed = |source| Unthinned::Weight { name: name.clone(), source };
+    let size @ [outputs, inputs] = [found.weight.shape()[0], found.weight.shape()[1]];
+    let numbers = found.weight.to_f32s().map_err(weighed)?;
+    let matrix = Array2::from_shape_fn((outputs, inputs), |(i, j)| f64::from(numbers[i * inputs + j]));
+    let parts = lapack::svd(&matrix.view(), false)
+        .map_err(|reason| Unthinned::Matrix { name: name.clone(), reason })?;
+    let (rank, error) = rank(&parts.s, wanted);
+    let is_replaced = rank * (outputs + inputs) < outputs * inputs;
+    if is_replaced {
+        let weights = factors(&parts, rank).map(|factor| attribute(&factor, found.weight.dtype()));
+        let [outer, inner] = weights;
+        split(graph, &found, [outer.map_err(weighed)?, inner.map_err(weighed)?])?;
+    }
+    Ok(Layer { name, size, rank, error, is_replaced })
+}
+
+fn attribute(matrix: &Array2<f64>, dtype: DType) -> Result<Attribute, WeightError> {
+    let shape = matrix.shape().to_vec();
+    let bytes = vec![0; matrix.len() * dtype.size()];
+    let mut attribute = Attribute::new(dtype, shape, bytes)?;
+    attribute.set_f32s(&matrix.iter().map(|&x| x as f32).collect::<Vec<f32>>())?;
+    Ok(attribute)
+}
+
+/// Puts a layer with the inner factor before the operator, which becomes one with the outer factor.
+fn split(graph: &mut Graph, found: &Found, [outer, inner]: [Attribute; 2]) -> Result<(), GraphError> {
+    let id = found.operator;
+    let (name, input) = (graph.operator(id).name().to_owned(), found.input);
+    let (rank, inputs) = (inner.shape()[0], inner.shape()[1]);
+    let between = graph.new_operand(&unused(graph, &format!("{}_thin", graph.operand(input).name())))?;
+    let dtype = graph.operand(input).dtype();
+    let shape = graph.operand(input).shape().map(|dims| {
+        let mut dims: Vec<Dim> = dims.to_vec();
+        dims.iter_mut().next_back().into_iter().for_each(|last| *last = Dim::Fixed(rank as u64));
+        dims
+    });
+    graph.set_operand_type(between, dtype, shape)?;
+    let first = graph.new_operator_before("nn.Linear", &free_name(graph, &format!("{name}.thin")), id)?;
+    graph.connect_input(first, input, None)?;
+    graph.connect_output(first, between)?;
+    configure(graph, first, [rank, inputs], inner, None)?;
+    let operands = graph.operator(id).inputs().to_vec();
+    for index in (0..operands.len()).rev() {
+        graph.disconnect_input(id, index)?;
+    }
+    graph.connect_input(id, between, None)?;
+    graph.set_op_type(id, "nn.Linear")?;
+    let outputs = outer.shape()[0];
+    configure(graph, id, [outputs, rank], outer, found.bias.clone())?;
+    operands
+        .into_iter()
+        .filter(|&operand| operand != input)
+        .try_for_each(|operand| drop_unused(graph, operand))
+}
+
+fn configure(
+    graph: &mut Graph,
+    id: OperatorId,
+    [outputs, inputs]: [usize; 2],
+    weight: Attribute,
+    bias: Option<Attribute>,
+) -> Result<(), GraphError> {
+    let flag = if bias.is_some() { "True" } else { "False" };
+    for (key, value) in [
+        ("in_features", inputs.to_string()),
+        ("out_features", outputs.to_string()),
+        ("bias", flag.to_owned()),
+    ] {
+        graph.set_param(id, key, Parameter::parse(&value))?;
+    }
+    graph.set_attribute(id, "weight", weight)?;
+    if let Some(bias) = bias {
+        graph.set_attribute(id, "bias", bias)?;
+    }
+    Ok(())
+}
+
+/// Removes a constant that nobody reads any more.
+fn drop_unused(graph: &mut Graph, operand: OperandId) -> Result<(), GraphError> {
+    let unused = graph.get_operand(operand).filter(|operand| operand.consumers().is_empty());
+    match unused.and_then(|operand| operand.producer()) {
+        Some(producer) => graph.remove_operator(producer).map(drop),
+        None => Ok(()),
+    }
+}
+
+/// A name that no operand has yet.
+fn unused(graph: &Graph, name: &str) -> String {
+    let taken = |name: &str| graph.operand_named(name).is_some();
+    numbered(name, taken)
+}
+
+/// A name that no operator has yet.
+fn free_name(graph: &Graph, name: &str) -> String {
+    numbered(name, |name| graph.operator_named(name).is_some())
+}
+
+fn numbered(name: &str, taken: impl Fn(&str) -> bool) -> String {
+    let names = std::iter::once(name.to_owned()).chain((2..).map(|number| format!("{name}_{number}")));
+    names.into_iter().find(|name| !taken(name)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,418 @@
+//! Matrices taken apart by LAPACK, one at a time. Only with the feature `linalg`.
+//!
+//! Matrices go in as they are; what is computed is as PyTorch's, which calls the same routines. LAPACK reads columns, so
+//! each matrix is laid out by columns first. Empty matrices never reach it.
+
+use super::matrix::{Field, adjoint};
+use lax::error::Error;
+use lax::layout::MatrixLayout;
+use lax::{JobSvd, UPLO};
+use ndarray::{Array2, ArrayView2, Axis, ShapeBuilder, s};
+use ndarray_linalg::{Lapack, Scalar};
+use num_traits::{Float, ToPrimitive, Zero};
+
+/// Why a matrix cannot be taken apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// Row and column, counted from 1, where elimination finds nothing but 0.
+    #[error("it is singular: nothing but 0 is left for element {0} of the diagonal")]
+    Singular(usize),
+    /// The first leading part, counted in rows, that is not positive definite.
+    #[error("it is not positive definite: its leading part of {0} rows is not")]
+    NotPositive(usize),
+    /// NaN or ∞ among the elements.
+    #[error("it holds NaN or infinite numbers")]
+    NotFinite,
+    /// An iteration that does not end.
+    #[error("LAPACK finds no solution ({0})")]
+    Diverged(i32),
+    /// An axis that LAPACK cannot count.
+    #[error("it has more than 2147483647 rows or columns")]
+    TooLarge,
+}
+
+impl From<Error> for Fault {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::LapackComputationalFailure { return_code } | Error::LapackInvalidValue { return_code } => {
+                Self::Diverged(return_code)
+            }
+            Error::InvalidShape => Self::TooLarge,
+        }
+    }
+}
+
+/// What LAPACK says of the `i`th row, if that is what it says.
+fn at_row(error: Error, fault: fn(usize) -> Fault) -> Fault {
+    match error {
+        Error::LapackComputationalFailure { return_code } => {
+            usize::try_from(return_code).map_or(Fault::Diverged(return_code), fault)
+        }
+        error => error.into(),
+    }
+}
+
+/// An element type that LAPACK knows: `f32`, `f64` and their complex numbers.
+pub trait Element: Field + Lapack {}
+
+impl<T: Field + Lapack> Element for T {}
+
+/// The elements of a matrix by columns, and how LAPACK is told.
+fn columns<T: Element>(a: &ArrayView2<'_, T>) -> Result<(Vec<T>, MatrixLayout), Fault> {
+    let count = |n: usize| i32::try_from(n).map_err(|_| Fault::TooLarge);
+    let layout = MatrixLayout::F { col: count(a.ncols())?, lda: count(a.nrows())? };
+    Ok((a.t().iter().copied().collect(), layout))
+}
+
+/// A matrix from its elements by columns.
+fn matrix<T: Copy>(rows: usize, columns: usize, elements: &[T]) -> Array2<T> {
+    Array2::from_shape_fn((rows, columns).f(), |(i, j)| elements[j * rows + i])
+}
+
+fn check_finite<T: Element>(a: &ArrayView2<'_, T>) -> Result<(), Fault> {
+    let is_finite = a.iter().all(|x| x.re().is_finite() && x.im().is_finite());
+    if is_finite { Ok(()) } else { Err(Fault::NotFinite) }
+}
+
+/// A square matrix as the product of a lower and an upper triangle, with rows swapped.
+struct Factors<T> {
+    elements: Vec<T>,
+    layout: MatrixLayout,
+    pivots: lax::Pivot,
+    n: usize,
+}
+
+impl<T: Element> Factors<T> {
+    fn of(a: &ArrayView2<'_, T>) -> Result<Self, Fault> {
+        let (mut elements, layout) = columns(a)?;
+        let pivots = T::lu(layout, &mut elements).map_err(|error| at_row(error, Fault::Singular))?;
+        Ok(Self { elements, layout, pivots, n: a.nrows() })
+    }
+
+    fn diagonal(&self) -> impl Iterator<Item = T> {
+        self.elements.iter().step_by(self.n + 1).copied()
+    }
+
+    /// −1 where an odd number of rows was swapped.
+    fn sign(&self) -> T {
+        let swaps = (1..).zip(&self.pivots).filter(|(row, pivot)| row != *pivot).count();
+        if swaps.is_multiple_of(2) { T::one() } else { -T::one() }
+    }
+}
+
+/// The determinant of a square matrix.
+///
+/// # Errors
+/// [`Fault::TooLarge`].
+pub fn determinant<T: Element>(a: &ArrayView2<'_, T>) -> Result<T, Fault> {
+    if a.is_empty() {
+        return Ok(T::one());
+    }
+    match Factors::of(a) {
+        Ok(factors) => Ok(factors.diagonal().fold(factors.sign(), |product, x| product * x)),
+        Err(Fault::Singular(_)) => Ok(T::zero()),
+        Err(fault) => Err(fault),
+    }
+}
+
+/// Sign and logarithm of the magnitude of the determinant; 0 and −∞ of a singular matrix.
+///
+/// # Errors
+/// [`Fault::TooLarge`].
+pub fn log_determinant<T: Element>(a: &ArrayView2<'_, T>) -> Result<(T, T::Real), Fault> {
+    if a.is_empty() {
+        return Ok((T::one(), T::Real::zero()));
+    }
+    let factors = match Factors::of(a) {
+        Err(Fault::Singular(_)) => return Ok((T::zero(), -T::Real::infinity())),
+        factors => factors?,
+    };
+    let start = (factors.sign(), T::Real::zero());
+    Ok(factors.diagonal().fold(start, |(sign, log), x| {
+        let magnitude = x.abs();
+        (sign * x.div_real(magnitude), log + Float::ln(magnitude))
+    }))
+}
+
+/// The inverse of a square matrix.
+///
+/// # Errors
+/// [`Fault::Singular`].
+pub fn inverse<T: Element>(a: &ArrayView2<'_, T>) -> Result<Array2<T>, Fault> {
+    if a.is_empty() {
+        return Ok(a.to_owned());
+    }
+    let mut factors = Factors::of(a)?;
+    T::inv(factors.layout, &mut factors.elements, &factors.pivots)
+        .map_err(|error| at_row(error, Fault::Singular))?;
+    Ok(matrix(factors.n, factors.n, &factors.elements))
+}
+
+/// The x with a·x = b, for an n×n matrix and n×k right-hand sides.
+///
+/// # Errors
+/// [`Fault::Singular`].
+pub fn solve<T: Element>(a: &ArrayView2<'_, T>, b: &ArrayView2<'_, T>) -> Result<Array2<T>, Fault> {
+    if a.is_empty() {
+        return Ok(b.to_owned());
+    }
+    let factors = Factors::of(a)?;
+    let (mut elements, _) = columns(b)?;
+    for column in elements.chunks_exact_mut(factors.n) {
+        T::solve(factors.layout, lax::Transpose::No, &factors.elements, &factors.pivots, column)?;
+    }
+    Ok(matrix(b.nrows(), b.ncols(), &elements))
+}
+
+/// The lower triangle l with l·lᴴ = a, of the lower triangle of a; or the upper one u with uᴴ·u = a, of the upper.
+///
+/// # Errors
+/// [`Fault::NotPositive`].
+pub fn cholesky<T: Element>(a: &ArrayView2<'_, T>, upper: bool) -> Result<Array2<T>, Fault> {
+    if a.is_empty() {
+        return Ok(a.to_owned());
+    }
+    let (mut elements, layout) = columns(a)?;
+    T::cholesky(layout, triangle(upper), &mut elements).map_err(|error| at_row(error, Fault::NotPositive))?;
+    let factor = matrix(a.nrows(), a.ncols(), &elements);
+    Ok(Array2::from_shape_fn(factor.raw_dim(), |(i, j)| {
+        let inside = if upper { i <= j } else { i >= j };
+        if inside { factor[[i, j]] } else { T::zero() }
+    }))
+}
+
+fn triangle(upper: bool) -> UPLO {
+    if upper { UPLO::Upper } else { UPLO::Lower }
+}
+
+/// Columns at right angles and an upper triangle whose product is a: m×k and k×n with k = min(m, n), or m×m and m×n where
+/// `complete`.
+///
+/// # Errors
+/// [`Fault::TooLarge`].
+pub fn qr<T: Element>(a: &ArrayView2<'_, T>, complete: bool) -> Result<(Array2<T>, Array2<T>), Fault> {
+    let (m, n) = a.dim();
+    let k = if complete { m } else { m.min(n) };
+    if a.is_empty() {
+        return Ok((
+            Array2::from_shape_fn((m, k), |(i, j)| if i == j { T::one() } else { T::zero() }),
+            Array2::zeros((k, n)),
+        ));
+    }
+    // More columns of zeros are turned by nothing, but make the reflections a square matrix.
+    let mut wide = Array2::zeros((m, n.max(k)).f());
+    wide.slice_mut(s![.., ..n]).assign(a);
+    let (mut q, layout) = columns(&wide.view())?;
+    let r = T::qr(layout, &mut q)?;
+    let (q, r) = (matrix(m, wide.ncols(), &q), matrix(m, wide.ncols(), &r));
+    let r = Array2::from_shape_fn((k, n), |(i, j)| if i <= j { r[[i, j]] } else { T::zero() });
+    Ok((q.slice(s![.., ..k]).to_owned(), r))
+}
+
+/// A matrix as u · s · vᴴ, with s on a diagonal, falling.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Singular<T: Scalar> {
+    /// Columns at right angles: m×k, with k = min(m, n), or m×m.
+    pub u: Array2<T>,
+    /// The k singular values.
+    pub s: Vec<T::Real>,
+    /// Rows at right angles: k×n, or n×n.
+    pub vh: Array2<T>,
+}
+
+/// The singular values of a matrix with their vectors: all that there are of both sides, or as many as values.
+///
+/// # Errors
+/// [`Fault::NotFinite`], [`Fault::Diverged`].
+pub fn svd<T: Element>(a: &ArrayView2<'_, T>, full: bool) -> Result<Singular<T>, Fault> {
+    let (m, n) = a.dim();
+    let (rows, columns_) = if full { (m, n) } else { (m.min(n), m.min(n)) };
+    let unit = |m, n| Array2::from_shape_fn((m, n), |(i, j)| if i == j { T::one() } else { T::zero() });
+    if a.is_empty() {
+        return Ok(Singular { u: unit(m, rows), s: Vec::new(), vh: unit(columns_, n) });
+    }
+    check_finite(a)?;
+    let (mut elements, layout) = columns(a)?;
+    let job = if full { JobSvd::All } else { JobSvd::Some };
+    let found = T::svddc(layout, job, &mut elements)?;
+    let u = matrix(m, rows, &found.u.unwrap_or_default());
+    Ok(Singular { u, s: found.s, vh: matrix(columns_, n, &found.vt.unwrap_or_default()) })
+}
+
+/// The singular values of a matrix, falling.
+///
+/// # Errors
+/// As [`svd`].
+pub fn singular_values<T: Element>(a: &ArrayView2<'_, T>) -> Result<Vec<T::Real>, Fault> {
+    if a.is_empty() {
+        return Ok(Vec::new());
+    }
+    check_finite(a)?;
+    let (mut elements, layout) = columns(a)?;
+    Ok(T::svddc(layout, JobSvd::None, &mut elements)?.s)
+}
+
+/// The eigenvalues, rising, of the symmetric or Hermitian matrix of which one triangle is read, and their vectors as columns.
+///
+/// # Errors
+/// [`Fault::NotFinite`], [`Fault::Diverged`].
+pub fn eigen_of_symmetric<T: Element>(
+    a: &ArrayView2<'_, T>,
+    upper: bool,
+    vectors: bool,
+) -> Result<(Vec<T::Real>, Array2<T>), Fault> {
+    if a.is_empty() {
+        return Ok((Vec::new(), a.to_owned()));
+    }
+    check_finite(a)?;
+    let (mut elements, layout) = columns(a)?;
+    let values = T::eigh(vectors, layout, triangle(upper), &mut elements)?;
+    Ok((values, matrix(a.nrows(), a.ncols(), &elements)))
+}
+
+/// The eigenvalues of a square matrix, and their vectors of length 1 as columns if wanted.
+///
+/// # Errors
+/// [`Fault::NotFinite`], [`Fault::Diverged`].
+pub fn eigen<T: Element>(
+    a: &ArrayView2<'_, T>,
+    vectors: bool,
+) -> Result<(Vec<T::Complex>, Array2<T::Complex>), Fault> {
+    let n = a.nrows();
+    if a.is_empty() {
+        return Ok((Vec::new(), Array2::from_shape_fn((0, 0), |_| T::Complex::zero())));
+    }
+    check_finite(a)?;
+    let (mut elements, layout) = columns(a)?;
+    let (values, found) = T::eig(vectors, layout, &mut elements)?;
+    Ok((values, if vectors { matrix(n, n, &found) } else { Array2::from_elem((0, 0), T::Complex::zero()) }))
+}
+
+/// What a matrix of little rank maps on, the other way round: vh ᴴ · 1/s · uᴴ for the singular values above a bound.
+pub fn pseudo_inverse<T: Element>(parts: &Singular<T>, bound: T::Real) -> Array2<T> {
+    let rank = parts.s.iter().filter(|&&s| s > bound).count();
+    let mut v = adjoint(&parts.vh.slice(s![..rank, ..]));
+    for (mut column, &s) in v.axis_iter_mut(Axis(1)).zip(&parts.s) {
+        column.mapv_inplace(|x| x.div_real(s));
+    }
+    v.dot(&adjoint(&parts.u.slice(s![.., ..rank])))
+}
+
+/// A matrix of NaN, where there is none.
+pub fn nothing<T: Element>(dims: (usize, usize)) -> Array2<T> {
+    Array2::from_elem(dims, T::nearest(f64::NAN))
+}
+
+/// The row, counted from 1, where elimination finds nothing but 0; 0 where a matrix is not singular.
+///
+/// # Errors
+/// [`Fault::TooLarge`].
+pub fn singular_at<T: Element>(a: &ArrayView2<'_, T>) -> Result<usize, Fault> {
+    match if a.is_empty() { Ok(None) } else { Factors::of(a).map(Some) } {
+        Ok(_) => Ok(0),
+        Err(Fault::Singular(row)) => Ok(row),
+        Err(fault) => Err(fault),
+    }
+}
+
+/// The symmetric or Hermitian matrix whose lower triangle is given.
+pub fn of_lower<T: Element>(a: &ArrayView2<'_, T>) -> Array2<T> {
+    Array2::from_shape_fn(a.raw_dim(), |(i, j)| match i.cmp(&j) {
+        std::cmp::Ordering::Greater => a[[i, j]],
+        std::cmp::Ordering::Less => Field::conj(a[[j, i]]),
+        std::cmp::Ordering::Equal => T::from_real(a[[i, i]].re()),
+    })
+}
+
+/// A real number of any precision.
+pub fn as_f64<T: Element>(value: T::Real) -> f64 {
+    value.to_f64().unwrap_or(f64::NAN)
+}
+
+/// How long matrices are.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Norm {
+    /// The root of the sum of squares.
+    Frobenius,
+    /// The sum of the singular values.
+    Nuclear,
+    /// 1, −1, ∞ or −∞: the largest or smallest sum of magnitudes of a column or row; 2 or −2: that singular value.
+    Order(f64),
+}
+
+impl Norm {
+    /// The norm of a matrix.
+    fn of<T: Element>(self, a: &ArrayView2<'_, T>) -> Result<f64, Fault> {
+        let magnitudes = a.mapv(T::magnitude);
+        let axis = match self {
+            Self::Frobenius => return Ok(magnitudes.iter().map(|x| x * x).sum::<f64>().sqrt()),
+            Self::Nuclear => return Ok(singular_values(a)?.into_iter().map(as_f64::<T>).sum()),
+            Self::Order(p) => Axis(usize::from(p.is_infinite())),
+        };
+        let sums = magnitudes.sum_axis(axis);
+        let is_largest = matches!(self, Self::Order(p) if p > 0.0);
+        Ok(sums.iter().copied().reduce(if is_largest { f64::max } else { f64::min }).unwrap_or(0.0))
+    }
+}
+
+/// The norm of a matrix times that of its inverse; ∞ where it has none. 2 and −2 take the largest singular value and the
+/// smallest.
+///
+/// # Errors
+/// As [`svd`].
+pub fn condition<T: Element>(a: &ArrayView2<'_, T>, norm: Norm) -> Result<T::Real, Fault> {
+    let number = |value: f64| T::nearest(value).re();
+    if a.is_empty() {
+        return Ok(T::Real::zero());
+    }
+    if let Norm::Order(p) = norm
+        && p.abs() == 2.0
+    {
+        let values = singular_values(a)?;
+        let (Some(&first), Some(&last)) = (values.first(), values.last()) else { return Ok(T::Real::zero()) };
+        return Ok(if p > 0.0 { first / last } else { last / first });
+    }
+    match inverse(a) {
+        Ok(inverse) => Ok(number(norm.of(a)? * norm.of(&inverse.view())?)),
+        Err(Fault::Singular(_)) => Ok(T::Real::infinity()),
+        Err(fault) => Err(fault),
+    }
+}
+
+/// What comes nearest to solving equations.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Nearest<T: Scalar> {
+    /// n×k.
+    pub x: Array2<T>,
+    /// The sum of squares of what is left over of each of the k right-hand sides; NaN where the matrix has not full rank.
+    pub left_over: Vec<T::Real>,
+    /// How many singular values count.
+    pub rank: usize,
+    /// The singular values.
+    pub s: Vec<T::Real>,
+}
+
+/// The shortest x for which a·x is nearest to b; singular values up to `rcond` times the largest count as 0.
+///
+/// # Errors
+/// As [`svd`].
+pub fn least_squares<T: Element>(
+    a: &ArrayView2<'_, T>,
+    b: &ArrayView2<'_, T>,
+    rcond: Option<f64>,
+) -> Result<Nearest<T>, Fault> {
+    let parts = svd(a, false)?;
+    let largest = parts.s.first().map_or(0.0, |&s| as_f64::<T>(s));
+    let usual = T::EPSILON * a.nrows().max(a.ncols()) as f64;
+    let bound = T::nearest(rcond.unwrap_or(usual) * largest).re();
+    let x = pseudo_inverse(&parts, bound).dot(b);
+    let rank = parts.s.iter().filter(|&&s| s > bound).count();
+    let rest = b - &a.dot(&x);
+    let squares = |column: ndarray::ArrayView1<'_, T>| column.iter().map(|x| x.square()).sum::<T::Real>();
+    let left_over = if rank == a.ncols() {
+        rest.columns().into_iter().map(squares).collect()
+    } else {
+        vec![T::Real::nan(); b.ncols()]
+    };
+    Ok(Nearest { x, left_over, rank, s: parts.s })
+}

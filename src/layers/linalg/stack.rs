@@ -1,0 +1,148 @@
+//! Tensors as stacks of matrices: what their shapes must be, and how one matrix after the other is computed.
+
+use crate::Limits;
+use crate::graph::{LayerError, TensorMeta};
+use crate::kernels::matrix::Field;
+use crate::layers::broadcast::broadcast;
+use crate::tensor::{DType, Dim, Element, Shape, TensorView, TensorViewMut};
+use ndarray::{Array2, Array3, ArrayView2};
+use std::fmt::Display;
+
+/// The shape of a stack of matrices: some axes, then rows and columns.
+pub(super) struct Stack<'a> {
+    pub(super) batch: &'a [Dim],
+    pub(super) rows: &'a Dim,
+    pub(super) columns: &'a Dim,
+    pub(super) dtype: DType,
+}
+
+pub(super) fn wrong_type(what: &str, found: DType) -> LayerError {
+    LayerError::dtype(what, "f32, f64, c64 and c128", found)
+}
+
+/// Refuses what matrices are not computed in.
+pub(in crate::layers) fn check_type(input: &TensorMeta) -> Result<(), LayerError> {
+    match input.dtype() {
+        DType::F32 | DType::F64 | DType::C64 | DType::C128 => Ok(()),
+        found => Err(wrong_type("the input", found)),
+    }
+}
+
+impl<'a> Stack<'a> {
+    /// The stack that an input is.
+    pub(super) fn of(inputs: &'a [TensorMeta], position: usize) -> Result<Self, LayerError> {
+        let input = inputs.get(position).ok_or_else(|| LayerError::missing_input(position, inputs.len()))?;
+        let what = if position == 0 { "the input".to_owned() } else { format!("input {position}") };
+        let dtype = input.dtype();
+        if !matches!(dtype, DType::F32 | DType::F64 | DType::C64 | DType::C128) {
+            return Err(wrong_type(&what, dtype));
+        }
+        if let Some(first) = inputs.first().filter(|first| first.dtype() != dtype) {
+            return Err(LayerError::dtype(what, format!("{}, as the first input is", first.dtype()), dtype));
+        }
+        let [batch @ .., rows, columns] = input.dims() else {
+            return Err(LayerError::shape(what, "a matrix, or more axes", input));
+        };
+        Ok(Self { batch, rows, columns, dtype })
+    }
+
+    /// The same of matrices that must be square.
+    pub(super) fn of_square(inputs: &'a [TensorMeta], position: usize) -> Result<Self, LayerError> {
+        let stack = Self::of(inputs, position)?;
+        if stack.rows.differs(stack.columns) {
+            let what = if position == 0 { "the input".to_owned() } else { format!("input {position}") };
+            return Err(LayerError::shape(what, "square matrices", &inputs[position]));
+        }
+        Ok(stack)
+    }
+
+    /// The smaller of rows and columns.
+    pub(super) fn rank(&self) -> Dim {
+        self.rows.clone().min(self.columns.clone())
+    }
+
+    /// A tensor with these axes for each matrix.
+    pub(super) fn each<'d>(&self, dtype: DType, dims: impl IntoIterator<Item = &'d Dim>) -> TensorMeta {
+        TensorMeta::new(dtype, self.batch.iter().cloned().chain(dims.into_iter().cloned()))
+    }
+
+    /// The stack's own shape.
+    pub(super) fn meta(&self) -> TensorMeta {
+        self.each(self.dtype, [self.rows, self.columns])
+    }
+}
+
+/// The axes of two stacks before rows and columns, broadcast.
+pub(super) fn common_batch(a: &Stack<'_>, b: &Stack<'_>) -> Result<Vec<Dim>, LayerError> {
+    broadcast(a.batch, b.batch)
+}
+
+/// The last two lengths of an input, and those before.
+pub(super) fn lens<'a>(input: &'a TensorView<'_>) -> Result<(&'a [usize], [usize; 2]), LayerError> {
+    match input.shape().dims() {
+        [batch @ .., rows, columns] => Ok((batch, [*rows, *columns])),
+        _ => Err(LayerError::shape("the input", "a matrix, or more axes", input.shape())),
+    }
+}
+
+/// The matrices of an input, each as often as these axes say.
+fn matrices<T: Element>(input: &TensorView<'_>, batch: &[usize]) -> Result<Array3<T>, LayerError> {
+    let (_, [rows, columns]) = lens(input)?;
+    let shape = Shape::new(&[batch, &[rows, columns]].concat())?;
+    let whole = input.with_layout(input.layout().expand(&shape)?)?;
+    let count = batch.iter().product::<usize>();
+    Ok(whole.array::<T>()?.to_shape((count, rows, columns))?.into_owned())
+}
+
+fn failed(index: usize, count: usize, fault: impl Display) -> LayerError {
+    let which = if count == 1 { "the matrix".to_owned() } else { format!("matrix {index} of {count}") };
+    LayerError::Unsupported(format!("{which} cannot be computed: {fault}"))
+}
+
+/// What a function makes of each matrix of an input.
+pub(super) fn each<T: Field, R, E: Display>(
+    input: &TensorView<'_>,
+    limits: &Limits,
+    mut function: impl FnMut(ArrayView2<'_, T>) -> Result<R, E>,
+) -> Result<Vec<R>, LayerError> {
+    let all = matrices::<T>(input, lens(input)?.0)?;
+    let mut results = Vec::with_capacity(all.dim().0);
+    for (index, matrix) in all.outer_iter().enumerate() {
+        limits.check_deadline()?;
+        results.push(function(matrix).map_err(|fault| failed(index, all.dim().0, fault))?);
+    }
+    Ok(results)
+}
+
+/// What a function makes of each pair of matrices of two inputs, which are broadcast to these axes.
+pub(super) fn each_pair<T: Field, R, E: Display>(
+    inputs: [&TensorView<'_>; 2],
+    batch: &[usize],
+    limits: &Limits,
+    mut function: impl FnMut(ArrayView2<'_, T>, ArrayView2<'_, T>) -> Result<R, E>,
+) -> Result<Vec<R>, LayerError> {
+    let (a, b) = (matrices::<T>(inputs[0], batch)?, matrices::<T>(inputs[1], batch)?);
+    let mut results = Vec::with_capacity(a.dim().0);
+    for (index, (one, other)) in a.outer_iter().zip(b.outer_iter()).enumerate() {
+        limits.check_deadline()?;
+        results.push(function(one, other).map_err(|fault| failed(index, a.dim().0, fault))?);
+    }
+    Ok(results)
+}
+
+/// Writes numbers into an output, row by row.
+pub(super) fn put<T: Element>(
+    output: &mut TensorViewMut<'_>,
+    numbers: impl IntoIterator<Item = T>,
+) -> Result<(), LayerError> {
+    output.array::<T>()?.iter_mut().zip(numbers).for_each(|(to, number)| *to = number);
+    Ok(())
+}
+
+/// Writes matrices into an output, one behind the other.
+pub(super) fn put_matrices<'m, T: Element>(
+    output: &mut TensorViewMut<'_>,
+    matrices: impl IntoIterator<Item = &'m Array2<T>>,
+) -> Result<(), LayerError> {
+    put(output, matrices.into_iter().flat_map(|matrix| matrix.iter().copied()))
+}
