@@ -130,6 +130,33 @@ fn every_run_gives_the_same_bits() {
     }
 }
 
+/// Through the spectra of short frames, which are masked by ones, and back.
+#[test]
+fn a_second_of_sound_comes_back() {
+    let stft = "center=True hop_length=128 n_fft=512 normalized=False onesided=True win_length=None";
+    let text = format!(
+        "7767517\n7 6\npnnx.Input sound 0 1 x\npnnx.Input window 0 1 w\npnnx.Input mask 0 1 m\n\
+         torch.stft there 2 1 x w s {stft} pad_mode=reflect return_complex=True $input=x $window=w\n\
+         pnnx.Expression masked 2 1 s m t expr=mul(@0,@1)\n\
+         torch.istft back 2 1 t w y {stft} length=16000 return_complex=False $input=t $window=w\n\
+         pnnx.Output out 1 0 y\n"
+    );
+    let turn = std::f64::consts::TAU;
+    let sound: Vec<f32> = (0..16_000)
+        .map(|at| f64::from(at) / 16_000.0)
+        .map(|time| (0.5 * (turn * 220.0 * time).sin() + 0.3 * (turn * 3_131.0 * time * time).cos()) as f32)
+        .collect();
+    let window: Vec<f32> =
+        (0..512).map(|at| (0.5 - 0.5 * (turn * f64::from(at) / 512.0).cos()) as f32).collect();
+    let mut graph = RuntimeGraph::from_pnnx(Graph::parse(&text, &Limits::default()).unwrap());
+    graph.build().unwrap();
+    let sound = Tensor::from_vec(sound, &[1, 16_000]).unwrap();
+    let inputs = vec![sound.clone(), row(&window), Tensor::ones(DType::F32, &[257, 126]).unwrap()];
+    let back = graph.run_with(inputs).unwrap();
+    let comparison = back[0].allclose(&sound, 0.0, 1e-6, false).unwrap();
+    assert!(comparison.holds(), "{comparison}");
+}
+
 /// The names of all test functions below a folder.
 fn tests_in(folder: &Path, names: &mut BTreeSet<String>) {
     for entry in fs::read_dir(folder).unwrap() {

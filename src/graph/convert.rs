@@ -23,7 +23,7 @@ use crate::tensor::Tensor;
 use arguments::Arguments;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
-use values::literal;
+pub(super) use values::literal;
 
 /// Converts a graph.
 ///

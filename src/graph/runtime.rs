@@ -4,7 +4,7 @@ use super::convert::{convert, randomize};
 use super::draft::Draft;
 use super::operator::{OperandIndex, OperatorIndex, RuntimeOperand, RuntimeOperator};
 use super::release::releases;
-use super::{GraphError, LayerError, Registry, Stage};
+use super::{GraphError, LayerError, Registry, Stage, resolve_quantization};
 use crate::Limits;
 use crate::pnnx;
 use crate::tensor::{Tensor, Workspace};
@@ -188,6 +188,8 @@ impl RuntimeGraph {
         if self.state == BuildState::NeedsInit {
             self.init()?;
         }
+        let Some(file) = &mut self.file else { return Err(GraphError::NotBuilt) };
+        resolve_quantization(file)?;
         let Some(file) = &self.file else { return Err(GraphError::NotBuilt) };
         let path = self.param.as_deref();
         let draft = convert(file, path, &self.registry, self.random_weights, &self.limits)?;
@@ -209,6 +211,7 @@ impl RuntimeGraph {
             self.init()?;
         }
         let Some(mut file) = self.file.take() else { return Err(GraphError::AlreadyBuilt) };
+        resolve_quantization(&mut file)?;
         match self.random_weights {
             Some(seed) => randomize(&mut file, seed)?,
             None => self.check_weights(&file)?,

@@ -214,6 +214,31 @@ mod tests {
         }
     }
 
+    proptest! {
+        /// The bounds of the book's page on numerics, against the definition in f64: no element can be larger than the sum
+        /// of all magnitudes. Lengths with large prime factors take another way than others.
+        #[test]
+        fn transforms_are_as_exact_as_promised(len in prop_oneof![1usize..300, Just(509), Just(512), Just(720)], inverse: bool, seed: usize) {
+            let direction = if inverse { Direction::Inverse } else { Direction::Forward };
+            let values: Vec<Complex<f64>> = noise(&[len], seed).into_iter().map(|value| value / 3.0).collect();
+            let narrow: Vec<Complex<f32>> =
+                values.iter().map(|value| Complex::new(value.re as f32, value.im as f32)).collect();
+            let sum: f64 = values.iter().map(|value| value.norm()).sum();
+            let (mut double, mut single) = (values.clone(), narrow.clone());
+            Plan::new(len, direction).run(&mut double);
+            Plan::new(len, direction).run(&mut single);
+            let wide: Vec<Complex<f64>> =
+                narrow.iter().map(|value| Complex::new(value.re.into(), value.im.into())).collect();
+            for k in 0..len {
+                let want = naive::fourier(&values, k, inverse);
+                prop_assert!((double[k] - want).norm() <= 1e-14 * sum, "{} where {want} is expected", double[k]);
+                let want = naive::fourier(&wide, k, inverse);
+                let got = Complex::new(f64::from(single[k].re), f64::from(single[k].im));
+                prop_assert!((got - want).norm() <= 1e-6 * sum, "{got} where {want} is expected");
+            }
+        }
+    }
+
     #[test]
     fn axes_grow_and_shrink() {
         let mut signal = Signal::new(noise(&[2, 3, 2], 1), &[2, 3, 2]);

@@ -52,6 +52,11 @@ impl PerAxis {
         Self(vec![value])
     }
 
+    /// These numbers, one for each axis.
+    pub fn of(values: impl Into<Vec<usize>>) -> Self {
+        Self(values.into())
+    }
+
     /// The numbers for `axes` axes, or `None` when there are neither one nor that many.
     pub fn get(&self, axes: usize) -> Option<Vec<usize>> {
         match self.0.as_slice() {

@@ -1,6 +1,7 @@
 //! Convolution and its transpose in one, two and three dimensions.
 
 mod common;
+mod deformable;
 mod transposed;
 
 use super::choices::PerAxis;
@@ -20,6 +21,7 @@ use crate::kernels::parallel::threads;
 use crate::kernels::window::Window;
 use crate::tensor::{DType, Dim, Shape, TensorError, TensorView, TensorViewMut};
 use common::{Parameters, Sizes, each_sample, invalid, per_axis};
+pub use deformable::{DeformConv, DeformConvFunction};
 use ndarray::{ArrayViewD, IxDyn};
 use std::borrow::Cow;
 use std::ops::RangeInclusive;
@@ -277,7 +279,9 @@ impl CpuLayer for Conv {
 /// Registers the layers of this family.
 pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
     registry.register::<Conv>()?;
-    registry.register::<ConvTranspose>()
+    registry.register::<ConvTranspose>()?;
+    registry.register::<DeformConv>()?;
+    registry.register::<DeformConvFunction>()
 }
 
 #[cfg(test)]

@@ -5,15 +5,17 @@ pub mod all_pairs;
 use super::arguments::Operand;
 use super::broadcast::{Converted, broadcast};
 use super::float::{self, with_float};
+use super::number;
 use super::reduction::Axes;
 use crate::Limits;
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
 use crate::kernels::{Float, reduce};
-use crate::tensor::{DType, Shape, TensorView, TensorViewMut};
+use crate::tensor::{Complex, DType, Shape, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
 
 crate::operator! {
-    /// `torch.nn.functional.normalize`: the input over its p-norm along an axis, but at least over `eps`.
+    /// `torch.nn.functional.normalize`: the input, real or complex, over its p-norm along an axis, but at least over
+    /// `eps`.
     pub struct Normalize for "F.normalize" {
         /// The power of the norm.
         p: f64 = 2.0,
@@ -73,9 +75,32 @@ impl Normalize {
     }
 }
 
+impl Normalize {
+    /// The norm of complex numbers is that of their lengths.
+    fn run_complex(&self, input: &TensorView<'_>, output: &mut TensorViewMut<'_>) -> Result<(), LayerError> {
+        let axes = Axes::new(Some(&self.dim), true, input.shape().rank())?;
+        let (rows, len) = (axes.rows(input)?, axes.len(input.shape()).max(1));
+        let rows = number::read::<Complex<f64>>(&rows)?;
+        let mut output = output.reborrow();
+        let layout = axes.rows(&output.as_view())?.layout().to_owned();
+        number::write::<Complex<f64>>(&mut output.reborrow().with_layout(layout)?, |output| {
+            for (row, output) in rows.chunks_exact(len).zip(output.chunks_exact_mut(len)) {
+                let lengths: Vec<f64> = row.iter().map(|z| z.norm()).collect();
+                let norm = reduce::norm(&lengths, self.p);
+                let divisor = if norm < self.eps { self.eps } else { norm };
+                output.iter_mut().zip(row).for_each(|(y, z)| *y = z / divisor);
+            }
+            Ok(())
+        })
+    }
+}
+
 impl Layer for Normalize {
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
         Axes::new(Some(&self.dim), true, inputs[0].rank())?;
+        if inputs[0].dtype().is_complex() {
+            return Ok(vec![inputs[0].with_dims(inputs[0].dims().to_vec())]);
+        }
         float::same_as_input(inputs)
     }
 }
@@ -87,6 +112,9 @@ impl CpuLayer for Normalize {
         outputs: &mut [TensorViewMut<'_>],
         _: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
+        if inputs[0].dtype().is_complex() {
+            return self.run_complex(&inputs[0], &mut outputs[0]);
+        }
         with_float!(inputs[0].dtype(), T => self.run::<T>(&inputs[0], &mut outputs[0]))
     }
 }

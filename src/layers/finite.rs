@@ -1,12 +1,14 @@
 //! Numbers in the place of NaN and infinities.
 
 use super::float::{self, with_float};
+use super::number;
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
 use crate::kernels::Float;
-use crate::tensor::{DType, TensorView, TensorViewMut, bf16};
+use crate::tensor::{Complex, DType, TensorView, TensorViewMut, bf16};
 
 crate::operator! {
-    /// `torch.nan_to_num`: the input with numbers in the place of NaN and infinities; integers as they are.
+    /// `torch.nan_to_num`: the input with numbers in the place of NaN and infinities, in both parts of complex numbers;
+    /// integers as they are.
     pub struct NanToNum for "aten::nan_to_num" {
         /// In the place of NaN; 0 where absent.
         nan: Option<f64> = None,
@@ -28,24 +30,35 @@ fn greatest(dtype: DType) -> f64 {
 }
 
 impl NanToNum {
+    fn number<T: Float>(&self, x: T, most: f64) -> T {
+        match x {
+            x if x.is_nan() => T::of(self.nan.unwrap_or(0.0)),
+            x if x == T::infinity() => T::of(self.posinf.unwrap_or(most)),
+            x if x == T::neg_infinity() => T::of(self.neginf.unwrap_or(-most)),
+            x => x,
+        }
+    }
+
+    fn run_complex(&self, input: &TensorView<'_>, output: &mut TensorViewMut<'_>) -> Result<(), LayerError> {
+        let most = greatest(input.dtype().real());
+        let values = number::read::<Complex<f64>>(input)?;
+        number::write::<Complex<f64>>(output, |output| {
+            for (to, z) in output.iter_mut().zip(values.iter()) {
+                *to = Complex::new(self.number(z.re, most), self.number(z.im, most));
+            }
+            Ok(())
+        })
+    }
+
     fn run<T: Float>(
         &self,
         input: &TensorView<'_>,
         output: &mut TensorViewMut<'_>,
     ) -> Result<(), LayerError> {
         let most = greatest(input.dtype());
-        let (nan, high) = (T::of(self.nan.unwrap_or(0.0)), T::of(self.posinf.unwrap_or(most)));
-        let low = T::of(self.neginf.unwrap_or(-most));
         let values = float::read::<T>(input)?;
         float::write::<T>(output, |output| {
-            output.iter_mut().zip(values.iter()).for_each(|(to, &x)| {
-                *to = match x {
-                    x if x.is_nan() => nan,
-                    x if x == T::infinity() => high,
-                    x if x == T::neg_infinity() => low,
-                    x => x,
-                };
-            });
+            output.iter_mut().zip(values.iter()).for_each(|(to, &x)| *to = self.number(x, most));
             Ok(())
         })
     }
@@ -53,9 +66,6 @@ impl NanToNum {
 
 impl Layer for NanToNum {
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-        if inputs[0].dtype().is_complex() {
-            return Err(LayerError::dtype("the input", "real numbers", inputs[0].dtype()));
-        }
         Ok(vec![inputs[0].with_dims(inputs[0].dims().to_vec())])
     }
 }
@@ -67,6 +77,9 @@ impl CpuLayer for NanToNum {
         outputs: &mut [TensorViewMut<'_>],
         _: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
+        if inputs[0].dtype().is_complex() {
+            return self.run_complex(&inputs[0], &mut outputs[0]);
+        }
         if !inputs[0].dtype().is_float() {
             return Ok(outputs[0].copy_from(&inputs[0])?);
         }

@@ -2,6 +2,7 @@
 
 use super::epilogue::{self, Epilogue};
 use super::float::{self, with_real};
+use super::number::{self, Number};
 use crate::Limits;
 use crate::graph::{
     Cost, CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta, Weight,
@@ -9,7 +10,7 @@ use crate::graph::{
 use crate::kernels::Float;
 use crate::kernels::gemm::gemm;
 use crate::kernels::parallel::for_each_chunk;
-use crate::tensor::{Dim, Shape, TensorView, TensorViewMut};
+use crate::tensor::{Complex, Dim, Shape, TensorView, TensorViewMut};
 use ndarray::{ArrayView2, ArrayViewMut2, s};
 use std::borrow::Cow;
 use std::ops::RangeInclusive;
@@ -84,6 +85,38 @@ impl Linear {
     }
 }
 
+impl Linear {
+    /// The same of complex numbers, in double precision.
+    fn run_complex(
+        &self,
+        inputs: &[TensorView<'_>],
+        output: &mut TensorViewMut<'_>,
+        limits: &Limits,
+    ) -> Result<(), LayerError> {
+        type Double = Complex<f64>;
+        let weight = self.weight.view(inputs)?;
+        let features = inputs[0].shape().last().copied().unwrap_or(1);
+        let outputs = if weight.shape().rank() == 2 { weight.shape()[0] } else { 1 };
+        let rows = inputs[0].num_elements() / features.max(1);
+        let rows = if features == 0 { output.num_elements() / outputs.max(1) } else { rows };
+        let bytes = [rows, features + outputs].iter().fold(64u64, |all, &n| all.saturating_mul(n as u64));
+        limits.check_tensor("a product of complex numbers", bytes)?;
+        let (input, weight) = (number::read::<Double>(&inputs[0])?, number::read::<Double>(&weight)?);
+        let bias = self.bias.as_ref().map(|bias| bias.view(inputs)).transpose()?;
+        let bias =
+            bias.map(|bias| Ok::<_, LayerError>(number::read::<Double>(&bias)?.into_owned())).transpose()?;
+        number::write::<Double>(output, |output| {
+            let input = ArrayView2::from_shape((rows, features), &input)?;
+            let weight = ArrayView2::from_shape((outputs, features), &weight)?;
+            Double::multiply(input, weight.t(), ArrayViewMut2::from_shape((rows, outputs), &mut *output)?);
+            for row in output.chunks_exact_mut(outputs.max(1)) {
+                row.iter_mut().zip(bias.iter().flatten()).for_each(|(y, b)| *y += b);
+            }
+            Ok(())
+        })
+    }
+}
+
 /// A tensor as the rows of a matrix, in place where they lie evenly; `copy` keeps them otherwise.
 fn rows_of<'a, T: Float>(
     view: &TensorView<'a>,
@@ -109,7 +142,11 @@ impl Layer for Linear {
 
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
         let (input, weight) = (&inputs[0], self.weight.meta(inputs)?);
-        float::check_real("the input", input)?;
+        if !input.dtype().is_complex() {
+            float::check_real("the input", input)?;
+        } else if self.epilogue.is_some() {
+            return Err(LayerError::Unsupported("an epilogue of complex numbers".to_owned()));
+        }
         let bias = self.bias.as_ref().map(|bias| bias.meta(inputs)).transpose()?;
         if let Some(other) =
             [Some(&weight), bias.as_ref()].into_iter().flatten().find(|w| w.dtype() != input.dtype())
@@ -153,6 +190,9 @@ impl CpuLayer for Linear {
         outputs: &mut [TensorViewMut<'_>],
         context: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
+        if inputs[0].dtype().is_complex() {
+            return self.run_complex(inputs, &mut outputs[0], context.limits());
+        }
         with_real!(inputs[0].dtype(), T => self.run::<T>(inputs, &mut outputs[0], context.limits()))
     }
 }

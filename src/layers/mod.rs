@@ -119,6 +119,7 @@ pub mod padding;
 pub mod parts;
 pub mod pooling;
 pub mod product;
+pub mod quantized;
 pub mod random;
 pub mod ready;
 pub mod recurrent;
@@ -195,6 +196,7 @@ pub fn registry() -> Registry<dyn CpuLayer> {
         parts::register,
         pooling::register,
         product::register,
+        quantized::register,
         random::register,
         recurrent::register,
         reduction::register,

@@ -3,7 +3,7 @@
 use super::repetition::Flip;
 use super::views::view_layers;
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta, View};
-use crate::tensor::{Layout, Shape, TensorView, TensorViewMut, resolve_axes, resolve_axis, with_bits};
+use crate::tensor::{DType, Layout, Shape, TensorView, TensorViewMut, resolve_axes, resolve_axis, with_bits};
 use ndarray::Axis;
 
 crate::operator! {
@@ -22,7 +22,7 @@ crate::operator! {
 }
 
 crate::operator! {
-    /// `torch.Tensor.mH`: matrices of real numbers with rows and columns exchanged. A view.
+    /// `torch.Tensor.mH`: matrices with rows and columns exchanged, complex numbers conjugated. A view of real ones.
     pub struct Adjoint for "aten::mH", "aten::adjoint", "aten::matrix_H" {}
 }
 
@@ -59,12 +59,6 @@ impl MatricesTranspose {
     }
 }
 
-impl Adjoint {
-    fn order(&self, rank: usize) -> Result<Vec<usize>, LayerError> {
-        MatricesTranspose {}.order(rank)
-    }
-}
-
 impl ReverseAxes {
     fn order(&self, rank: usize) -> Result<Vec<usize>, LayerError> {
         Ok((0..rank).rev().collect())
@@ -72,13 +66,9 @@ impl ReverseAxes {
 }
 
 macro_rules! moving_layers {
-    ($($name:ident $(refuses $refused:expr)?),+) => {$(
+    ($($name:ident),+) => {$(
         impl Layer for $name {
             fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-                $({
-                    let refused: fn(&TensorMeta) -> Result<(), LayerError> = $refused;
-                    refused(&inputs[0])?;
-                })?
                 let order = self.order(inputs[0].rank())?;
                 Ok(vec![inputs[0].with_dims(order.into_iter().map(|axis| inputs[0].dims()[axis].clone()))])
             }
@@ -93,12 +83,42 @@ macro_rules! moving_layers {
     )+};
 }
 
-moving_layers!(MoveDim, MatricesTranspose, ReverseAxes, Adjoint refuses |input| {
-    if !input.dtype().is_complex() {
-        return Ok(());
+moving_layers!(MoveDim, MatricesTranspose, ReverseAxes);
+
+impl Layer for Adjoint {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        MatricesTranspose {}.infer(inputs)
     }
-    Err(LayerError::dtype("the input", "real numbers; transpose complex ones and conjugate them", input.dtype()))
-});
+
+    fn view_of(
+        &self,
+        output: usize,
+        inputs: &[(DType, Layout)],
+        shape: &Shape,
+    ) -> Result<Option<View>, LayerError> {
+        if inputs[0].0.is_complex() {
+            Ok(None)
+        } else {
+            MatricesTranspose {}.view(output, &[inputs[0].1], shape)
+        }
+    }
+}
+
+impl CpuLayer for Adjoint {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        context: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        let order = MatricesTranspose {}.order(inputs[0].shape().rank())?;
+        let turned = inputs[0].with_layout(inputs[0].layout().permute(&order)?)?;
+        if !turned.dtype().is_complex() {
+            return Ok(outputs[0].copy_from(&turned)?);
+        }
+        super::special::conjugate(&turned, &mut outputs[0], context)
+    }
+}
 
 crate::operator! {
     /// `torch.fliplr`: the columns, axis 1, in reverse order.
@@ -210,8 +230,9 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{counting, operator};
+    use super::super::testing::{counting, operator, tensor};
     use super::*;
+    use crate::tensor::Complex;
     use crate::tensor::{DType, Dim};
 
     #[test]
@@ -230,6 +251,17 @@ mod tests {
         assert!(shape("aten::movedim", &[("source", "(0,0)"), ("destination", "(0,1)")]).is_err());
         assert_eq!(shape("aten::mT", &[]).unwrap(), dims([2, 4, 3]));
         assert_eq!(shape("aten::numpy_T", &[]).unwrap(), dims([4, 3, 2]));
+    }
+
+    #[test]
+    fn adjoints_are_conjugated() {
+        let numbers: Vec<Complex<f32>> = (0..6).map(|i| Complex::new(i as f32, 1.0 + i as f32)).collect();
+        let turned = operator("aten::mH", &[]).run_one(&[&tensor(&[2, 3], &numbers)]).unwrap();
+        let wanted = [0, 3, 1, 4, 2, 5].map(|i| numbers[i].conj());
+        assert_eq!(turned.shape().dims(), [3, 2]);
+        assert_eq!(turned.to_vec::<Complex<f32>>().unwrap(), wanted);
+        let x = counting(DType::F32, &[1, 2]);
+        assert_eq!(operator("aten::mH", &[]).run_one(&[&x]).unwrap().to_vec::<f32>().unwrap(), [0.0, 1.0]);
     }
 
     #[test]

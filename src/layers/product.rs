@@ -9,7 +9,7 @@ use crate::graph::{Cost, CpuLayer, ForwardContext, Layer, LayerError, Registry, 
 use crate::kernels::elementwise::Finish;
 use crate::kernels::parallel::for_each_chunk;
 use crate::tensor::{
-    DType, Dim, Layout, MAX_RANK, Shape, Tensor, TensorView, TensorViewMut, broadcast_shapes,
+    Complex, DType, Dim, Layout, MAX_RANK, Shape, Tensor, TensorView, TensorViewMut, broadcast_shapes,
 };
 use ndarray::{ArrayView2, ArrayViewMut2, ShapeBuilder, s};
 use std::ops::RangeInclusive;
@@ -114,6 +114,14 @@ crate::operator! {
     pub struct Dot for "aten::dot" {
         /// The other vector.
         tensor: Operand,
+    }
+}
+
+crate::operator! {
+    /// `torch.vdot`: as `torch.dot`, the complex numbers of the first vector conjugated.
+    pub struct Vdot for "aten::vdot" {
+        /// The other vector.
+        other: Operand,
     }
 }
 
@@ -449,6 +457,42 @@ product_layers! {
     };
 }
 
+impl Vdot {
+    fn product(&self) -> Product {
+        Product { factors: [0, self.other.0], ranks: Some([1, 1]), added: None }
+    }
+}
+
+impl Layer for Vdot {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        2..=2
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        self.product().infer(inputs)
+    }
+}
+
+impl CpuLayer for Vdot {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        context: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        let (dtype, limits) = (inputs[0].dtype(), context.limits());
+        if !dtype.is_complex() {
+            return with_number!(dtype, T => self.product().run::<T>(inputs, &mut outputs[0], limits));
+        }
+        let [a, b] = [number::read::<Complex<f64>>(&inputs[0])?, number::read(&inputs[self.other.0])?];
+        let sum: Complex<f64> = a.iter().zip(b.iter()).map(|(a, b)| a.conj() * b).sum();
+        number::write::<Complex<f64>>(&mut outputs[0], |output| {
+            output.fill(sum);
+            Ok(())
+        })
+    }
+}
+
 /// Registers the layers of this family.
 pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
     registry.register::<Matmul>()?;
@@ -456,6 +500,7 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
     registry.register::<Bmm>()?;
     registry.register::<Mv>()?;
     registry.register::<Dot>()?;
+    registry.register::<Vdot>()?;
     registry.register::<Addmv>()?;
     registry.register::<Addmm>()?;
     registry.register::<Baddbmm>()

@@ -1,5 +1,7 @@
 //! Random numbers. Every run gives the same ones: the operator's name is the seed, so that two operators differ.
 
+pub mod draws;
+
 use super::arithmetic::{creator, first, required};
 use super::broadcast::{Factor, broadcast, kind};
 use super::choices::MemoryFormat;
@@ -178,6 +180,16 @@ fn check_held(output: &TensorViewMut<'_>, context: &ForwardContext<'_>) -> Resul
     Ok(context.limits().check_tensor("random numbers", bytes)?)
 }
 
+/// As many bits as a float type has: more would be rounded up to 1.
+fn steps(dtype: DType) -> u32 {
+    match dtype {
+        DType::F64 => 53,
+        DType::F16 => 11,
+        DType::Bf16 => 8,
+        _ => 24,
+    }
+}
+
 impl Layer for RandLike {
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
         random(inputs[0].with_dtype(self.dtype.unwrap_or(inputs[0].dtype())))
@@ -192,13 +204,7 @@ impl CpuLayer for RandLike {
         context: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
         check_held(&outputs[0], context)?;
-        // So many bits as the element type has: more would be rounded up to 1.
-        let steps = match outputs[0].dtype() {
-            DType::F64 => 53,
-            DType::F16 => 11,
-            DType::Bf16 => 8,
-            _ => 24,
-        };
+        let steps = steps(outputs[0].dtype());
         let (mut rng, scale) = (self.seed.rng(), (-f64::from(steps)).exp2());
         let mut number = || (rng.random::<u64>() >> (64 - steps)) as f64 * scale;
         write((0..outputs[0].num_elements()).map(|_| number()).collect(), &mut outputs[0])
@@ -282,6 +288,7 @@ pub(super) fn register(registry: &mut Registry<dyn CpuLayer>) -> Result<(), Regi
     registry.register::<RandnLike>()?;
     registry.register::<Normal>()?;
     registry.register::<RandLike>()?;
+    draws::register(registry)?;
     registry.add("aten::normal", normal())
 }
 

@@ -3,6 +3,7 @@
 mod complex;
 mod numbers;
 
+pub(super) use complex::conjugate;
 pub use complex::{Angle, Conjugate, Polar, Sgn};
 
 use super::arithmetic::{INPUT, ONE, TWO, creator, first, required};

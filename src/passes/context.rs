@@ -9,7 +9,7 @@ use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
 /// Operators whose results depend on their names, or on nothing at all.
-const RANDOM: [&str; 9] = [
+const RANDOM: [&str; 22] = [
     "torch.randn",
     "torch.randn_like",
     "torch.normal",
@@ -19,6 +19,19 @@ const RANDOM: [&str; 9] = [
     "torch.empty_like",
     "Tensor.new_empty",
     "F.rrelu",
+    "aten::rand",
+    "aten::randint",
+    "aten::randint_like",
+    "aten::randperm",
+    "aten::bernoulli",
+    "aten::multinomial",
+    "aten::uniform",
+    "aten::exponential",
+    "aten::cauchy",
+    "aten::log_normal",
+    "aten::geometric",
+    "aten::poisson",
+    "aten::rrelu",
 ];
 
 /// What a run of passes works with: what is known of the model's inputs, the limits, and the facts that follow.

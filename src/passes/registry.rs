@@ -1,6 +1,7 @@
 //! All passes, in their order.
 
 use super::{Pass, PassContext, PassError, PassStatistics, Statistics};
+use crate::graph::resolve_quantization;
 use crate::pnnx::{Graph, OperandId};
 use std::sync::Arc;
 use std::time::Instant;
@@ -101,6 +102,12 @@ impl Passes {
         let enabled: Vec<&dyn Pass> =
             self.entries.iter().filter(|entry| entry.enabled).map(|entry| &*entry.pass).collect();
         let mut statistics = Statistics { nodes_before: graph.operator_count(), ..Statistics::default() };
+        // Passes must not take whole numbers for the real ones that they stand for. What cannot be resolved cannot be
+        // built either, and is told then.
+        if let Err(error) = resolve_quantization(graph) {
+            log::debug!("no pass works on a graph with misused quantised tensors: {error}");
+            return Ok(statistics);
+        }
         while statistics.rounds < self.max_rounds {
             statistics.rounds += 1;
             let mut fired = false;

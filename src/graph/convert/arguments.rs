@@ -40,8 +40,16 @@ impl Arguments {
 
 /// Arguments of TorchScript's operators that say where and how a tensor lies in memory, by which library it is made,
 /// or that matter in training only.
-const IGNORED: [&str; 7] =
-    ["layout", "device", "pin_memory", "memory_format", "non_blocking", "cudnn_enabled", "padding_idx"];
+const IGNORED: [&str; 8] = [
+    "layout",
+    "device",
+    "pin_memory",
+    "memory_format",
+    "non_blocking",
+    "cudnn_enabled",
+    "padding_idx",
+    "generator",
+];
 
 /// The arguments of operators of TorchScript whose layers have their fields in another order.
 fn signature(op_type: &str, values: &[Value]) -> Option<&'static [&'static str]> {
@@ -61,6 +69,20 @@ fn signature(op_type: &str, values: &[Value]) -> Option<&'static [&'static str]>
         "aten::var" | "aten::std" => Some(&["input", "dim", "unbiased", "keepdim"]),
         "aten::embedding" => Some(&["weight", "input", "padding_idx", "scale_grad_by_freq", "sparse"]),
         "aten::rand_like" => Some(&["input", "dtype", "layout", "device", "pin_memory", "memory_format"]),
+        "aten::rand" => Some(&["size", "dtype", "layout", "device", "pin_memory"]),
+        "aten::randint" if values.len() == 6 => {
+            Some(&["high", "size", "dtype", "layout", "device", "pin_memory"])
+        }
+        "aten::randint" => Some(&["low", "high", "size", "dtype", "layout", "device", "pin_memory"]),
+        "aten::randperm" => Some(&["n", "dtype", "layout", "device", "pin_memory"]),
+        "aten::randint_like" if values.len() == 7 => {
+            Some(&["input", "high", "dtype", "layout", "device", "pin_memory", "memory_format"])
+        }
+        "aten::randint_like" => {
+            Some(&["input", "low", "high", "dtype", "layout", "device", "pin_memory", "memory_format"])
+        }
+        "aten::poisson" => Some(&["input", "generator"]),
+        "aten::bernoulli" if values.len() == 2 => Some(&["input", "generator"]),
         "aten::instance_norm" => Some(&[
             "input",
             "weight",
@@ -162,6 +184,12 @@ impl Converter<'_> {
                     arguments.params.insert(key, constant.parameter.clone());
                 }
                 _ if operator.op_type().contains("::") && IGNORED.contains(&key) => {}
+                // An argument that is absent, and that the layer has no field for.
+                Value::Constant(constant)
+                    if name.is_none()
+                        && position > 0
+                        && constant.parameter.raw() == "None"
+                        && operator.op_type().contains("::") => {}
                 Value::Constant(constant) if name.is_some() && takes_parameter(creator, key, position) => {
                     arguments.params.insert(key.to_owned(), as_parameter(key, constant));
                 }

@@ -10,7 +10,8 @@ use crate::pnnx::{self, Expr, OperandId, OperatorId};
 const MAX_DEPTH: usize = 64;
 
 /// Operators that take a list of tensors, where others take one of numbers.
-const TAKE_TENSORS: [&str; 18] = [
+const TAKE_TENSORS: [&str; 19] = [
+    "nn.quantized.cat",
     "Tensor.index",
     "Tensor.index_put",
     "aten::block_diag",

@@ -14,7 +14,7 @@ pub(super) fn expression_text(parameter: &RuntimeParameter) -> String {
 
 /// The value that an operator of the file is, if it is nothing but a value: a `prim::Constant`, which PNNX leaves at
 /// optimisation level 0, or an expression of a literal, which it makes of that at level 1.
-pub(super) fn literal(operator: &pnnx::Operator) -> Option<String> {
+pub(in crate::graph) fn literal(operator: &pnnx::Operator) -> Option<String> {
     if !operator.inputs().is_empty() {
         return None;
     }

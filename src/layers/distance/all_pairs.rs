@@ -3,11 +3,12 @@
 use super::super::arguments::Operand;
 use super::super::broadcast::{Factor, broadcast, common};
 use super::super::float::{self, with_float};
+use super::super::number;
 use super::{check_held, check_same_type};
 use crate::Limits;
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
 use crate::kernels::{Float, reduce};
-use crate::tensor::{Dim, Shape, TensorView, TensorViewMut};
+use crate::tensor::{Complex, Dim, Shape, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
 
 crate::operator! {
@@ -24,7 +25,7 @@ crate::operator! {
 }
 
 crate::operator! {
-    /// `torch.dist`: the p-norm of the difference of two tensors, which are broadcast.
+    /// `torch.dist`: the p-norm of the difference of two tensors, real or complex, which are broadcast.
     pub struct Dist for "aten::dist", "torch.dist" {
         /// The other tensor.
         other: Operand,
@@ -132,8 +133,13 @@ impl Dist {
         let [x, y] = factors.map(|factor| factor.converted(inputs, dtype));
         let (x, y) = (x?, y?);
         let (x, y) = (x.expanded(&shape)?, y.expanded(&shape)?);
-        let (x, y) = (float::read::<T>(&x)?, float::read::<T>(&y)?);
-        let differences: Vec<T> = x.iter().zip(y.iter()).map(|(&x, &y)| x - y).collect();
+        let differences: Vec<T> = if dtype.is_complex() {
+            let (x, y) = (number::read::<Complex<f64>>(&x)?, number::read::<Complex<f64>>(&y)?);
+            x.iter().zip(y.iter()).map(|(x, y)| T::of((x - y).norm())).collect()
+        } else {
+            let (x, y) = (float::read::<T>(&x)?, float::read::<T>(&y)?);
+            x.iter().zip(y.iter()).map(|(&x, &y)| x - y).collect()
+        };
         float::write::<T>(output, |output| {
             output.fill(T::of(reduce::norm(&differences, self.p)));
             Ok(())
@@ -150,10 +156,10 @@ impl Layer for Dist {
         let (x, y) = (&inputs[0], &inputs[self.other.0]);
         broadcast(x.dims(), y.dims())?;
         let dtype = common(inputs, &[Factor::Input(0), Factor::Input(self.other.0)]);
-        if !dtype.is_float() {
+        if !dtype.is_float() && !dtype.is_complex() {
             return Err(float::not_a_float("the input", dtype));
         }
-        Ok(vec![TensorMeta::new(dtype, [0usize; 0])])
+        Ok(vec![TensorMeta::new(dtype.real(), [0usize; 0])])
     }
 }
 

@@ -122,6 +122,18 @@ macro_rules! keep_the_type {
     )*};
 }
 
+/// Conjugates complex numbers.
+///
+/// # Errors
+/// A limit that is met.
+pub(in crate::layers) fn conjugate(
+    input: &TensorView<'_>,
+    output: &mut TensorViewMut<'_>,
+    context: &ForwardContext<'_>,
+) -> Result<(), LayerError> {
+    map(input, output, context, |z: Double| z.conj())
+}
+
 fn direction(z: Double) -> Double {
     if z == Double::default() { z } else { z / z.norm() }
 }

@@ -1,10 +1,12 @@
 """Arithmetic, which PNNX writes as `pnnx.Expression`: functions of one and two arguments, numbers, casts, sizes."""
 
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 from case import Export, Model, direct, exported
 from formula import UNARY, expression, expressions
+from modules import Each
 from values import ALL, COMPLEX, FLOATS, INF, INTEGERS, NAN, rand, randn, random_bools, random_integers, special, values_of
 
 BINARY = ["add", "sub", "mul", "div", "floor_divide", "remainder", "fmod", "pow", "atan2", "max", "min", "maximum", "minimum",
@@ -443,3 +445,15 @@ def casts_of_a_network() -> Export:
             return (x.long(), x.int() + i, x.bool(), i.float() * 0.5, i.double() + x, (x > 0).long(), (x > 0).float(),
                     x.to(torch.float64), i.to(torch.int32), x.short(), x.char(), i.byte())
     return Export(Net(), rand(2, 3, low=-9.0, high=9.0), random_integers(2, 3, low=0, high=9))
+
+
+@exported
+def more_complex_numbers() -> Export:
+    """What takes complex numbers, beside what expressions compute."""
+    def compute(x, y):
+        z, w = torch.complex(x, y), torch.complex(y, x + 1)
+        results = (F.linear(z, w), F.linear(z, w, w[:, 0]), F.normalize(z, dim=1), torch.dist(z, w), torch.vdot(z[0], w[1]), z.mH, torch.nan_to_num(z / 0),
+                   torch.matmul(z, w.mT), torch.prod(z, 1), torch.cumprod(z, 0), z.mean(1), torch.std(z, 1), torch.linalg.vector_norm(z, dim=1),
+                   (z.to(torch.complex32) * w.to(torch.complex32)).to(torch.complex64) - z * w)
+        return tuple(torch.view_as_real(t.resolve_conj()) if t.is_complex() else t for t in results)
+    return Export(Each(compute), randn(3, 4), randn(3, 4), others=[(randn(3, 2), randn(3, 2))], tolerance=1e-3)

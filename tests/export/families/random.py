@@ -1,6 +1,7 @@
 """Random numbers: only shapes and types can be compared."""
 
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 from case import Export, Model, direct, exported
@@ -26,3 +27,15 @@ def noise_of_a_network() -> Export:
             y = x + torch.randn_like(x)
             return y + torch.randn(x.size(0), 1, 4), x.clone().normal_(0.5, 2.0)
     return Export(Net(), randn(2, 3, 4), others=[(randn(5, 3, 4),), (randn(1, 2, 4),)], values=False)
+
+
+@exported
+def draws_of_a_network() -> Export:
+    class Net(nn.Module):
+        def forward(self, x):
+            p, n = torch.sigmoid(x), x.size(0)
+            return (torch.rand(n, 4), torch.randint(3, 9, (n, 5)), torch.randint(7, (2, n)), torch.randperm(n), torch.bernoulli(p), torch.bernoulli(x, 0.3),
+                    torch.multinomial(p, 2), torch.multinomial(p, 6, True), torch.randint_like(x, 2, 9), torch.randint_like(x, 9), x.clone().uniform_(2, 3),
+                    x.clone().exponential_(2.0), x.clone().bernoulli_(0.25), torch.poisson(p * 3), x.clone().cauchy_(), x.clone().geometric_(0.5),
+                    x.clone().log_normal_(0.1, 0.2), F.rrelu(x, training=True))
+    return Export(Net(), randn(2, 3), others=[(randn(5, 3),)], values=False)

@@ -1,9 +1,9 @@
-"""Patches, grids and regions: fold, unfold, grid_sample, affine_grid, RoIAlign."""
+"""Patches, grids and regions: fold, unfold, grid_sample, affine_grid, RoIAlign, deformable convolution."""
 
 import torch
 import torch.nn.functional as F
 from torch import nn
-from torchvision.ops import RoIAlign, roi_align
+from torchvision.ops import DeformConv2d, RoIAlign, deform_conv2d, roi_align
 
 from case import Export, Model, direct, exported
 from modules import Each, Zipped, export_each
@@ -139,3 +139,54 @@ def RoIAlign_direct(model: Model) -> None:
 def RoIAlign_of_halves(model: Model) -> None:
     settings = ROI[0]
     model.op("torchvision.ops.RoIAlign", randn(1, 2, 4, 5, dtype=torch.float16), boxes(2, pictures=1, dtype=torch.float16), f=RoIAlign(**settings), **settings)
+
+
+@exported
+def torchvision_ops_DeformConv2d() -> Export:
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.grouped = DeformConv2d(4, 6, 3, stride=2, padding=1, groups=2)
+            self.plain = DeformConv2d(4, 3, (3, 2), dilation=(1, 2), bias=False)
+
+        def forward(self, x, offset, mask, other):
+            return self.grouped(x, offset, mask), self.grouped(x, offset), self.plain(x, other)
+
+    def inputs(n, rows, columns):
+        small, large = ((rows + 1) // 2, (columns + 1) // 2), (rows - 2, columns - 2)
+        return randn(n, 4, rows, columns), 2 * randn(n, 36, *small), rand(n, 18, *small), randn(n, 12, *large)
+    return Export(Net(), *inputs(1, 7, 8), others=[inputs(2, 5, 9), inputs(1, 3, 3)])
+
+
+@exported
+def torchvision_ops_deform_conv2d() -> Export:
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight, self.bias = nn.Parameter(randn(6, 4, 3, 3)), nn.Parameter(randn(6))
+
+        def forward(self, x, offset, mask):
+            return (deform_conv2d(x, offset, self.weight, self.bias, padding=1, mask=mask),
+                    deform_conv2d(x, offset, self.weight, None, padding=(1, 1)))
+    return Export(Net(), randn(1, 4, 5, 6), randn(1, 36, 5, 6), rand(1, 18, 5, 6), others=[
+        (randn(3, 4, 4, 3), 3 * randn(3, 36, 4, 3), rand(3, 18, 4, 3))])
+
+
+export_each("torchvision_deform_conv2d_level0", lambda: Export(
+    Each(lambda x, offset, weight: deform_conv2d(x, offset, weight, padding=(0, 1))), randn(2, 2, 4, 5), randn(2, 12, 3, 5), randn(3, 2, 2, 3), optlevel=0))
+
+
+@direct
+def DeformConv2d_direct(model: Model) -> None:
+    def convolve(x, offset, mask=None, **settings):
+        module = DeformConv2d(x.shape[1], **settings).to(x.dtype).requires_grad_(False)
+        weights = {key: value for key, value in module.state_dict().items()}
+        inputs = [x, offset] + ([mask] if mask is not None else [])
+        params = {key: getattr(module, key) for key in ("in_channels", "out_channels", "kernel_size", "stride", "padding", "dilation", "groups")}
+        model.op("torchvision.ops.DeformConv2d", *inputs, f=module, weights=weights, bias="bias" in weights, **params)
+    convolve(randn(1, 2, 4, 4, dtype=torch.float64), randn(1, 18, 2, 2, dtype=torch.float64), out_channels=3, kernel_size=3)
+    # At the outermost elements, between them and what lies around, and far away.
+    far = torch.tensor([0.0, -1.0, -0.5, -0.999, 1.0, 0.5, 1e9, -1e9]).repeat(2)[:16].reshape(1, 2, 2, 4)
+    convolve(randn(1, 1, 2, 4), far, out_channels=1, kernel_size=1)
+    convolve(randn(1, 6, 5, 5), 5 * randn(1, 54, 3, 3), rand(1, 27, 3, 3), out_channels=2, kernel_size=3)
+    convolve(randn(2, 8, 6, 5), randn(2, 32, 3, 5), randn(2, 16, 3, 5), out_channels=4, kernel_size=2, padding=(0, 1), dilation=(3, 2), groups=4)

@@ -1,0 +1,537 @@
+//! Quantised tensors: what their whole numbers stand for.
+//!
+//! In PyTorch a quantised tensor carries its scale and zero point. Here it is a plain tensor of i8 or u8, and the two are
+//! parameters of whoever makes or reads it: `x = scale · (q − zero_point)`. They are constants of a trained model, so they
+//! are known before it runs, and passes, plans and kernels see nothing new. PNNX writes them where a tensor is quantised
+//! and where an operator's output is, but not where it is read. This is done here, on the file's graph, before
+//! anything else looks at it:
+//!
+//! - What puts a tensor in floats again (`torch.dequantize`) and what computes with whole numbers (`nn.quantized.Conv2d`,
+//!   `nn.quantized.Linear`, `nn.quantized.cat`) gets the scale and zero point of its inputs as parameters.
+//! - What moves elements only (`Tensor.reshape`, `F.max_pool2d`) stays, and what it makes has the scale of its input.
+//! - Everything else (`F.sigmoid`, `quantized.add`, `F.avg_pool2d`) is computed in floats between a `torch.dequantize` and
+//!   a `torch.quantize_per_tensor`, which is how PyTorch defines it, too. Means are computed of whole numbers, with a scale
+//!   of 1, so that halves stay halves and are rounded as PyTorch rounds them.
+//! - What PyTorch cannot do with quantised tensors is an error.
+//!
+//! A graph that was resolved stays as it is when that is done again.
+
+mod roles;
+
+use super::convert::literal;
+use super::error::{OperatorPlace, Stage};
+use super::sort::{dependencies, topological_order};
+use super::{GraphError, LayerError};
+use crate::pnnx::{Graph, OperandId, Operator, OperatorId, Parameter, PnnxError};
+use crate::tensor::DType;
+use roles::{Lowering, Out, Role, is_function, role};
+use std::collections::HashMap;
+
+/// A number that is known, or that the graph computes.
+#[derive(Debug, Clone)]
+enum Source {
+    Text(String),
+    Operand(OperandId),
+}
+
+/// What a tensor's whole numbers stand for.
+#[derive(Debug, Clone)]
+struct Known {
+    scale: Source,
+    zero_point: Source,
+    /// Where each slice along an axis has its own.
+    axis: Option<String>,
+    dtype: DType,
+}
+
+impl Known {
+    fn texts(&self) -> Option<(&str, &str)> {
+        match (&self.scale, &self.zero_point, &self.axis) {
+            (Source::Text(scale), Source::Text(zero_point), None) => Some((scale, zero_point)),
+            _ => None,
+        }
+    }
+}
+
+/// What is known of an operand.
+#[derive(Debug, Clone)]
+enum Kind {
+    Tensor(Known),
+    List(Vec<Known>),
+}
+
+/// Tells every operator that reads a quantised tensor what its numbers stand for.
+///
+/// # Errors
+/// An operator that cannot work with quantised tensors, or with ones whose scale the graph computes.
+pub(crate) fn resolve(file: &mut Graph) -> Result<(), GraphError> {
+    let quantizes = |operator| {
+        is_function(operator)
+            || matches!(role(operator), Role::Quantize | Role::QuantizeChannels | Role::Whole)
+    };
+    if !file.operators().any(|(_, operator)| quantizes(operator)) {
+        return Ok(());
+    }
+    // What is wrong with the order is told by whoever needs it.
+    let Some(order) = dependencies(file).ok().and_then(|needs| topological_order(&needs).ok()) else {
+        return Ok(());
+    };
+    let ids = file.operator_ids().to_vec();
+    let mut resolver = Resolver { file, known: HashMap::new() };
+    order.into_iter().filter_map(|at| ids.get(at).copied()).try_for_each(|id| resolver.visit(id))
+}
+
+struct Resolver<'a> {
+    file: &'a mut Graph,
+    known: HashMap<OperandId, Kind>,
+}
+
+impl Resolver<'_> {
+    fn visit(&mut self, id: OperatorId) -> Result<(), GraphError> {
+        let operator = self.file.operator(id).clone();
+        let kinds: Vec<Option<Kind>> =
+            operator.inputs().iter().map(|input| self.known.get(input).cloned()).collect();
+        let reads = kinds.iter().any(Option::is_some);
+        match role(&operator) {
+            Role::Quantize => self.quantized(&operator, "scale", "zero_point", false),
+            Role::QuantizeChannels => self.quantized(&operator, "scale", "zero_point", true),
+            Role::Whole => self.whole(id, &operator, kinds.first().cloned().flatten())?,
+            Role::Join if reads || operator.op_type() == JOIN => self.join(id, &operator, &kinds)?,
+            Role::List if reads => self.list(&operator, kinds),
+            Role::Dequantize => self.dequantize(id, &operator, kinds.first().cloned().flatten())?,
+            Role::Moves { all } if reads => self.moved(&operator, kinds.into_iter().next().flatten(), all),
+            Role::Lowered(lowering) if reads => self.lower(id, &operator, lowering, &kinds)?,
+            _ if is_function(&operator) && !reads => {
+                return Err(refused(&operator, "none of its inputs is one"));
+            }
+            Role::Refused if reads => {
+                return Err(refused(&operator, "it takes none; put `torch.dequantize` before it"));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Notes what the output of an operator stands for that says it in parameters or inputs.
+    fn quantized(&mut self, operator: &Operator, scale: &str, zero_point: &str, channels: bool) {
+        let Some(&output) = operator.outputs().first() else { return };
+        let dtype = self.type_of(operator, output);
+        let found = |key, position| self.argument(operator, key, position);
+        if let (Some(scale), Some(zero_point)) = (found(scale, 1), found(zero_point, 2)) {
+            let axis = match (channels, found("axis", 3)) {
+                (true, Some(Source::Text(axis))) => Some(axis),
+                (true, _) => Some("0".to_owned()),
+                (false, _) => None,
+            };
+            self.known.insert(output, Kind::Tensor(Known { scale, zero_point, axis, dtype }));
+        }
+    }
+
+    /// An argument by its key, or by the position of its input.
+    fn argument(&self, operator: &Operator, key: &str, position: usize) -> Option<Source> {
+        if let Some(parameter) = operator.param(key) {
+            return Some(Source::Text(parameter.raw().to_owned()));
+        }
+        let unnamed = || operator.inputs().get(position).copied();
+        let input = operator.named_input(key).or_else(unnamed)?;
+        let producer = self.file.operand(input).producer();
+        match producer.and_then(|producer| literal(self.file.operator(producer))) {
+            Some(raw) => Some(Source::Text(raw)),
+            None => Some(Source::Operand(input)),
+        }
+    }
+
+    /// The type that the file records; else the one that is asked for.
+    fn type_of(&self, operator: &Operator, output: OperandId) -> DType {
+        let wanted = || match self.argument(operator, "dtype", operator.inputs().len().saturating_sub(1)) {
+            Some(Source::Text(raw)) if matches!(&*raw, "torch.qint8" | "12") => DType::I8,
+            Some(Source::Text(raw)) if matches!(&*raw, "torch.qint32" | "14") => DType::I32,
+            _ => DType::U8,
+        };
+        self.file.operand(output).dtype().filter(|dtype| dtype.is_integer()).unwrap_or_else(wanted)
+    }
+
+    /// What an operator on whole numbers reads; what it makes it says itself.
+    fn whole(&mut self, id: OperatorId, operator: &Operator, input: Option<Kind>) -> Result<(), GraphError> {
+        let dtype = match &input {
+            Some(Kind::Tensor(known)) => known.dtype,
+            _ => DType::U8,
+        };
+        if operator.param("input_scale").is_none()
+            && let Some(Kind::Tensor(known)) = &input
+        {
+            let (scale, zero_point) = constant(operator, known)?;
+            self.set(id, "input_scale", scale)?;
+            self.set(id, "input_zero_point", zero_point)?;
+        }
+        self.said(operator, ("scale", "zero_point"), dtype);
+        Ok(())
+    }
+
+    /// Notes what the output of an operator stands for that says it in these parameters.
+    fn said(&mut self, operator: &Operator, keys: (&str, &str), dtype: DType) {
+        let text = |key| operator.param(key).map(|parameter| Source::Text(parameter.raw().to_owned()));
+        if let (Some(&output), Some(scale), Some(zero_point)) =
+            (operator.outputs().first(), text(keys.0), text(keys.1))
+        {
+            self.known.insert(output, Kind::Tensor(Known { scale, zero_point, axis: None, dtype }));
+        }
+    }
+
+    /// Tensors that are joined are brought to the scale of the output, which is the first one's where nobody says it.
+    fn join(
+        &mut self,
+        id: OperatorId,
+        operator: &Operator,
+        kinds: &[Option<Kind>],
+    ) -> Result<(), GraphError> {
+        let mut all = Vec::new();
+        for kind in kinds {
+            match kind {
+                Some(Kind::Tensor(known)) => all.push(known.clone()),
+                Some(Kind::List(list)) => all.extend(list.iter().cloned()),
+                None if operator.param("input_scales").is_some() => {}
+                None => return Err(refused(operator, "some of its inputs are quantised and some are not")),
+            }
+        }
+        let Some(first) = all.first() else { return Ok(()) };
+        let (mut scales, mut zero_points) = (Vec::new(), Vec::new());
+        for known in &all {
+            let (scale, zero_point) = constant(operator, known)?;
+            scales.push(scale);
+            zero_points.push(zero_point);
+        }
+        if operator.op_type() != JOIN {
+            self.set(id, "scale", scales[0])?;
+            self.set(id, "zero_point", zero_points[0])?;
+            self.file.set_op_type(id, JOIN).map_err(PnnxError::from)?;
+        }
+        if operator.param("input_scales").is_none() {
+            self.set(id, "input_scales", &format!("({})", scales.join(",")))?;
+            self.set(id, "input_zero_points", &format!("({})", zero_points.join(",")))?;
+        }
+        let dtype = first.dtype;
+        let operator = self.file.operator(id).clone();
+        self.said(&operator, ("scale", "zero_point"), dtype);
+        Ok(())
+    }
+
+    fn list(&mut self, operator: &Operator, kinds: Vec<Option<Kind>>) {
+        let tensor = |kind| match kind {
+            Some(Kind::Tensor(known)) => Some(known),
+            _ => None,
+        };
+        let items: Option<Vec<Known>> = kinds.into_iter().map(tensor).collect();
+        if let (Some(&output), Some(items)) = (operator.outputs().first(), items) {
+            self.known.insert(output, Kind::List(items));
+        }
+    }
+
+    fn dequantize(
+        &mut self,
+        id: OperatorId,
+        operator: &Operator,
+        kind: Option<Kind>,
+    ) -> Result<(), GraphError> {
+        let is_told = operator.param("scale").is_some() || operator.named_input("scale").is_some();
+        let Some(Kind::Tensor(known)) = kind.filter(|_| !is_told) else { return Ok(()) };
+        for (key, source) in [("scale", &known.scale), ("zero_point", &known.zero_point)] {
+            match source {
+                Source::Text(raw) => self.set(id, key, raw)?,
+                Source::Operand(operand) => {
+                    self.file.connect_input(id, *operand, Some(key)).map_err(PnnxError::from)?;
+                }
+            }
+        }
+        known.axis.map_or(Ok(()), |axis| self.set(id, "axis", &axis))
+    }
+
+    fn moved(&mut self, operator: &Operator, kind: Option<Kind>, all: bool) {
+        let Some(kind) = kind else { return };
+        let outputs = if all { operator.outputs() } else { operator.outputs().get(..1).unwrap_or_default() };
+        self.known.extend(outputs.iter().map(|&output| (output, kind.clone())));
+    }
+
+    /// Puts an operator between a `torch.dequantize` of each input and a `torch.quantize_per_tensor`.
+    fn lower(
+        &mut self,
+        id: OperatorId,
+        operator: &Operator,
+        lowering: Lowering,
+        kinds: &[Option<Kind>],
+    ) -> Result<(), GraphError> {
+        let Some(Some(Kind::Tensor(first))) = kinds.first() else {
+            return Err(refused(operator, "its first input must be quantised as well"));
+        };
+        let whole = matches!(lowering.out, Out::Whole | Out::Mean);
+        for (position, kind) in kinds.iter().enumerate() {
+            if let Some(Kind::Tensor(known)) = kind {
+                self.dequantize_input(id, operator, position, known, whole)?;
+            }
+        }
+        let (_, zero_point) = constant(operator, first)?;
+        let (scale, made_zero) = match lowering.out {
+            Out::Same => (first.scale.clone(), first.zero_point.clone()),
+            Out::Whole => (Source::Text("1.0".to_owned()), Source::Text(zero_point.to_owned())),
+            Out::Mean => (Source::Text("1.0".to_owned()), Source::Text("0".to_owned())),
+            Out::Fixed { scale, zero_points } => {
+                let zero_point = zero_points[usize::from(first.dtype == DType::I8)];
+                (Source::Text(scale.to_owned()), Source::Text(zero_point.to_owned()))
+            }
+            Out::Given { scale, zero_point } => {
+                let missing = || refused(operator, "it does not say what its output stands for");
+                let given = |key| self.argument(operator, key, usize::MAX);
+                (given(scale).ok_or_else(missing)?, given(zero_point).ok_or_else(missing)?)
+            }
+        };
+        let made = Known { scale, zero_point: made_zero, axis: None, dtype: first.dtype };
+        let mut steps = Vec::new();
+        if lowering.relu {
+            steps.push(("F.relu", "relu", None));
+        }
+        if matches!(lowering.out, Out::Mean) {
+            steps.push(("pnnx.Expression", "shift", Some(format!("add(@0,{zero_point})"))));
+        }
+        self.quantize_output(id, operator, steps, &made)?;
+        if let Some(&output) = operator.outputs().first() {
+            let made = if whole { first.clone() } else { made };
+            self.known.insert(output, Kind::Tensor(made));
+        }
+        self.rewrite(id, operator, &lowering)
+    }
+
+    fn dequantize_input(
+        &mut self,
+        id: OperatorId,
+        operator: &Operator,
+        position: usize,
+        known: &Known,
+        whole: bool,
+    ) -> Result<(), GraphError> {
+        let (scale, zero_point) = constant(operator, known)?;
+        let Some(&input) = operator.inputs().get(position) else { return Ok(()) };
+        let name = format!("{}.dequantize_{position}", operator.name());
+        let mut edit = || -> Result<OperatorId, crate::pnnx::GraphError> {
+            let shape = self.file.operand(input).shape().map(<[_]>::to_vec);
+            let made = self.file.new_operator_before("torch.dequantize", &name, id)?;
+            self.file.set_line(made, operator.line())?;
+            self.file.connect_input(made, input, Some("input"))?;
+            let output = self.file.new_operand(&name)?;
+            self.file.set_operand_type(output, Some(DType::F32), shape)?;
+            self.file.connect_output(made, output)?;
+            self.file.replace_input(id, position, output)?;
+            Ok(made)
+        };
+        let made = edit().map_err(PnnxError::from)?;
+        self.set(made, "scale", if whole { "1.0" } else { scale })?;
+        self.set(made, "zero_point", zero_point)
+    }
+
+    /// Puts these operators (type, name, expression) and a `torch.quantize_per_tensor` behind an operator.
+    fn quantize_output(
+        &mut self,
+        id: OperatorId,
+        operator: &Operator,
+        mut steps: Vec<(&str, &str, Option<String>)>,
+        made: &Known,
+    ) -> Result<(), GraphError> {
+        let Some(&output) = operator.outputs().first() else { return Ok(()) };
+        let (scale, zero_point) = constant(operator, made)?;
+        steps.push(("torch.quantize_per_tensor", "quantize", None));
+        let mut last = id;
+        let edit = || -> Result<OperatorId, crate::pnnx::GraphError> {
+            let shape = self.file.operand(output).shape().map(<[_]>::to_vec);
+            self.file.disconnect_output(id, output)?;
+            for (op_type, suffix, expr) in steps {
+                let name = format!("{}.{suffix}", operator.name());
+                let between = self.file.new_operand(&name)?;
+                self.file.set_operand_type(between, Some(DType::F32), shape.clone())?;
+                self.file.connect_output(last, between)?;
+                last = self.file.new_operator_after(op_type, &name, last)?;
+                self.file.set_line(last, operator.line())?;
+                self.file.connect_input(last, between, expr.is_none().then_some("input"))?;
+                if let Some(expr) = expr {
+                    self.file.set_param(last, "expr", Parameter::parse(&expr))?;
+                }
+            }
+            self.file.connect_output(last, output)?;
+            Ok(last)
+        };
+        let quantize = edit().map_err(PnnxError::from)?;
+        self.set(quantize, "scale", scale)?;
+        self.set(quantize, "zero_point", zero_point)?;
+        let dtype = match made.dtype {
+            DType::I8 => "torch.qint8",
+            DType::I32 => "torch.qint32",
+            _ => "torch.quint8",
+        };
+        self.set(quantize, "dtype", dtype)
+    }
+
+    /// The operator on floats.
+    fn rewrite(
+        &mut self,
+        id: OperatorId,
+        operator: &Operator,
+        lowering: &Lowering,
+    ) -> Result<(), GraphError> {
+        let Some(op_type) = lowering.op_type else { return Ok(()) };
+        self.file.set_op_type(id, op_type).map_err(PnnxError::from)?;
+        for key in operator.params().keys() {
+            self.file.remove_param(id, key).map_err(PnnxError::from)?;
+        }
+        for (key, from) in lowering.params {
+            match from.strip_prefix('=') {
+                Some(raw) => self.set(id, key, raw)?,
+                None => {
+                    if let Some(parameter) = operator.param(from) {
+                        self.set(id, key, parameter.raw())?;
+                    }
+                }
+            }
+        }
+        let count = self.file.operator(id).inputs().len();
+        let inputs = self.file.operator(id).inputs().to_vec();
+        for position in (0..count).rev() {
+            self.file.disconnect_input(id, position).map_err(PnnxError::from)?;
+        }
+        let named = op_type != "pnnx.Expression";
+        for input in inputs.into_iter().take(lowering.inputs) {
+            self.file.connect_input(id, input, named.then_some("input")).map_err(PnnxError::from)?;
+        }
+        Ok(())
+    }
+
+    fn set(&mut self, id: OperatorId, key: &str, raw: &str) -> Result<(), GraphError> {
+        self.file.set_param(id, key, Parameter::parse(raw)).map_err(PnnxError::from)?;
+        Ok(())
+    }
+}
+
+/// The operator that joins quantised tensors.
+const JOIN: &str = "nn.quantized.cat";
+
+/// Scale and zero point as texts.
+fn constant<'k>(operator: &Operator, known: &'k Known) -> Result<(&'k str, &'k str), GraphError> {
+    let reason = "scale and zero point of what it reads are computed, or differ along an axis; it takes constants only";
+    known.texts().ok_or_else(|| refused(operator, reason))
+}
+
+fn refused(operator: &Operator, reason: &str) -> GraphError {
+    let source = LayerError::Unsupported(format!("quantised tensors: {reason}"));
+    GraphError::Operator {
+        place: Box::new(OperatorPlace {
+            op_type: operator.op_type().to_owned(),
+            name: operator.name().to_owned(),
+            file: None,
+            line: operator.line(),
+        }),
+        stage: Stage::Create,
+        source: Box::new(source),
+        inputs: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Limits;
+
+    fn resolved(lines: &str) -> Result<Graph, GraphError> {
+        let count = lines.lines().count();
+        let text = format!("7767517\n{count} {count}\n{lines}\n");
+        let mut graph = Graph::parse(&text, &Limits::default()).unwrap();
+        resolve(&mut graph)?;
+        let once = graph.to_param_text();
+        resolve(&mut graph).unwrap();
+        assert_eq!(graph.to_param_text(), once, "resolving it again changes nothing");
+        Ok(graph)
+    }
+
+    const START: &str = "pnnx.Input in 0 1 x #x=(2,3)f32
+torch.quantize_per_tensor q 1 1 x a scale=0.1 zero_point=7 dtype=torch.quint8 $input=x\n";
+
+    fn param(graph: &Graph, name: &str, key: &str) -> String {
+        let operator = graph.operator(graph.operator_named(name).unwrap());
+        operator.param(key).map(|parameter| parameter.raw().to_owned()).unwrap_or_default()
+    }
+
+    #[test]
+    fn scales_reach_who_reads_them() {
+        let graph = resolved(&format!(
+            "{START}Tensor.reshape r 1 1 a b shape=(3,2) $input=a
+nn.MaxPool1d p 1 1 b c kernel_size=2
+torch.dequantize d 1 1 c y $input=c
+pnnx.Output out 1 0 y"
+        ))
+        .unwrap();
+        assert_eq!(param(&graph, "d", "scale"), "0.1");
+        assert_eq!(param(&graph, "d", "zero_point"), "7");
+    }
+
+    #[test]
+    fn what_is_defined_in_floats_is_computed_in_floats() {
+        let graph = resolved(&format!(
+            "{START}pnnx.custom_op.quantized.add_relu s 2 1 a a b arg_2=0.5 arg_3=3 $arg_0=a $arg_1=a
+F.sigmoid t 1 1 b c $input=b
+F.adaptive_avg_pool1d u 1 1 c e output_size=1 $input=c
+torch.dequantize d 1 1 e y $input=e
+pnnx.Output out 1 0 y"
+        ))
+        .unwrap();
+        let types: Vec<&str> = graph.operators().map(|(_, operator)| operator.op_type()).collect();
+        assert_eq!(
+            types,
+            [
+                "pnnx.Input",
+                "torch.quantize_per_tensor",
+                "torch.dequantize",
+                "torch.dequantize",
+                "pnnx.Expression",
+                "F.relu",
+                "torch.quantize_per_tensor",
+                "torch.dequantize",
+                "F.sigmoid",
+                "torch.quantize_per_tensor",
+                "torch.dequantize",
+                "F.adaptive_avg_pool1d",
+                "pnnx.Expression",
+                "torch.quantize_per_tensor",
+                "torch.dequantize",
+                "pnnx.Output",
+            ]
+        );
+        assert_eq!(param(&graph, "t.dequantize_0", "scale"), "0.5");
+        assert_eq!(param(&graph, "u.quantize", "scale"), "1.0");
+        assert_eq!(
+            (param(&graph, "d", "scale"), param(&graph, "d", "zero_point")),
+            ("0.00390625".into(), "0".into())
+        );
+    }
+
+    #[test]
+    fn what_pytorch_cannot_do_is_an_error() {
+        let error = resolved(&format!("{START}torch.cumsum c 1 1 a y dim=0 $input=a\npnnx.Output out 1 0 y"));
+        let error = error.unwrap_err();
+        let GraphError::Operator { source, .. } = &error else { panic!("{error}") };
+        assert!(source.to_string().contains("it takes none; put `torch.dequantize` before it"), "{source}");
+        let mixed = format!("{START}torch.cat c 2 1 a x y dim=0\npnnx.Output out 1 0 y");
+        assert!(resolved(&mixed).is_err());
+    }
+
+    #[test]
+    fn computed_scales_reach_who_makes_floats_of_them() {
+        let graph = resolved(
+            "pnnx.Input in 0 1 x #x=(2)f32
+pnnx.Input s 0 1 s #s=(2)f32
+pnnx.Input z 0 1 z #z=(2)i64
+aten::quantize_per_channel q 3 1 x s z a axis=1 dtype=torch.qint8 $input=x $scale=s $zero_point=z
+torch.dequantize d 1 1 a y $input=a
+pnnx.Output out 1 0 y",
+        )
+        .unwrap();
+        let d = graph.operator(graph.operator_named("d").unwrap());
+        assert_eq!(d.inputs().len(), 3);
+        assert_eq!(param(&graph, "d", "axis"), "1");
+    }
+}

@@ -1,0 +1,376 @@
+//! From real numbers to whole ones and back.
+
+use super::super::arguments::{Argument, Operand};
+use super::super::float;
+use super::super::views::view_layers;
+use super::{QuantizedType, quantization, range, with_whole, write};
+use crate::graph::{
+    CpuLayer, FieldValue, ForwardContext, FromParameter, Layer, LayerError, OperatorReader, Registry,
+    RegistryError, TensorMeta, View,
+};
+use crate::kernels::naive::Quantization;
+use crate::kernels::quantized::Whole;
+use crate::kernels::widest;
+use crate::tensor::{DType, Layout, Shape, TensorView, TensorViewMut, resolve_axis};
+use std::ops::RangeInclusive;
+
+/// The element type that the file records for the output, else the one that it asks for: PNNX says `torch.qint8` of
+/// every module that quantises.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WantedType(pub DType);
+
+impl FieldValue for WantedType {
+    const KIND: &'static str = <QuantizedType as FromParameter>::KIND;
+
+    fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>, LayerError> {
+        let asked = <QuantizedType as FieldValue>::read(reader, key)?.map(|asked| asked.0);
+        let recorded = reader.output_dtype(0).filter(|&dtype| range(dtype).is_ok());
+        Ok(recorded.or(asked).map(Self))
+    }
+}
+
+crate::operator! {
+    /// `torch.quantize_per_tensor`: floats as whole numbers, `zero_point + round(x / scale)` with halves to the even number,
+    /// saturated. The quotient is x times 1/scale in f32.
+    pub struct QuantizePerTensor for
+        "torch.quantize_per_tensor", "aten::quantize_per_tensor", "nn.quantized.Quantize"
+    {
+        /// What one step of the whole numbers stands for; above zero.
+        scale: Argument<f64>,
+        /// The whole number that stands for zero.
+        zero_point: Argument<i64>,
+        /// The type of the whole numbers; what the file records of the output counts more.
+        dtype: WantedType,
+    }
+}
+
+crate::operator! {
+    /// `torch.quantize_per_channel`: as `torch.quantize_per_tensor`, with a scale and a zero point for each slice along an
+    /// axis.
+    pub struct QuantizePerChannel for "aten::quantize_per_channel" {
+        /// One scale for each slice.
+        scale: Operand,
+        /// One zero point for each slice.
+        zero_point: Operand,
+        /// The axis.
+        axis: i64,
+        /// The type of the whole numbers; what the file records of the output counts more.
+        dtype: WantedType,
+    }
+}
+
+crate::operator! {
+    /// `torch.dequantize`: the real numbers that whole ones stand for, `(q − zero_point) · scale`, as f32. Scale and zero
+    /// point are those of the operator that quantised the tensor; they are put here when a model is built.
+    pub struct DeQuantize for "torch.dequantize", "nn.quantized.DeQuantize" {
+        /// What one step of the whole numbers stands for.
+        scale: Argument<f64>,
+        /// The whole number that stands for zero.
+        zero_point: Argument<i64>,
+        /// The axis each slice along which has a scale and a zero point of its own.
+        axis: Option<i64> = None,
+    }
+}
+
+crate::operator! {
+    /// `torch.Tensor.int_repr`: the whole numbers of a quantised tensor, as a tensor of integers.
+    pub struct IntRepr for "aten::int_repr" {}
+}
+
+/// The number of an argument, given the inputs of this run.
+fn number<T: Copy>(
+    argument: &Argument<T>,
+    inputs: &[TensorView<'_>],
+    of: impl Fn(f64) -> T,
+) -> Result<T, LayerError> {
+    match argument {
+        Argument::Value(value) => Ok(*value),
+        Argument::Input(position) => {
+            let numbers = numbers(inputs, *position)?;
+            numbers
+                .first()
+                .map(|&number| of(number))
+                .ok_or_else(|| LayerError::shape("a scale", "one number", 0))
+        }
+    }
+}
+
+/// All numbers of an input.
+pub(super) fn numbers(inputs: &[TensorView<'_>], position: usize) -> Result<Vec<f64>, LayerError> {
+    let input = inputs.get(position).ok_or_else(|| LayerError::missing_input(position, inputs.len()))?;
+    Ok(input.to_tensor()?.cast(DType::F64)?.to_vec::<f64>()?)
+}
+
+/// One scale and zero point for each slice along an axis.
+pub(super) fn channels(
+    inputs: &[TensorView<'_>],
+    [scale, zero_point]: [usize; 2],
+    dtype: DType,
+) -> Result<Vec<Quantization>, LayerError> {
+    let (scales, zero_points) = (numbers(inputs, scale)?, numbers(inputs, zero_point)?);
+    let pairs = scales.into_iter().zip(zero_points);
+    pairs.map(|(scale, zero)| quantization(["scale", "zero_point"], scale, zero as i64, dtype)).collect()
+}
+
+/// Checks that an axis has one scale and zero point for each slice.
+pub(super) fn check_channels(
+    inputs: &[TensorMeta],
+    axis: i64,
+    positions: [usize; 2],
+) -> Result<(), LayerError> {
+    let axis = resolve_axis(axis, inputs[0].rank())?;
+    for (position, what) in positions.into_iter().zip(["the scales", "the zero points"]) {
+        let found = inputs.get(position).ok_or_else(|| LayerError::missing_input(position, inputs.len()))?;
+        match found.dims() {
+            [len] if !len.differs(&inputs[0].dims()[axis]) && !found.dtype().is_complex() => {}
+            _ => return Err(LayerError::shape(what, format!("{} numbers", inputs[0].dims()[axis]), found)),
+        }
+    }
+    Ok(())
+}
+
+/// How many elements of a row-major tensor have the same index along an axis, one after the other.
+pub(super) fn run_len(shape: &Shape, axis: i64) -> Result<usize, LayerError> {
+    let axis = resolve_axis(axis, shape.rank())?;
+    Ok(shape.iter().skip(axis + 1).product())
+}
+
+/// Checks that scale and zero point are one number each.
+fn check_numbers(
+    inputs: &[TensorMeta],
+    scale: &Argument<f64>,
+    zero_point: &Argument<i64>,
+) -> Result<(), LayerError> {
+    let position = |input: Option<usize>| input.and_then(|position| inputs.get(position));
+    for found in [position(input_of(scale)), position(input_of(zero_point))].into_iter().flatten() {
+        if found.num_elements().differs(&1usize.into()) || found.dtype().is_complex() {
+            return Err(LayerError::shape("scale and zero point", "one number", found));
+        }
+    }
+    Ok(())
+}
+
+fn input_of<T>(argument: &Argument<T>) -> Option<usize> {
+    match argument {
+        Argument::Value(_) => None,
+        Argument::Input(position) => Some(*position),
+    }
+}
+
+/// Scale and zero point, where both are known.
+fn known(scale: &Argument<f64>, zero_point: &Argument<i64>, dtype: DType) -> Result<(), LayerError> {
+    match (scale, zero_point) {
+        (Argument::Value(scale), Argument::Value(zero)) => {
+            quantization(["scale", "zero_point"], *scale, *zero, dtype).map(drop)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Quantises runs of elements, each run by the next of these, over and over.
+fn quantize(
+    input: &TensorView<'_>,
+    output: &mut TensorViewMut<'_>,
+    hows: &[Quantization],
+    run: usize,
+) -> Result<(), LayerError> {
+    let values = in_f32(input)?;
+    with_whole!(output.dtype(), Q => write::<Q>(output, |output| {
+        let runs = values.chunks(run.max(1)).zip(output.chunks_mut(run.max(1)));
+        widest(|| for ((values, output), how) in runs.zip(hows.iter().cycle()) {
+            output.iter_mut().zip(values).for_each(|(q, &x)| *q = Q::of(how.quantize(x)));
+        });
+        Ok(())
+    }))
+}
+
+/// The elements as f32, whatever float they are.
+pub(super) fn in_f32(input: &TensorView<'_>) -> Result<Vec<f32>, LayerError> {
+    Ok(input.to_tensor()?.cast(DType::F32)?.to_vec::<f32>()?)
+}
+
+/// What the whole numbers of runs of elements stand for.
+fn dequantize(
+    input: &TensorView<'_>,
+    output: &mut TensorViewMut<'_>,
+    hows: &[Quantization],
+    run: usize,
+) -> Result<(), LayerError> {
+    with_whole!(input.dtype(), Q => {
+        let values = input.to_vec::<Q>()?;
+        float::write::<f32>(output, |output| {
+            let runs = values.chunks(run.max(1)).zip(output.chunks_mut(run.max(1)));
+            widest(|| for ((values, output), how) in runs.zip(hows.iter().cycle()) {
+                output.iter_mut().zip(values).for_each(|(x, q)| *x = how.dequantize(q.value()));
+            });
+            Ok(())
+        })
+    })
+}
+
+impl Layer for QuantizePerTensor {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        let count = 1 + self.scale.num_inputs() + self.zero_point.num_inputs();
+        count..=count
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        float::check("the input", &inputs[0])?;
+        known(&self.scale, &self.zero_point, self.dtype.0)?;
+        check_numbers(inputs, &self.scale, &self.zero_point)?;
+        Ok(vec![inputs[0].with_dtype(self.dtype.0)])
+    }
+}
+
+impl CpuLayer for QuantizePerTensor {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        _: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        let scale = number(&self.scale, inputs, |number| number)?;
+        let zero_point = number(&self.zero_point, inputs, |number| number as i64)?;
+        let how = quantization(["scale", "zero_point"], scale, zero_point, self.dtype.0)?;
+        quantize(&inputs[0], &mut outputs[0], &[how], usize::MAX)
+    }
+}
+
+impl Layer for QuantizePerChannel {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        3..=3
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        float::check("the input", &inputs[0])?;
+        check_channels(inputs, self.axis, [self.scale.0, self.zero_point.0])?;
+        Ok(vec![inputs[0].with_dtype(self.dtype.0)])
+    }
+}
+
+impl CpuLayer for QuantizePerChannel {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        _: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        let hows = channels(inputs, [self.scale.0, self.zero_point.0], self.dtype.0)?;
+        quantize(&inputs[0], &mut outputs[0], &hows, run_len(inputs[0].shape(), self.axis)?)
+    }
+}
+
+impl Layer for DeQuantize {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        let count = 1 + self.scale.num_inputs() + self.zero_point.num_inputs();
+        count..=count
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        range(inputs[0].dtype())?;
+        match (self.axis, input_of(&self.scale), input_of(&self.zero_point)) {
+            (Some(axis), Some(scale), Some(zero)) => check_channels(inputs, axis, [scale, zero])?,
+            (Some(axis), ..) => {
+                let reason = "scale and zero point of each slice must be inputs";
+                return Err(LayerError::invalid("axis", axis, reason));
+            }
+            (None, ..) => {
+                known(&self.scale, &self.zero_point, inputs[0].dtype())?;
+                check_numbers(inputs, &self.scale, &self.zero_point)?;
+            }
+        }
+        Ok(vec![inputs[0].with_dtype(DType::F32)])
+    }
+}
+
+impl CpuLayer for DeQuantize {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        _: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        let dtype = inputs[0].dtype();
+        if let (Some(axis), Argument::Input(scale), Argument::Input(zero)) =
+            (self.axis, &self.scale, &self.zero_point)
+        {
+            let hows = channels(inputs, [*scale, *zero], dtype)?;
+            return dequantize(&inputs[0], &mut outputs[0], &hows, run_len(inputs[0].shape(), axis)?);
+        }
+        let scale = number(&self.scale, inputs, |number| number)?;
+        let zero_point = number(&self.zero_point, inputs, |number| number as i64)?;
+        let how = quantization(["scale", "zero_point"], scale, zero_point, dtype)?;
+        dequantize(&inputs[0], &mut outputs[0], &[how], usize::MAX)
+    }
+}
+
+impl Layer for IntRepr {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        range(inputs[0].dtype())?;
+        Ok(vec![inputs[0].clone()])
+    }
+
+    fn view(&self, _: usize, inputs: &[Layout], _: &Shape) -> Result<Option<View>, LayerError> {
+        Ok(Some(View { input: 0, layout: inputs[0] }))
+    }
+}
+
+view_layers!(IntRepr);
+
+pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
+    registry.register::<QuantizePerTensor>()?;
+    registry.register::<QuantizePerChannel>()?;
+    registry.register::<DeQuantize>()?;
+    registry.register::<IntRepr>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::testing::{assert_close, operator, tensor};
+
+    #[test]
+    fn numbers_are_rounded_to_even_and_saturated() {
+        let quantize = |dtype| {
+            let params = [("scale", "0.5"), ("zero_point", "3"), ("dtype", dtype)];
+            let x = tensor(&[7], &[0.25f32, 0.75, -0.75, 1.0, 1e9, -1e9, f32::NAN]);
+            operator("torch.quantize_per_tensor", &params).run_one(&[&x]).unwrap()
+        };
+        assert_eq!(quantize("torch.quint8").to_vec::<u8>().unwrap(), [3, 5, 1, 5, 255, 0, 3]);
+        assert_eq!(quantize("torch.qint8").to_vec::<i8>().unwrap(), [3, 5, 1, 5, 127, -128, 3]);
+        let back = operator("torch.dequantize", &[("scale", "0.5"), ("zero_point", "3")]);
+        let back = back.run_one(&[&tensor(&[3], &[3u8, 0, 255])]).unwrap();
+        assert_close(&back, &[3], &[0.0, -1.5, 126.0]);
+    }
+
+    #[test]
+    fn every_slice_has_its_own_scale() {
+        let (scales, zeros) = (tensor(&[2], &[0.5f32, 0.25]), tensor(&[2], &[0i64, 10]));
+        let names = ["input", "scale", "zero_point"];
+        let params = [("axis", "1"), ("dtype", "torch.qint8")];
+        let quantize = operator("aten::quantize_per_channel", &params).with_names(&names);
+        let x = tensor(&[1, 2, 2], &[1.0f32, 2.0, 1.0, 2.0]);
+        let q = quantize.run_one(&[&x, &scales, &zeros]).unwrap();
+        assert_eq!(q.to_vec::<i8>().unwrap(), [2, 4, 14, 18]);
+        let back = operator("torch.dequantize", &[("axis", "1")]).with_names(&names);
+        assert_close(&back.run_one(&[&q, &scales, &zeros]).unwrap(), &[1, 2, 2], &[1.0, 2.0, 1.0, 2.0]);
+        assert!(back.run(&[&q, &tensor(&[3], &[1.0f32; 3]), &zeros]).is_err());
+    }
+
+    #[test]
+    fn scales_and_zero_points_that_stand_for_nothing() {
+        let with = |scale, zero| {
+            let params = [("scale", scale), ("zero_point", zero), ("dtype", "torch.quint8")];
+            operator("torch.quantize_per_tensor", &params).run(&[&tensor(&[1], &[1.0f32])])
+        };
+        for (scale, zero) in
+            [("0.0", "0"), ("-1.0", "0"), ("nan", "0"), ("inf", "0"), ("1.0", "256"), ("1e-45", "0")]
+        {
+            assert!(with(scale, zero).is_err(), "{scale} {zero}");
+        }
+        assert!(operator("torch.dequantize", &[]).create(1).is_err());
+        operator("torch.dequantize", &[("scale", "1.0"), ("zero_point", "0")]).survives(1);
+        operator("aten::int_repr", &[]).survives(1);
+        let params = [("axis", "1"), ("dtype", "torch.qint8")];
+        operator("aten::quantize_per_channel", &params).survives(3);
+    }
+}
