@@ -21,8 +21,8 @@ const HEAD: &str = "\
 
 Every operator type that Ixion runs, with its parameters and weights (`key=default`, or `key` alone where the file has to
 give it) and how it is tested. *Exported* counts the models of `tests/cases` with this operator that PNNX wrote from a
-PyTorch module, *direct* those whose text was written by a script to reach what tracing does not; both are compared with
-PyTorch's results. The element types are those of the tensors that went in or came out in these models.
+PyTorch module or an ONNX file, *direct* those whose text was written by a script to reach what tracing does not; both are
+compared with PyTorch's results, those of ONNX files with ONNX Runtime's or ONNX's own. The element types are those of the tensors that went in or came out in these models.
 
 Types in one line are one layer. What holds for all of them, such as promotion, NaN and rounding, is in
 [Numerics](numerics.md).
@@ -42,7 +42,8 @@ fn tested() -> BTreeMap<String, Tested> {
     for folder in common::own_cases() {
         let case = folder.file_name().unwrap().to_string_lossy().into_owned();
         let graph = Graph::load(folder.join("model.param"), None, &Limits::default()).unwrap();
-        let by_pnnx = graph.operators().any(|(_, operator)| operator.name().starts_with("pnnx_"));
+        let of_onnx = case.starts_with("onnx_");
+        let by_pnnx = of_onnx || graph.operators().any(|(_, operator)| operator.name().starts_with("pnnx_"));
         for (_, operator) in graph.operators() {
             let tested = all.entry(operator.op_type().to_owned()).or_default();
             let cases = if by_pnnx { &mut tested.exported } else { &mut tested.direct };
@@ -84,9 +85,14 @@ const SECTIONS: &[(&str, &str)] = &[
     ("torchvision.", "torchvision"),
     ("pnnx.", "PNNX's own"),
     ("", "What PNNX leaves as it finds it"),
+    ("", "What PNNX leaves of ONNX files"),
 ];
 
 fn rank(op_type: &str) -> usize {
+    // ONNX's names stand alone.
+    if !op_type.contains(['.', ':']) {
+        return SECTIONS.len() - 1;
+    }
     SECTIONS.iter().position(|(start, _)| op_type.starts_with(start)).unwrap_or(SECTIONS.len())
 }
 

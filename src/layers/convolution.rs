@@ -20,7 +20,7 @@ use crate::kernels::naive::pad;
 use crate::kernels::parallel::threads;
 use crate::kernels::window::Window;
 use crate::tensor::{DType, Dim, Shape, TensorError, TensorView, TensorViewMut};
-use common::{Parameters, Sizes, each_sample, invalid, per_axis};
+use common::{Parameters, Sizes, each_sample, per_axis};
 pub use deformable::{DeformConv, DeformConvFunction};
 use ndarray::{ArrayViewD, IxDyn};
 use std::borrow::Cow;
@@ -32,7 +32,8 @@ pub use transposed::ConvTranspose;
 pub enum Padding {
     /// So many places on both sides of each axis.
     Places(PerAxis),
-    /// As many places as keep the length; the odd one goes to the end.
+    /// As many places as keep the length, or with a stride make it the length over the stride, rounded up; the odd one
+    /// goes to the end. PyTorch refuses a stride; PNNX writes so what ONNX calls `SAME_UPPER`.
     Same,
     /// None.
     Valid,
@@ -80,9 +81,6 @@ crate::operator! {
         ready: Ready<Plan>,
     }
     validate |conv| {
-        if conv.padding == Padding::Same && conv.stride.values().iter().any(|&stride| stride != 1) {
-            return Err(invalid("stride", conv.stride.values(), "with padding `same` it must be 1"));
-        }
         conv.parameters().validate()
     }
 }
@@ -128,6 +126,9 @@ impl Conv {
         let kernel = weight.get(2..).unwrap_or_default();
         let mut windows = self.windows(kernel)?;
         let mut lens = input[input.len().saturating_sub(kernel.len())..].to_vec();
+        if self.padding == Padding::Same {
+            windows.iter_mut().zip(&lens).for_each(|(window, &len)| pad_same(window, len));
+        }
         let mut pads = Vec::new();
         if self.padding_mode.mirror().is_some() {
             pads = vec![(0, 0); input.len() - kernel.len()];
@@ -202,6 +203,14 @@ impl Conv {
     }
 }
 
+/// Pads a window over so many elements such that it has one position for each stride.
+fn pad_same(window: &mut Window, len: usize) {
+    let moved = len.div_ceil(window.stride.max(1)).saturating_sub(1).saturating_mul(window.stride);
+    let reach = window.dilation * window.kernel.saturating_sub(1) + 1;
+    let total = (moved + reach).saturating_sub(len);
+    (window.pad_before, window.pad_after) = (total / 2, total - total / 2);
+}
+
 /// What depends on the shapes of input and weights.
 #[derive(Debug)]
 pub struct Plan {
@@ -232,6 +241,10 @@ impl Layer for Conv {
         dims.push(Dim::from(out_channels));
         for (axis, window) in self.windows(&kernel)?.into_iter().enumerate() {
             let len = &input.dims()[first + axis];
+            if self.padding == Padding::Same {
+                dims.push(len.clone().ceil_div(window.stride));
+                continue;
+            }
             let reach = window.dilation * (window.kernel - 1) + 1;
             let padding = window.pad_before + window.pad_after;
             let room = len.clone() + padding - reach;

@@ -277,7 +277,7 @@ type Resizing = Ready<((Shape, Shape, DType), Prepared)>;
 const WEIGHT_BYTES: u64 = 96;
 
 /// ⌊length · factor⌋; of a symbol only where the factor is a fraction of small numbers.
-fn grown(len: &Dim, factor: f64) -> Result<Dim, LayerError> {
+pub(super) fn grown(len: &Dim, factor: f64) -> Result<Dim, LayerError> {
     if let Some(len) = len.fixed() {
         return Ok(Dim::Fixed((len as f64 * factor).floor() as i64));
     }

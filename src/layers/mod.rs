@@ -115,6 +115,7 @@ pub mod naive;
 pub mod nonzero;
 pub mod normalization;
 mod number;
+pub mod onnx;
 pub mod padding;
 pub mod parts;
 pub mod pooling;
@@ -192,6 +193,7 @@ pub fn registry() -> Registry<dyn CpuLayer> {
         multihead::register,
         nonzero::register,
         normalization::register,
+        onnx::register,
         padding::register,
         parts::register,
         pooling::register,

@@ -113,6 +113,9 @@ fn padding_that_keeps_the_length() {
     let same = [("padding", "same")];
     let want = [0.6875, 11.625, 1.6875, 0.5, 5.625];
     check("nn.Conv1d", &same, (&[1, 1, 5], &[1, 1, 4], 0), &[1, 1, 5], &want);
+    // As ONNX's SAME_UPPER: every second of them.
+    let strided = [("padding", "same"), ("stride", "2")];
+    check("nn.Conv1d", &strided, (&[1, 1, 5], &[1, 1, 4], 0), &[1, 1, 3], &[0.6875, 1.6875, 5.625]);
     let want = [0.0, 8.0625, 0.8125, 0.0, 5.5];
     let dilated = [("padding", "same"), ("dilation", "(3)")];
     check("nn.Conv1d", &dilated, (&[1, 1, 5], &[1, 1, 2], 0), &[1, 1, 5], &want);
@@ -234,7 +237,6 @@ fn senseless_parameters_and_odd_inputs() {
         refused(op_type, &[("out_channels", "5")], &[4, 4, 1, 1]);
         refused(op_type, &[("kernel_size", "(2,1)")], &[4, 4, 1, 1]);
     }
-    refused("nn.Conv2d", &[("padding", "same"), ("stride", "2")], &[4, 4, 1, 1]);
     let fails = |params: &[(&str, &str)], weight: &[usize], input: &[usize]| {
         module("nn.ConvTranspose2d", params, weight, 0).run(&[&waves(input)]).unwrap_err().to_string()
     };

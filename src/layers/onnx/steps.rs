@@ -1,0 +1,319 @@
+//! Steps that no operator of PyTorch is: another shape whose lengths may be symbols, and indices made ready.
+
+use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta, View};
+use crate::layers::arguments::Argument;
+use crate::layers::broadcast::Converted;
+use crate::layers::padding::{Pad, PaddingMode};
+use crate::layers::views::{in_order, view_layers};
+use crate::tensor::{DType, Dim, Layout, Shape, TensorError, TensorView, TensorViewMut, with_bits};
+use std::ops::RangeInclusive;
+
+/// The same elements in row-major order in another shape.
+#[derive(Debug, Clone)]
+pub(super) struct InShape(pub(super) Vec<Dim>);
+
+impl Layer for InShape {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        let output = inputs[0].with_dims(self.0.clone());
+        if inputs[0].num_elements().differs(&output.num_elements()) {
+            return Err(LayerError::shape("the input", format!("as many elements as {output}"), &inputs[0]));
+        }
+        Ok(vec![match inputs[0].values() {
+            Some(values) if output.rank() < 2 => output.with_values(values.to_vec()),
+            _ => output,
+        }])
+    }
+
+    fn view(&self, _: usize, inputs: &[Layout], shape: &Shape) -> Result<Option<View>, LayerError> {
+        Ok(inputs[0].reshape(shape)?.map(|layout| View { input: 0, layout }))
+    }
+}
+
+/// Axes of length 1 repeated, and new ones before the others.
+#[derive(Debug, Clone)]
+pub(super) struct Broadcast(pub(super) Vec<Dim>);
+
+impl Layer for Broadcast {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        let output = inputs[0].with_dims(self.0.clone());
+        let mut pairs = self.0.iter().rev().zip(inputs[0].dims().iter().rev());
+        if inputs[0].rank() > output.rank()
+            || pairs.any(|(wanted, len)| *len != 1usize && len.differs(wanted))
+        {
+            return Err(LayerError::shape(
+                "the input",
+                format!("what can be broadcast to {output}"),
+                &inputs[0],
+            ));
+        }
+        Ok(vec![output])
+    }
+
+    fn view(&self, _: usize, inputs: &[Layout], shape: &Shape) -> Result<Option<View>, LayerError> {
+        Ok(Some(View { input: 0, layout: inputs[0].expand(shape)? }))
+    }
+}
+
+view_layers!(InShape, Broadcast);
+
+/// Indices that may count from the end of an axis of the second input, counted from its beginning, as i64.
+#[derive(Debug, Clone)]
+pub(super) struct FromBeginning {
+    /// The axis, of those that the input has.
+    pub(super) axis: usize,
+}
+
+/// An index from the beginning.
+///
+/// # Errors
+/// [`TensorError::OutOfRange`] for one that is none of the axis.
+fn from_beginning(index: i64, len: usize) -> Result<i64, LayerError> {
+    let signed = i64::try_from(len).unwrap_or(i64::MAX);
+    match if index < 0 { index.saturating_add(signed) } else { index } {
+        place if (0..signed).contains(&place) => Ok(place),
+        _ => Err(TensorError::OutOfRange { what: "index", index, len }.into()),
+    }
+}
+
+impl Layer for FromBeginning {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        2..=2
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        let output = inputs[0].with_dtype(DType::I64);
+        let len = inputs[1].dims().get(self.axis).cloned().unwrap_or(Dim::Fixed(1));
+        let wrapped = |index: &Dim| match index.fixed() {
+            Some(index) if index < 0 => len.clone() + index,
+            _ => index.clone(),
+        };
+        let values = inputs[0].values().map(|values| values.iter().map(wrapped).collect());
+        Ok(vec![match values {
+            Some(values) => output.with_values(values),
+            None => output,
+        }])
+    }
+}
+
+impl CpuLayer for FromBeginning {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        _: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        let len = inputs[1].shape().get(self.axis).copied().unwrap_or(1);
+        let indices = Converted::of(&inputs[0], DType::I64)?;
+        let indices = indices.view().array::<i64>()?;
+        for (output, &index) in outputs[0].array::<i64>()?.iter_mut().zip(indices) {
+            *output = from_beginning(index, len)?;
+        }
+        Ok(())
+    }
+}
+
+/// For indices of …×k of the second input, the place that each row names among all elements of k of its axes, which
+/// follow the first `batch` axes that both have.
+#[derive(Debug, Clone)]
+pub(super) struct PlaceOf {
+    /// How many first axes both inputs share.
+    pub(super) batch: usize,
+}
+
+impl Layer for PlaceOf {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        2..=2
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        let dims = inputs[0].dims().split_last().map(|(_, dims)| dims.to_vec()).unwrap_or_default();
+        Ok(vec![TensorMeta::new(DType::I64, dims)])
+    }
+}
+
+impl CpuLayer for PlaceOf {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        _: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        let (shape, lens) = (*inputs[0].shape(), *inputs[1].shape());
+        let depth = shape.last().copied().unwrap_or(0);
+        let batches: usize = shape.iter().take(self.batch).product();
+        let lens: Vec<usize> = lens.iter().copied().skip(self.batch).take(depth).collect();
+        let per_batch: usize = lens.iter().product();
+        let rows = outputs[0].num_elements();
+        let indices = Converted::of(&inputs[0], DType::I64)?;
+        let indices = in_order(indices.view().array::<i64>()?);
+        let mut output = outputs[0].array::<i64>()?;
+        for (row, output) in output.iter_mut().enumerate() {
+            let first = (row / (rows / batches.max(1)).max(1)) * per_batch;
+            let index = indices.get(row * depth..(row + 1) * depth).unwrap_or_default();
+            let mut place = 0usize;
+            for (&index, &len) in index.iter().zip(&lens) {
+                place = place * len + from_beginning(index, len)? as usize;
+            }
+            *output = (first + place) as i64;
+        }
+        Ok(())
+    }
+}
+
+/// The first elements of each sequence in reverse order, as many as the second input says for each of a batch. The first
+/// two axes are that of the sequences and that of the batch.
+#[derive(Debug, Clone)]
+pub(super) struct Backwards {
+    /// The axis of the sequences, 0 or 1.
+    pub(super) time: usize,
+}
+
+impl Layer for Backwards {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        2..=2
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        let [first, second, ..] = inputs[0].dims() else {
+            return Err(LayerError::shape("the input", "at least two axes", &inputs[0]));
+        };
+        let batch = if self.time == 0 { second } else { first };
+        if !inputs[1].may_have_dims(std::slice::from_ref(batch)) {
+            let wanted = format!("a vector of {batch} elements");
+            return Err(LayerError::shape("the lengths of the sequences", wanted, &inputs[1]));
+        }
+        Ok(vec![inputs[0].with_dims(inputs[0].dims().to_vec())])
+    }
+}
+
+impl CpuLayer for Backwards {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        _: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        outputs[0].copy_from(&inputs[0])?;
+        let steps = inputs[0].shape().get(self.time).copied().unwrap_or(0);
+        let lens = Converted::of(&inputs[1], DType::I64)?;
+        for (sequence, &len) in lens.view().array::<i64>()?.iter().enumerate() {
+            let Some(len) = usize::try_from(len).ok().filter(|len| *len <= steps) else {
+                let (what, len) = ("length of a sequence", (len, steps));
+                return Err(TensorError::OutOfRange { what, index: len.0, len: len.1 }.into());
+            };
+            for step in 0..len {
+                let at = |layout: &Layout, step: usize| {
+                    layout.select(self.time, step).and_then(|layout| layout.select(0, sequence))
+                };
+                let from = inputs[0].with_layout(at(inputs[0].layout(), len - 1 - step)?)?;
+                let to = at(outputs[0].layout(), step)?;
+                outputs[0].reborrow().with_layout(to)?.copy_from(&from)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Zeros around the last axes, as many as make the output of a window as long as the input over the stride, rounded up.
+#[derive(Debug, Clone)]
+pub(super) struct PadSame {
+    /// How many places a window covers, and how far it moves, along each axis.
+    pub(super) axes: Vec<(usize, usize)>,
+    /// Whether the odd place goes to the end.
+    pub(super) at_end: bool,
+}
+
+impl Layer for PadSame {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        let Some(leading) = inputs[0].rank().checked_sub(self.axes.len()) else {
+            let wanted = format!("at least {} axes", self.axes.len());
+            return Err(LayerError::shape("the input", wanted, &inputs[0]));
+        };
+        let mut dims = inputs[0].dims().to_vec();
+        for (dim, &(reach, stride)) in dims.iter_mut().skip(leading).zip(&self.axes) {
+            let needed = (dim.clone().ceil_div(stride) - 1) * stride + reach;
+            *dim = if stride == 1 { dim.clone() + (reach - 1) } else { needed.max(dim.clone()) };
+        }
+        Ok(vec![inputs[0].with_dims(dims)])
+    }
+}
+
+impl CpuLayer for PadSame {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        context: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        let lens = inputs[0].shape().iter().rev().zip(outputs[0].shape().iter().rev());
+        let pairs = lens.take(self.axes.len()).flat_map(|(&from, &to)| {
+            let total = i64::try_from(to.saturating_sub(from)).unwrap_or(0);
+            let (less, more) = (total / 2, total - total / 2);
+            if self.at_end { [less, more] } else { [more, less] }
+        });
+        let pad = Argument::Value(pairs.collect());
+        Pad { pad, mode: PaddingMode::Constant, value: None }.forward(inputs, outputs, context)
+    }
+}
+
+/// Zeros of the element type of the input, in a shape.
+#[derive(Debug, Clone)]
+pub(super) struct Zeroed(pub(super) Vec<Dim>);
+
+impl Layer for Zeroed {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        Ok(vec![inputs[0].with_dims(self.0.clone())])
+    }
+}
+
+impl CpuLayer for Zeroed {
+    fn forward(
+        &mut self,
+        _: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        _: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        with_bits!(outputs[0].dtype(), B => outputs[0].bits::<B>()?.fill(B::default()));
+        Ok(())
+    }
+}
+
+/// Some axes cut or filled up with zeros to given lengths.
+#[derive(Debug, Clone)]
+pub(super) struct Fit {
+    /// The axes and their lengths in the output.
+    pub(super) lens: Vec<(usize, usize)>,
+    /// Whether both ends change, the end by the odd element, or only the end.
+    pub(super) is_centred: bool,
+}
+
+impl Layer for Fit {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        let mut dims = inputs[0].dims().to_vec();
+        for &(axis, len) in &self.lens {
+            match dims.get_mut(axis) {
+                Some(dim) => *dim = Dim::from(len),
+                None => return Err(LayerError::shape("the input", format!("an axis {axis}"), &inputs[0])),
+            }
+        }
+        Ok(vec![inputs[0].with_dims(dims)])
+    }
+}
+
+impl CpuLayer for Fit {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        context: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        let lens = inputs[0].shape().iter().rev().zip(outputs[0].shape().iter().rev());
+        let pairs = lens.flat_map(|(&from, &to)| {
+            let [from, to] = [from, to].map(|len| i64::try_from(len).unwrap_or(i64::MAX));
+            let before = if self.is_centred { (to - from) / 2 } else { 0 };
+            [before, to - from - before]
+        });
+        let pad = Argument::Value(pairs.collect());
+        Pad { pad, mode: PaddingMode::Constant, value: None }.forward(inputs, outputs, context)
+    }
+}

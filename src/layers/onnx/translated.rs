@@ -1,0 +1,154 @@
+//! A layer of ONNX, which is computed by layers of PyTorch.
+
+use super::recipe::{Recipe, Source};
+use crate::graph::{
+    Cost, CpuLayer, Creator, ForwardContext, FromOperator, Layer, LayerError, OperatorReader, Registry,
+    RegistryError, TensorMeta, View,
+};
+use crate::layers::ready::Ready;
+use crate::tensor::{DType, Layout, Shape, Tensor, TensorView, TensorViewMut};
+use std::fmt;
+use std::ops::RangeInclusive;
+
+/// An operator of ONNX: its attributes, and what it is in terms of PyTorch's operators.
+pub(super) trait Translate: FromOperator + fmt::Debug + Clone + Send + Sync + 'static {
+    /// What PyTorch's operators call the parameters, and what ONNX calls them: for errors.
+    const NAMES: &'static [(&'static str, &'static str)] = &[];
+
+    /// How many inputs the operator takes. Default: exactly one.
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        1..=1
+    }
+
+    /// How many outputs the operator makes. Default: one.
+    fn num_outputs(&self) -> usize {
+        1
+    }
+
+    /// Whether the sizes of the outputs depend on values. Default: false.
+    fn is_data_dependent(&self) -> bool {
+        false
+    }
+
+    /// Writes down the steps for the inputs of a recipe, and returns the outputs.
+    ///
+    /// # Errors
+    /// Inputs that the operator does not take; values that must be known and are not.
+    fn translate(&self, recipe: &mut Recipe) -> Result<Vec<Source>, LayerError>;
+}
+
+/// An operator of ONNX as a layer.
+#[derive(Debug, Clone)]
+pub(super) struct Translated<T> {
+    operator: T,
+    ready: Ready<Recipe>,
+}
+
+impl<T: Translate> Translated<T> {
+    fn recipe(&self, inputs: &[TensorMeta]) -> Result<Recipe, LayerError> {
+        recipe_of(&self.operator, inputs)
+    }
+
+    /// What it comes to for the inputs of this run, kept for the next run of the same inputs.
+    fn ready(&mut self, inputs: &[TensorView<'_>]) -> Result<&mut Recipe, LayerError> {
+        let metas = TensorMeta::of_all(inputs);
+        let Self { operator, ready } = self;
+        ready.get_or_make(|recipe| recipe.fits(&metas), || recipe_of(operator, &metas))
+    }
+}
+
+/// What an operator comes to for these inputs.
+fn recipe_of<T: Translate>(operator: &T, inputs: &[TensorMeta]) -> Result<Recipe, LayerError> {
+    let mut recipe = Recipe::new(inputs);
+    let outputs = operator.translate(&mut recipe).map_err(renamed::<T>)?;
+    Ok(recipe.returning(outputs))
+}
+
+/// An error about a parameter, under ONNX's name for it.
+fn renamed<T: Translate>(error: LayerError) -> LayerError {
+    let name =
+        |key: &'static str| T::NAMES.iter().find(|(torch, _)| *torch == key).map_or(key, |pair| pair.1);
+    match error {
+        LayerError::InvalidParameter { key, found, reason } => {
+            LayerError::InvalidParameter { key: name(key), found, reason }
+        }
+        error => error,
+    }
+}
+
+impl<T: Translate> Layer for Translated<T> {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        self.operator.num_inputs()
+    }
+
+    fn num_outputs(&self) -> usize {
+        self.operator.num_outputs()
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        self.recipe(inputs)?.outputs()
+    }
+
+    fn view_of(
+        &self,
+        output: usize,
+        inputs: &[(DType, Layout)],
+        shape: &Shape,
+    ) -> Result<Option<View>, LayerError> {
+        let metas: Vec<TensorMeta> = inputs
+            .iter()
+            .map(|(dtype, layout)| TensorMeta::new(*dtype, layout.shape().iter().copied()))
+            .collect();
+        // Without the values of its inputs an operator may not know what it comes to: then there is no view.
+        match self.recipe(&metas) {
+            Ok(recipe) => recipe.view_of(output, inputs, shape),
+            Err(_) => Ok(None),
+        }
+    }
+
+    fn is_data_dependent(&self) -> bool {
+        self.operator.is_data_dependent()
+    }
+
+    fn cost(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Cost {
+        let macs = self.recipe(inputs).map_or(0, |recipe| recipe.macs());
+        Cost::of_moving(inputs, outputs).with_macs(macs)
+    }
+}
+
+impl<T: Translate> CpuLayer for Translated<T> {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        context: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        self.ready(inputs)?.run(inputs, outputs, context.limits()).map_err(renamed::<T>)
+    }
+
+    fn forward_dynamic(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        context: &mut ForwardContext<'_>,
+    ) -> Result<Vec<Tensor>, LayerError> {
+        self.ready(inputs)?.run_dynamic(inputs, context.limits()).map_err(renamed::<T>)
+    }
+}
+
+/// Registers an operator of ONNX under all of its types.
+///
+/// # Errors
+/// [`RegistryError::Duplicate`] when one of the types has a creator already.
+pub(super) fn register<T: Translate>(registry: &mut Registry) -> Result<(), RegistryError> {
+    T::TYPES.iter().try_for_each(|op_type| {
+        let create = |reader: &mut OperatorReader<'_>| -> Result<Box<dyn CpuLayer>, LayerError> {
+            let operator = T::from_operator(reader)?;
+            operator.validate()?;
+            Ok(Box::new(Translated { operator, ready: Ready::default() }))
+        };
+        registry.add(
+            *op_type,
+            Creator::new(Creator::<dyn CpuLayer>::BUILT_IN, "1", create).described(T::DOC, T::FIELDS),
+        )
+    })
+}
