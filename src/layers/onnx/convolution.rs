@@ -246,7 +246,7 @@ impl Windows {
     ) -> Result<Source, LayerError> {
         let (x, pads) = self.padded(recipe, x)?;
         // Two numbers for each axis, the last axis first.
-        let pads = pads.iter().rev().flat_map(|pair| [pair.0, pair.1]).collect();
+        let pads: Vec<usize> = pads.iter().rev().flat_map(|pair| [pair.0, pair.1]).collect();
         let layer = TorchConv {
             in_channels: None,
             out_channels: None,
