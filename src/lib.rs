@@ -30,6 +30,8 @@
 //! | [`engine`] | `Builder → Plan → Context`: passes, shapes and memory together |
 //! | [`vision`] | from pictures to inputs, and from outputs to classes, boxes and masks |
 //!
+//! The feature `linalg` is for LAPACK, by the system's OpenBLAS: operators of `torch.linalg` that take matrices apart need it.
+//!
 //! Dependencies point one way: `engine → passes, shape, memory → layers → graph, kernels → pnnx, tensor`.
 
 pub mod engine;

@@ -252,6 +252,9 @@ pub fn singular_values<T: Element>(a: &ArrayView2<'_, T>) -> Result<Vec<T::Real>
     Ok(T::svddc(layout, JobSvd::None, &mut elements)?.s)
 }
 
+/// Eigenvalues, and their vectors as columns.
+pub type Eigen<V, T> = (Vec<V>, Array2<T>);
+
 /// The eigenvalues, rising, of the symmetric or Hermitian matrix of which one triangle is read, and their vectors as columns.
 ///
 /// # Errors
@@ -260,7 +263,7 @@ pub fn eigen_of_symmetric<T: Element>(
     a: &ArrayView2<'_, T>,
     upper: bool,
     vectors: bool,
-) -> Result<(Vec<T::Real>, Array2<T>), Fault> {
+) -> Result<Eigen<T::Real, T>, Fault> {
     if a.is_empty() {
         return Ok((Vec::new(), a.to_owned()));
     }
@@ -277,7 +280,7 @@ pub fn eigen_of_symmetric<T: Element>(
 pub fn eigen<T: Element>(
     a: &ArrayView2<'_, T>,
     vectors: bool,
-) -> Result<(Vec<T::Complex>, Array2<T::Complex>), Fault> {
+) -> Result<Eigen<T::Complex, T::Complex>, Fault> {
     let n = a.nrows();
     if a.is_empty() {
         return Ok((Vec::new(), Array2::from_shape_fn((0, 0), |_| T::Complex::zero())));
@@ -288,7 +291,7 @@ pub fn eigen<T: Element>(
     Ok((values, if vectors { matrix(n, n, &found) } else { Array2::from_elem((0, 0), T::Complex::zero()) }))
 }
 
-/// What a matrix of little rank maps on, the other way round: vh ᴴ · 1/s · uᴴ for the singular values above a bound.
+/// The pseudo-inverse, v · 1/s · uᴴ for the singular values above a bound.
 pub fn pseudo_inverse<T: Element>(parts: &Singular<T>, bound: T::Real) -> Array2<T> {
     let rank = parts.s.iter().filter(|&&s| s > bound).count();
     let mut v = adjoint(&parts.vh.slice(s![..rank, ..]));

@@ -4,7 +4,7 @@ use super::stack::{Stack, common_batch, each, each_pair, lens, put_matrices};
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
 use crate::kernels::matrix::{Field, Triangle, adjoint, solve_triangular};
 use crate::layers::arguments::Operand;
-use crate::tensor::{TensorView, TensorViewMut};
+use crate::tensor::{Shape, TensorView, TensorViewMut};
 use ndarray::{Array2, ArrayView2};
 use std::convert::Infallible;
 use std::ops::RangeInclusive;
@@ -85,7 +85,7 @@ fn by_factor<T: Field>(factor: &ArrayView2<'_, T>, upper: bool, b: &ArrayView2<'
     substituted(&second.0, second.1, &substituted(&first.0, first.1, b).view())
 }
 
-fn batch_of<'a>(shape: &'a crate::tensor::Shape) -> &'a [usize] {
+fn batch_of(shape: &Shape) -> &[usize] {
     let dims = shape.dims();
     &dims[..dims.len().saturating_sub(2)]
 }
