@@ -1,9 +1,9 @@
 //! Determinants.
 
-use super::stack::{Stack, each, put};
-use crate::graph::{Layer, LayerError, TensorMeta};
 #[cfg(feature = "linalg")]
-use crate::kernels::lapack;
+use super::blocks::*;
+use super::stack::Stack;
+use crate::graph::{Layer, LayerError, TensorMeta};
 
 crate::operator! {
     /// `torch.linalg.det`: the determinant of each square matrix; 1 of an empty one. Needs the feature `linalg`.

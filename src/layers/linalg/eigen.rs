@@ -1,9 +1,9 @@
 //! Eigenvalues.
 
-use super::stack::{Stack, each, put, put_matrices};
-use crate::graph::{Layer, LayerError, TensorMeta};
 #[cfg(feature = "linalg")]
-use crate::kernels::lapack;
+use super::blocks::*;
+use super::stack::Stack;
+use crate::graph::{Layer, LayerError, TensorMeta};
 use crate::layers::choices::choices;
 use crate::tensor::DType;
 

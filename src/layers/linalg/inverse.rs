@@ -1,9 +1,9 @@
 //! Inverses.
 
-use super::stack::{Stack, each, put, put_matrices};
-use crate::graph::{Layer, LayerError, TensorMeta};
 #[cfg(feature = "linalg")]
-use crate::kernels::lapack::{self, Fault};
+use super::blocks::*;
+use super::stack::Stack;
+use crate::graph::{Layer, LayerError, TensorMeta};
 use crate::tensor::{DType, Dim};
 
 crate::operator! {

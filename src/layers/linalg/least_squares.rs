@@ -1,10 +1,10 @@
 //! Equations that have no solution or many: the best one.
 
-use super::solve::{as_columns, is_vector};
-use super::stack::{Stack, each_pair, put, put_matrices};
-use crate::graph::{Layer, LayerError, TensorMeta};
 #[cfg(feature = "linalg")]
-use crate::kernels::lapack;
+use super::blocks::*;
+use super::solve::{as_columns, is_vector};
+use super::stack::Stack;
+use crate::graph::{Layer, LayerError, TensorMeta};
 use crate::layers::arguments::Operand;
 use crate::layers::broadcast::broadcast;
 use crate::layers::choices::choices;

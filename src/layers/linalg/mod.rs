@@ -64,6 +64,14 @@ macro_rules! by_lapack {
     };
 }
 
+/// What the blocks of `by_lapack!` are written with.
+#[cfg(feature = "linalg")]
+mod blocks {
+    pub(super) use super::stack::{each, each_pair, lens, put, put_matrices};
+    pub(super) use crate::kernels::lapack::{self, Fault, Singular};
+    pub(super) use crate::tensor::{Scalar, TensorView};
+}
+
 mod cholesky;
 mod determinant;
 mod eigen;

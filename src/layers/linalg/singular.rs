@@ -1,13 +1,13 @@
 //! Singular values, and what they tell: rank, pseudo-inverse, condition, norms of matrices.
 
-use super::stack::{Stack, each, lens, put, put_matrices};
-use crate::graph::{Layer, LayerError, TensorMeta};
 #[cfg(feature = "linalg")]
-use crate::kernels::lapack::{self, Fault, Singular};
+use super::blocks::*;
+use super::stack::Stack;
+use crate::graph::{Layer, LayerError, TensorMeta};
 use crate::layers::broadcast::Factor;
 use crate::layers::choices::choices;
 use crate::layers::reduction::Order;
-use crate::tensor::{DType, Scalar, TensorView, TensorViewMut};
+use crate::tensor::{DType, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
 
 choices! {
@@ -275,6 +275,7 @@ by_lapack!(PseudoInverseOfTolerances: |layer, inputs, outputs, limits| T => {
     put_matrices(&mut outputs[0], &inverses)
 });
 
+#[cfg(feature = "linalg")]
 impl PseudoInverse {
     fn tolerance(&self) -> Tolerance {
         Tolerance { atol: None, rtol: Some(Factor::Number(Scalar::Float(self.rcond))), hermitian: false }

@@ -1,12 +1,12 @@
 //! Linear equations.
 
-use super::stack::{Stack, each_pair, put, put_matrices};
-use crate::graph::{Layer, LayerError, TensorMeta};
 #[cfg(feature = "linalg")]
-use crate::kernels::lapack::{self, Fault};
+use super::blocks::*;
+use super::stack::Stack;
+use crate::graph::{Layer, LayerError, TensorMeta};
 use crate::layers::arguments::Operand;
 use crate::layers::broadcast::broadcast;
-use crate::tensor::{DType, Dim, TensorView};
+use crate::tensor::{DType, Dim};
 use std::ops::RangeInclusive;
 
 crate::operator! {
