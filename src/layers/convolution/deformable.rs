@@ -159,7 +159,11 @@ impl Deform<'_> {
         let places = 2 * windows.iter().map(|window| window.kernel).product::<usize>();
         let offset_groups = offsets / places;
         let is_said = self.offset_groups.is_none_or(|said| said == offset_groups);
-        if offset_groups == 0 || offsets % places != 0 || channels % offset_groups != 0 || !is_said {
+        if offset_groups == 0
+            || !offsets.is_multiple_of(places)
+            || !channels.is_multiple_of(offset_groups)
+            || !is_said
+        {
             let wanted = match self.offset_groups {
                 Some(said) => format!(
                     "{} channels, two for each of {said} groups and each tap",

@@ -163,7 +163,7 @@ impl Resample {
         let mut element = first;
         while element < end {
             let weight = self.taps.weight((element - place) * shrink);
-            if weight != 0.0 && !(self.leaves_outside && !(0.0..=last).contains(&element)) {
+            if weight != 0.0 && (!self.leaves_outside || (0.0..=last).contains(&element)) {
                 mixture.push((inside(element), weight));
             }
             element += 1.0;
