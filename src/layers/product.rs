@@ -1,5 +1,7 @@
 //! Products of vectors, matrices and batches of matrices.
 
+mod vdot;
+
 use super::arguments::Operand;
 use super::broadcast::broadcasts;
 use super::epilogue::{self, Epilogue};
@@ -9,10 +11,11 @@ use crate::graph::{Cost, CpuLayer, ForwardContext, Layer, LayerError, Registry, 
 use crate::kernels::elementwise::Finish;
 use crate::kernels::parallel::for_each_chunk;
 use crate::tensor::{
-    Complex, DType, Dim, Layout, MAX_RANK, Shape, Tensor, TensorView, TensorViewMut, broadcast_shapes,
+    DType, Dim, Layout, MAX_RANK, Shape, Tensor, TensorView, TensorViewMut, broadcast_shapes,
 };
 use ndarray::{ArrayView2, ArrayViewMut2, ShapeBuilder, s};
 use std::ops::RangeInclusive;
+pub use vdot::Vdot;
 
 crate::operator! {
     /// `torch.matmul`: …×m×k times …×k×n gives …×m×n. The axes before are broadcast; a vector is a row on the left and a
@@ -114,14 +117,6 @@ crate::operator! {
     pub struct Dot for "aten::dot" {
         /// The other vector.
         tensor: Operand,
-    }
-}
-
-crate::operator! {
-    /// `torch.vdot`: as `torch.dot`, the complex numbers of the first vector conjugated.
-    pub struct Vdot for "aten::vdot" {
-        /// The other vector.
-        other: Operand,
     }
 }
 
@@ -455,42 +450,6 @@ product_layers! {
         ranks: Some([3, 3]),
         added: Some([layer.beta, layer.alpha]),
     };
-}
-
-impl Vdot {
-    fn product(&self) -> Product {
-        Product { factors: [0, self.other.0], ranks: Some([1, 1]), added: None }
-    }
-}
-
-impl Layer for Vdot {
-    fn num_inputs(&self) -> RangeInclusive<usize> {
-        2..=2
-    }
-
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-        self.product().infer(inputs)
-    }
-}
-
-impl CpuLayer for Vdot {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let (dtype, limits) = (inputs[0].dtype(), context.limits());
-        if !dtype.is_complex() {
-            return with_number!(dtype, T => self.product().run::<T>(inputs, &mut outputs[0], limits));
-        }
-        let [a, b] = [number::read::<Complex<f64>>(&inputs[0])?, number::read(&inputs[self.other.0])?];
-        let sum: Complex<f64> = a.iter().zip(b.iter()).map(|(a, b)| a.conj() * b).sum();
-        number::write::<Complex<f64>>(&mut outputs[0], |output| {
-            output.fill(sum);
-            Ok(())
-        })
-    }
 }
 
 /// Registers the layers of this family.

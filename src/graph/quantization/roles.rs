@@ -1,6 +1,6 @@
 //! What each type of operator does with quantised tensors.
 
-use crate::pnnx::Operator;
+use crate::pnnx::{Operator, Parameter};
 
 /// What an operator does with quantised tensors.
 #[derive(Debug, Clone, Copy)]
@@ -37,12 +37,28 @@ pub(super) struct Lowering {
     pub(super) op_type: Option<&'static str>,
     /// The keys of its parameters, and those that they come from, or their texts after `=`.
     pub(super) params: &'static [(&'static str, &'static str)],
+    /// Other parameters that may stand there: with any value, or with this number.
+    pub(super) ignored: &'static [(&'static str, Option<f64>)],
     /// How many inputs it has.
     pub(super) inputs: usize,
     /// Whether what is below zero becomes zero.
     pub(super) relu: bool,
     /// What its output stands for.
     pub(super) out: Out,
+}
+
+impl Lowering {
+    /// Whether a parameter of the operator means something, or may be left out.
+    pub(super) fn knows(&self, key: &str, parameter: &Parameter) -> bool {
+        let out = match self.out {
+            Out::Given { scale, zero_point } => [scale, zero_point].contains(&key),
+            _ => false,
+        };
+        let may_be =
+            |wanted: Option<f64>| wanted.is_none_or(|wanted| parameter.as_f64().ok() == Some(wanted));
+        out || self.params.iter().any(|(_, from)| *from == key)
+            || self.ignored.iter().any(|&(ignored, wanted)| ignored == key && may_be(wanted))
+    }
 }
 
 /// What the output of an operator stands for.
@@ -71,7 +87,8 @@ pub(super) enum Out {
     },
 }
 
-const SAME: Lowering = Lowering { op_type: None, params: &[], inputs: 1, relu: false, out: Out::Same };
+const SAME: Lowering =
+    Lowering { op_type: None, params: &[], ignored: &[], inputs: 1, relu: false, out: Out::Same };
 const WHOLE: Lowering = Lowering { out: Out::Whole, ..SAME };
 const MEAN: Lowering = Lowering { out: Out::Mean, ..SAME };
 const FRACTION: Lowering =
@@ -84,6 +101,7 @@ const FOURTH: Out = Out::Given { scale: "arg_3", zero_point: "arg_4" };
 const ADD: Lowering = Lowering {
     op_type: Some("pnnx.Expression"),
     params: &[("expr", "=add(@0,@1)")],
+    ignored: &[],
     inputs: 2,
     relu: false,
     out: THIRD,
@@ -92,19 +110,20 @@ const MUL: Lowering = Lowering { params: &[("expr", "=mul(@0,@1)")], ..ADD };
 
 /// The functions of PyTorch's namespace `quantized`, as PNNX writes them.
 fn function(name: &str) -> Role {
-    let named =
-        |op_type, params, out| Role::Lowered(Lowering { op_type: Some(op_type), params, out, ..SAME });
+    let named = |op_type, params, ignored, out| {
+        Role::Lowered(Lowering { op_type: Some(op_type), params, ignored, out, ..SAME })
+    };
     match name {
         "add" => Role::Lowered(ADD),
         "add_relu" => Role::Lowered(Lowering { relu: true, ..ADD }),
         "mul" => Role::Lowered(MUL),
         "mul_relu" => Role::Lowered(Lowering { relu: true, ..MUL }),
-        "relu6" => named("F.relu6", &[], Out::Same),
-        "hardswish" => named("F.hardswish", &[], SECOND),
-        "sigmoid" => named("F.sigmoid", &[], SECOND),
-        "leaky_relu" => named("F.leaky_relu", &[("negative_slope", "arg_1")], FOURTH),
-        "elu" => named("F.elu", &[("alpha", "arg_3")], SECOND),
-        "celu" => named("F.celu", &[("alpha", "arg_3")], SECOND),
+        "relu6" => named("F.relu6", &[], &[("arg_1", None)], Out::Same),
+        "hardswish" => named("F.hardswish", &[], &[], SECOND),
+        "sigmoid" => named("F.sigmoid", &[], &[], SECOND),
+        "leaky_relu" => named("F.leaky_relu", &[("negative_slope", "arg_1")], &[("arg_2", None)], FOURTH),
+        "elu" => named("F.elu", &[("alpha", "arg_3")], &[("arg_4", Some(1.0)), ("arg_5", Some(1.0))], SECOND),
+        "celu" => named("F.celu", &[("alpha", "arg_3")], &[], SECOND),
         _ => Role::Refused,
     }
 }
