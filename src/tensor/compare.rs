@@ -135,6 +135,11 @@ fn distance<W: Wide>(got: W, want: W, equal_nan: bool) -> f64 {
     if distance.is_nan() { f64::INFINITY } else { distance }
 }
 
+/// A tolerance may be a sum: nobody reads more than its first digits.
+fn three_digits(value: f64) -> f64 {
+    format!("{value:.2e}").parse().unwrap_or(value)
+}
+
 /// One line such as `2 of 10 elements differ (rtol 1e-5, atol 1e-8); worst at [0, 3]: got 0.6, want 0.1; largest
 /// difference 0.5`.
 impl fmt::Display for Comparison {
@@ -151,7 +156,8 @@ impl fmt::Display for Comparison {
         let Some(Difference { index, got, want }) = &self.worst else {
             return write!(f, "all {count} elements are equal");
         };
-        let [rtol, atol, largest] = [self.rtol, self.atol, self.max_abs_diff].map(Scalar::Float);
+        let [rtol, atol] = [self.rtol, self.atol].map(three_digits).map(Scalar::Float);
+        let largest = Scalar::Float(self.max_abs_diff);
         match self.mismatches {
             0 => write!(f, "all {count} elements are close (rtol {rtol}, atol {atol}); closest to the edge")?,
             differ => write!(f, "{differ} of {count} elements differ (rtol {rtol}, atol {atol}); worst")?,

@@ -5,9 +5,9 @@
 //! inputs are parameters (`axes=(1)`), `pnnx.Attribute`s, or expressions.
 //!
 //! Each is a struct of its attributes that says what it comes to in terms of the layers for PyTorch's operators:
-//! [`Translate`](translated::Translate) writes a [`Recipe`](recipe::Recipe) of one or more of them. So nothing is
+//! `Translate` writes a `Recipe` of one or more of them. So nothing is
 //! computed in two ways, and an operator here is a few lines. Where ONNX asks for what PyTorch does not have, there is a
-//! step of its own in [`steps`].
+//! step of its own in `steps`.
 
 pub mod convolution;
 pub mod elementwise;
