@@ -156,17 +156,19 @@ impl Resample {
             };
             return vec![(inside(element), 1.0)];
         }
-        let shrink = if self.is_smooth { line.scale.min(1.0) } else { 1.0 };
+        // No smaller than one element for all: parts of the input that a file gives may be of any size.
+        let shrink = if self.is_smooth { line.scale.clamp(1.0 / line.len as f64, 1.0) } else { 1.0 };
         let reach = self.taps.reach() / shrink;
         let (first, end) = ((place - reach).floor() + 1.0, (place + reach).ceil());
         let mut mixture = Mixture::new();
-        let mut element = first;
-        while element < end {
+        // Beyond 2⁵² there is nothing between two numbers, and no next element.
+        let count = if place.abs() < 2f64.powi(52) { (end - first).max(0.0) as usize } else { 0 };
+        for step in 0..count {
+            let element = first + step as f64;
             let weight = self.taps.weight((element - place) * shrink);
             if weight != 0.0 && (!self.leaves_outside || (0.0..=last).contains(&element)) {
                 mixture.push((inside(element), weight));
             }
-            element += 1.0;
         }
         let total: f64 = mixture.iter().map(|(_, weight)| weight).sum();
         if total != 0.0 {
@@ -255,7 +257,11 @@ impl CpuLayer for Resample {
             if len == 0 || (len == size && line.scale == 1.0 && self.places != Places::Part) {
                 continue;
             }
-            let mixtures: Vec<Mixture> = (0..size).map(|position| self.mixture(&line, position)).collect();
+            let mixtures = (0..size).map(|position| {
+                context.limits().check_deadline()?;
+                Ok(self.mixture(&line, position))
+            });
+            let mixtures = mixtures.collect::<Result<Vec<Mixture>, LayerError>>()?;
             array = mixed(&array, *axis, &mixtures, self.outside, context)?;
         }
         Ok(outputs[0].cast_from(&Tensor::from_array(array)?.view())?)
