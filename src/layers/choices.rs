@@ -3,11 +3,13 @@
 use crate::graph::{FromParameter, LayerError, RuntimeParameter};
 use std::fmt::Debug;
 
-/// Declares an enum that is read from a string parameter.
+/// Declares an enum that is read from a string parameter; a variant may have more spellings than one.
 macro_rules! choices {
     (
         $(#[doc = $doc:literal])*
-        pub enum $name:ident { $($(#[doc = $variant_doc:literal])* $variant:ident = $text:literal),* $(,)? }
+        pub enum $name:ident {
+            $($(#[doc = $variant_doc:literal])* $variant:ident = $text:literal $(| $other:literal)*),* $(,)?
+        }
     ) => {
         $(#[doc = $doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,7 +20,7 @@ macro_rules! choices {
 
             fn from_parameter(parameter: &$crate::graph::RuntimeParameter) -> Option<Self> {
                 match parameter.raw() {
-                    $($text => Some(Self::$variant),)*
+                    $($text $(| $other)* => Some(Self::$variant),)*
                     _ => None,
                 }
             }

@@ -24,12 +24,12 @@ crate::operator! {
 choices! {
     /// How elements are mixed.
     pub enum Mode {
-        /// Two elements along each axis.
-        Bilinear = "bilinear",
+        /// Two elements along each axis; `linear` in ONNX.
+        Bilinear = "bilinear" | "linear",
         /// The nearest element; of two that are as near, the one of even index.
         Nearest = "nearest",
         /// Four elements along each axis, of N×C×H×W.
-        Bicubic = "bicubic",
+        Bicubic = "bicubic" | "cubic",
     }
 }
 

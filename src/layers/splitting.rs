@@ -12,10 +12,11 @@ crate::operator! {
     pub struct Split for
         "torch.split", "Tensor.split", "aten::unsafe_split", "aten::unsafe_split_with_sizes"
     {
-        /// One length for all parts, or a list with that of each.
+        /// One length for all parts, or a list with that of each. `None` is how PNNX writes ONNX's equal parts, one for each
+        /// output.
         split_size_or_sections: Argument<Sections>,
-        /// The axis; may count from the end.
-        dim: i64 = 0,
+        /// The axis, the first for `None`; may count from the end.
+        dim: Option<i64> = Some(0),
         /// How many parts the file makes use of: all.
         outputs: OutputCount,
     }
@@ -28,12 +29,17 @@ pub enum Sections {
     Size(usize),
     /// The length of each part.
     Lengths(Vec<usize>),
+    /// As many equal parts as there are outputs.
+    Equal,
 }
 
 impl crate::graph::FromParameter for Sections {
     const KIND: &'static str = "an integer of at least 0, or a list of them";
 
     fn from_parameter(parameter: &crate::graph::RuntimeParameter) -> Option<Self> {
+        if parameter.raw() == "None" {
+            return Some(Self::Equal);
+        }
         if let Some(size) = usize::from_parameter(parameter) {
             return Some(Self::Size(size));
         }
@@ -47,9 +53,13 @@ fn invalid_sections(found: &str, reason: String) -> LayerError {
 }
 
 impl Split {
-    /// The lengths that are given, and whether they are a list.
-    fn lengths(&self, inputs: &[TensorMeta]) -> Result<(Vec<Dim>, bool), LayerError> {
+    /// The lengths that are given, for an axis, and whether they are a list.
+    fn lengths(&self, inputs: &[TensorMeta], axis: usize) -> Result<(Vec<Dim>, bool), LayerError> {
         match &self.split_size_or_sections {
+            Argument::Value(Sections::Equal) => {
+                let len = inputs[0].dims()[axis].clone();
+                Ok((vec![len.ceil_div(self.outputs.0.max(1))], false))
+            }
             Argument::Value(Sections::Size(size)) => Ok((vec![Dim::from(*size)], false)),
             Argument::Value(Sections::Lengths(lengths)) => {
                 Ok((lengths.iter().copied().map(Dim::from).collect(), true))
@@ -63,7 +73,7 @@ impl Split {
 
     fn parts(&self, inputs: &[TensorMeta], axis: usize) -> Result<Vec<Part>, LayerError> {
         let len = &inputs[0].dims()[axis];
-        match self.lengths(inputs)? {
+        match self.lengths(inputs, axis)? {
             (lengths, true) => self.listed_parts(len, lengths),
             (lengths, false) => {
                 let size = lengths.into_iter().next().unwrap_or(Dim::Fixed(0));
@@ -111,7 +121,7 @@ impl Layer for Split {
     }
 
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-        let axis = axis_of(self.dim, &inputs[0])?;
+        let axis = axis_of(self.dim.unwrap_or(0), &inputs[0])?;
         let with_len = |part: Part| {
             let mut dims = inputs[0].dims().to_vec();
             dims[axis] = part.len;
@@ -125,7 +135,7 @@ impl Layer for Split {
             return Ok(None);
         }
         let input = TensorMeta::new(DType::Bool, inputs[0].shape().iter().copied());
-        let axis = axis_of(self.dim, &input)?;
+        let axis = axis_of(self.dim.unwrap_or(0), &input)?;
         let part = self.parts(&[input], axis)?.into_iter().nth(output);
         let (start, len) = part.and_then(|part| numbers(&part)).ok_or_else(|| no_part(output))?;
         Ok(Some(View { input: 0, layout: inputs[0].narrow(axis, start, len)? }))
@@ -140,7 +150,7 @@ impl CpuLayer for Split {
         _: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
         let metas: Vec<TensorMeta> = inputs.iter().map(TensorMeta::of).collect();
-        let axis = axis_of(self.dim, &metas[0])?;
+        let axis = axis_of(self.dim.unwrap_or(0), &metas[0])?;
         for (position, (part, output)) in self.parts(&metas, axis)?.iter().zip(outputs).enumerate() {
             let (start, len) = numbers(part).ok_or_else(|| no_part(position))?;
             output.copy_from(&inputs[0].with_layout(inputs[0].layout().narrow(axis, start, len)?)?)?;

@@ -8,6 +8,7 @@ use crate::graph::{LayerError, Registry, RegistryError, Weight};
 use crate::layers::arguments::{Argument, Operand};
 use crate::layers::choices::{PerAxis, choices};
 use crate::layers::convolution::{Conv as TorchConv, ConvTranspose as TorchConvTranspose, Padding};
+use crate::layers::creation::OnesLike;
 use crate::layers::folding::Fold;
 use crate::layers::padding::{Pad, PaddingMode};
 use crate::layers::pooling::{AvgPool1d, AvgPool2d, AvgPool3d};
@@ -138,6 +139,14 @@ windows! {
         p: i64 = 2,
         /// Whether a last position that is only partly inside counts.
         ceil_mode: Flag = Flag::of(0),
+    }
+
+    /// `AveragePool` (since 1): the mean of each window.
+    AveragePool for "AveragePool" {
+        /// Whether a last position that is only partly inside counts.
+        ceil_mode: Flag = Flag::of(0),
+        /// Whether what is added around the input counts.
+        count_include_pad: Flag = Flag::of(0),
     }
 
     /// `MaxUnpool` (since 9): elements put back to where a `MaxPool` found them, and zeros elsewhere.
@@ -441,58 +450,92 @@ impl Translate for QLinearConv {
     }
 }
 
+/// The windows of a pooling, with what is added around the input.
+fn pooled(recipe: &mut Recipe, windows: &Windows, x: Source) -> Result<Source, LayerError> {
+    if windows.dilations.iter().any(|step| *step != 1) {
+        let found = format!("{:?}", windows.dilations);
+        return Err(LayerError::invalid("dilations", found, "for this pooling it must be 1"));
+    }
+    let (x, pads) = windows.padded(recipe, x)?;
+    if pads.iter().all(|pair| *pair == (0, 0)) {
+        return Ok(x);
+    }
+    let pad = pads.iter().rev().flat_map(|pair| [pair.0 as i64, pair.1 as i64]).collect();
+    recipe.then(Pad { pad: Argument::Value(pad), mode: PaddingMode::Constant, value: None }, &[x])
+}
+
+/// The sums, or the means, of windows that lie within the input.
+fn windowed(
+    recipe: &mut Recipe,
+    windows: &Windows,
+    x: Source,
+    ceil_mode: bool,
+    divisor_override: Option<i64>,
+) -> Result<Source, LayerError> {
+    let (kernel_size, stride) = (torch_axes(&windows.kernel), Some(torch_axes(&windows.strides)));
+    let (padding, count_include_pad, pooling) = (PerAxis::all(0), true, Default::default());
+    macro_rules! pool {
+        ($layer:ident) => {
+            recipe.then(
+                $layer {
+                    kernel_size,
+                    stride,
+                    padding,
+                    ceil_mode,
+                    count_include_pad,
+                    divisor_override,
+                    pooling,
+                },
+                &[x],
+            )
+        };
+    }
+    match windows.kernel.len() {
+        1 => pool!(AvgPool1d),
+        2 => pool!(AvgPool2d),
+        3 => pool!(AvgPool3d),
+        _ => Err(LayerError::invalid(
+            "kernel_shape",
+            format!("{:?}", windows.kernel),
+            "1 to 3 axes are pooled",
+        )),
+    }
+}
+
+/// The lengths of a pooling's window.
+fn pool_kernel(found: Option<&[i64]>) -> Result<Vec<usize>, LayerError> {
+    match found {
+        Some(found) => per_axis("kernel_shape", Some(found), &vec![1; found.len()]),
+        None => Err(LayerError::invalid("kernel_shape", "None", "the window's lengths are needed")),
+    }
+}
+
 impl Translate for LpPool {
     const NAMES: &'static [(&'static str, &'static str)] = NAMES;
 
     fn translate(&self, recipe: &mut Recipe) -> Result<Vec<Source>, LayerError> {
-        let kernel = match &self.kernel_shape {
-            Some(kernel) => per_axis("kernel_shape", Some(kernel), &vec![1; kernel.len()])?,
-            None => {
-                return Err(LayerError::invalid("kernel_shape", "None", "the window's lengths are needed"));
-            }
-        };
-        let windows = self.windows(&kernel)?;
-        if windows.dilations.iter().any(|step| *step != 1) {
-            let found = format!("{:?}", windows.dilations);
-            return Err(LayerError::invalid("dilations", found, "for this pooling it must be 1"));
-        }
-        let (x, pads) = windows.padded(recipe, X)?;
-        let pad = pads.iter().rev().flat_map(|pair| [pair.0 as i64, pair.1 as i64]).collect();
-        let pad = Pad { pad: Argument::Value(pad), mode: PaddingMode::Constant, value: None };
-        let x = recipe.then(pad, &[x])?;
+        let windows = self.windows(&pool_kernel(self.kernel_shape.as_deref())?)?;
+        let x = pooled(recipe, &windows, X)?;
         let powers = recipe.compute(&format!("pow(abs(@0),{})", self.p), &[x])?;
-        let (kernel_size, stride) = (torch_axes(&windows.kernel), Some(torch_axes(&windows.strides)));
-        let (padding, ceil_mode) = (PerAxis::all(0), self.ceil_mode.0);
-        let (count_include_pad, divisor_override, pooling) = (true, Some(1), Default::default());
-        macro_rules! sums {
-            ($layer:ident) => {
-                recipe.then(
-                    $layer {
-                        kernel_size,
-                        stride,
-                        padding,
-                        ceil_mode,
-                        count_include_pad,
-                        divisor_override,
-                        pooling,
-                    },
-                    &[powers],
-                )?
-            };
-        }
-        let sums = match kernel.len() {
-            1 => sums!(AvgPool1d),
-            2 => sums!(AvgPool2d),
-            3 => sums!(AvgPool3d),
-            _ => {
-                return Err(LayerError::invalid(
-                    "kernel_shape",
-                    format!("{kernel:?}"),
-                    "1 to 3 axes are pooled",
-                ));
-            }
-        };
+        let sums = windowed(recipe, &windows, powers, self.ceil_mode.0, Some(1))?;
         Ok(vec![recipe.compute(&format!("pow(@0,{:?})", 1.0 / self.p as f64), &[sums])?])
+    }
+}
+
+impl Translate for AveragePool {
+    const NAMES: &'static [(&'static str, &'static str)] = NAMES;
+
+    fn translate(&self, recipe: &mut Recipe) -> Result<Vec<Source>, LayerError> {
+        let windows = self.windows(&pool_kernel(self.kernel_shape.as_deref())?)?;
+        let x = pooled(recipe, &windows, X)?;
+        if self.count_include_pad.0 {
+            return Ok(vec![windowed(recipe, &windows, x, self.ceil_mode.0, None)?]);
+        }
+        let ones = recipe.then(OnesLike { dtype: None, memory_format: None }, &[X])?;
+        let inside = pooled(recipe, &windows, ones)?;
+        let sums = windowed(recipe, &windows, x, self.ceil_mode.0, Some(1))?;
+        let counts = windowed(recipe, &windows, inside, self.ceil_mode.0, Some(1))?;
+        Ok(vec![recipe.compute("div(@0,@1)", &[sums, counts])?])
     }
 }
 
@@ -608,6 +651,7 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
     add::<ConvInteger>(registry)?;
     add::<QLinearConv>(registry)?;
     add::<LpPool>(registry)?;
+    add::<AveragePool>(registry)?;
     add::<MaxUnpool>(registry)?;
     add::<Col2Im>(registry)
 }

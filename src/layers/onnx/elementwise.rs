@@ -1,7 +1,8 @@
 //! Functions of single elements.
 
-use super::fields::{ElementType, Flag};
+use super::fields::{ElementType, Flag, Optional};
 use super::recipe::{Recipe, Source};
+use super::steps::Determinant;
 use super::translated::{Translate, register as add};
 use crate::graph::{LayerError, Registry, RegistryError};
 use crate::layers::activation::{ELU, Sigmoid, Softsign as TorchSoftsign, Threshold};
@@ -11,7 +12,8 @@ use crate::layers::broadcast::Factor;
 use crate::layers::choices::choices;
 use crate::layers::comparison::{Eq, Gt, IsInf as TorchIsInf, IsNan as TorchIsNan, Lt};
 use crate::layers::random::RandLike;
-use crate::layers::selection::Where;
+use crate::layers::ready::Ready;
+use crate::layers::selection::{Clamp, Where};
 use crate::tensor::Scalar;
 use std::ops::RangeInclusive;
 
@@ -118,6 +120,83 @@ crate::operator! {
         dtype: Option<ElementType> = None,
         /// Accepted for compatibility: ONNX leaves open what random numbers follow from it.
         seed: Option<f64> = None,
+    }
+}
+
+crate::operator! {
+    /// `Clip` (since 1): elements kept between two others. Of a single bound it is the lower one.
+    pub struct Clip for "Clip" {
+        /// The least that stays.
+        min: Optional = Optional(None),
+        /// The most that stays.
+        max: Optional = Optional(None),
+    }
+}
+
+crate::operator! {
+    /// `CastLike` (since 15): the input converted to the element type of another tensor.
+    pub struct CastLike for "CastLike" {
+        /// The other tensor.
+        target_type: Operand,
+    }
+}
+
+crate::operator! {
+    /// `Det` (since 11): the determinants of square matrices.
+    pub struct Det for "Det" {}
+}
+
+crate::operator! {
+    /// `Mod` (since 10): the remainder of a division, with the sign of the divisor; or of the dividend.
+    pub struct Mod for "Mod" {
+        /// Whether the sign is that of the dividend.
+        fmod: Flag = Flag::of(0),
+        /// The divisor, broadcast.
+        b as "B": Operand,
+    }
+}
+
+impl Translate for Mod {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        2..=2
+    }
+
+    fn translate(&self, recipe: &mut Recipe) -> Result<Vec<Source>, LayerError> {
+        let expression = if self.fmod.0 { "fmod(@0,@1)" } else { "remainder(@0,@1)" };
+        Ok(vec![recipe.compute(expression, &[X, Source::Input(self.b.0)])?])
+    }
+}
+
+impl Translate for Clip {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        let count = 1 + self.min.count() + self.max.count();
+        count..=count
+    }
+
+    fn translate(&self, recipe: &mut Recipe) -> Result<Vec<Source>, LayerError> {
+        let bounds = [self.min, self.max].map(|bound| bound.0.map(Factor::Input));
+        let inputs: Vec<Source> = (0..recipe.inputs().len()).map(Source::Input).collect();
+        Ok(vec![match bounds {
+            [None, None] => X,
+            [min, max] => recipe.then(Clamp { min, max, ready: Ready::default() }, &inputs)?,
+        }])
+    }
+}
+
+impl Translate for CastLike {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        2..=2
+    }
+
+    fn translate(&self, recipe: &mut Recipe) -> Result<Vec<Source>, LayerError> {
+        let dtype = recipe.dtype(Source::Input(self.target_type.0))?;
+        Ok(vec![recipe.cast(X, dtype)?])
+    }
+}
+
+impl Translate for Det {
+    fn translate(&self, recipe: &mut Recipe) -> Result<Vec<Source>, LayerError> {
+        Ok(vec![recipe.step(Determinant, &[X])?])
     }
 }
 
@@ -249,5 +328,9 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
     add::<PRelu>(registry)?;
     add::<Mean>(registry)?;
     add::<BitShift>(registry)?;
+    add::<Mod>(registry)?;
+    add::<Clip>(registry)?;
+    add::<CastLike>(registry)?;
+    add::<Det>(registry)?;
     add::<Bernoulli>(registry)
 }

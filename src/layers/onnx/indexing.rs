@@ -13,7 +13,7 @@ use crate::layers::nonzero::Nonzero;
 use crate::layers::ready::Ready;
 use crate::layers::reshaping::{Ravel, Squeeze, Unsqueeze};
 use crate::layers::scattering::{Joining, Scatter as TorchScatter, ScatterReduce};
-use crate::layers::slicing::Select;
+use crate::layers::slicing::{Indices, Select};
 use crate::layers::views::axis_of;
 use crate::pnnx;
 use crate::tensor::{Dim, resolve_axis};
@@ -24,8 +24,8 @@ crate::operator! {
     pub struct Gather for "Gather" {
         /// The axis; may count from the end.
         axis: i64 = 0,
-        /// The indices, of any shape; one may stand in the file. They may count from the end.
-        indices: Argument<i64>,
+        /// The indices, of any shape; one or a list may stand in the file. They may count from the end.
+        indices: Argument<Indices>,
         /// Whether an index of the file is a list of one, so that its axis stays.
         stays: RankStays,
     }
@@ -172,12 +172,13 @@ impl Translate for Gather {
 
     fn translate(&self, recipe: &mut Recipe) -> Result<Vec<Source>, LayerError> {
         let x = Source::Input(0);
-        let indices = match self.indices {
-            Argument::Input(position) => Source::Input(position),
+        let indices = match &self.indices {
+            Argument::Input(position) => Source::Input(*position),
             Argument::Value(index) => {
-                let index = Argument::Value(index);
-                let taken = recipe.then(Select { dim: self.axis, index }, &[x])?;
-                return Ok(vec![match self.stays.0 {
+                let is_one = matches!(index, Indices::One(_));
+                let taken =
+                    recipe.then(Select { dim: self.axis, index: Argument::Value(index.clone()) }, &[x])?;
+                return Ok(vec![match is_one && self.stays.0 {
                     true => recipe.then(Unsqueeze { dim: vec![self.axis] }, &[taken])?,
                     false => taken,
                 }]);

@@ -5,14 +5,16 @@
 //! inputs are parameters (`axes=(1)`), `pnnx.Attribute`s, or expressions.
 //!
 //! Each is a struct of its attributes that says what it comes to in terms of the layers for PyTorch's operators:
-//! `Translate` writes a `Recipe` of one or more of them. So nothing is
-//! computed in two ways, and an operator here is a few lines. Where ONNX asks for what PyTorch does not have, there is a
-//! step of its own in `steps`.
+//! `Translate` (in `translated.rs`) writes a `Recipe` (in `recipe.rs`) of one or more of them. So nothing is computed in
+//! two ways, and an operator here is a few lines. Where ONNX asks for what PyTorch does not have, there is a step of its
+//! own in `steps.rs`, `resampling.rs` or `suppression.rs`.
 
 pub mod convolution;
+pub mod creation;
 pub mod elementwise;
 pub mod fields;
 pub mod indexing;
+pub mod normalization;
 pub mod order;
 pub mod quantization;
 mod recipe;
@@ -31,8 +33,10 @@ use crate::graph::{Registry, RegistryError};
 /// Registers the layers of this family.
 pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
     convolution::register(registry)?;
+    creation::register(registry)?;
     elementwise::register(registry)?;
     indexing::register(registry)?;
+    normalization::register(registry)?;
     order::register(registry)?;
     quantization::register(registry)?;
     recurrent::register(registry)?;

@@ -5,13 +5,14 @@ use super::steps::{InShape, Zeroed};
 use super::translated::{Translate, register as add};
 use crate::graph::{CpuLayer, FieldValue, FromOperator, FromParameter, LayerError, NO_KEY, OperatorReader};
 use crate::graph::{Registry, RegistryError, RuntimeParameter};
-use crate::layers::arguments::InputCount;
+use crate::layers::arguments::{Argument, InputCount};
 use crate::layers::axes::{Permute, Transpose};
 use crate::layers::choices::choices;
 use crate::layers::concatenation::Cat;
 use crate::layers::parts::Narrow;
 use crate::layers::recurrent::{GruFunction, LstmFunction, RnnReluFunction, RnnTanhFunction};
 use crate::layers::repetition::Flip;
+use crate::layers::slicing::{Indices, Select};
 use crate::tensor::Dim;
 use std::ops::RangeInclusive;
 
@@ -315,8 +316,8 @@ impl Network<'_> {
 }
 
 /// One part along the first axis.
-fn select(index: i64) -> crate::layers::slicing::Select {
-    crate::layers::slicing::Select { dim: 0, index: crate::layers::arguments::Argument::Value(index) }
+fn select(index: i64) -> Select {
+    Select { dim: 0, index: Argument::Value(Indices::One(index)) }
 }
 
 macro_rules! translated {

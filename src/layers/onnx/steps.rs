@@ -5,7 +5,9 @@ use crate::layers::arguments::Argument;
 use crate::layers::broadcast::Converted;
 use crate::layers::padding::{Pad, PaddingMode};
 use crate::layers::views::{in_order, view_layers};
-use crate::tensor::{DType, Dim, Layout, Shape, TensorError, TensorView, TensorViewMut, with_bits};
+use crate::tensor::{
+    DType, Dim, Layout, Shape, TensorError, TensorView, TensorViewMut, resolve_axis, with_bits,
+};
 use std::ops::RangeInclusive;
 
 /// The same elements in row-major order in another shape.
@@ -315,5 +317,121 @@ impl CpuLayer for Fit {
         });
         let pad = Argument::Value(pairs.collect());
         Pad { pad, mode: PaddingMode::Constant, value: None }.forward(inputs, outputs, context)
+    }
+}
+
+/// For each index a new axis of this length, with the second of two values at the index and the first one elsewhere.
+#[derive(Debug, Clone)]
+pub(super) struct OneAt {
+    /// Where the new axis stands in the output; may count from its end.
+    pub(super) axis: i64,
+    /// Its length.
+    pub(super) depth: Dim,
+}
+
+impl Layer for OneAt {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        2..=2
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        if !inputs[1].may_have_dims(&[Dim::Fixed(2)]) {
+            return Err(LayerError::shape("the values", "two elements", &inputs[1]));
+        }
+        if self.depth.fixed().is_some_and(|depth| depth < 0) {
+            return Err(LayerError::invalid("depth", &self.depth, "it must be at least 0"));
+        }
+        let axis = resolve_axis(self.axis, inputs[0].rank() + 1)?;
+        let mut dims = inputs[0].dims().to_vec();
+        dims.insert(axis, self.depth.clone());
+        Ok(vec![inputs[1].with_dims(dims)])
+    }
+}
+
+impl CpuLayer for OneAt {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        _: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        let axis = resolve_axis(self.axis, outputs[0].shape().rank())?;
+        let depth = outputs[0].shape().get(axis).copied().unwrap_or(0);
+        let indices = Converted::of(&inputs[0], DType::I64)?;
+        let indices = indices.view().array::<i64>()?;
+        with_bits!(inputs[1].dtype(), B => {
+            let values = inputs[1].bits::<B>()?;
+            let value = |place: usize| values.get(place).copied().unwrap_or_default();
+            let (off, on) = (value(0), value(1));
+            let mut output = outputs[0].bits::<B>()?;
+            output.fill(off);
+            for (lane, &index) in output.lanes_mut(ndarray::Axis(axis)).into_iter().zip(indices.iter()) {
+                let mut lane = lane;
+                let place = from_beginning(index, depth).ok().and_then(|place| usize::try_from(place).ok());
+                if let Some(element) = place.and_then(|place| lane.get_mut(place)) {
+                    *element = on;
+                }
+            }
+        });
+        Ok(())
+    }
+}
+
+/// The determinants of square matrices, by elimination in f64.
+#[derive(Debug, Clone)]
+pub(super) struct Determinant;
+
+/// The determinant of a matrix of n rows, which is used up.
+fn determinant(matrix: &mut [f64], n: usize) -> f64 {
+    let mut product = 1.0;
+    for column in 0..n {
+        let size = |row: &usize| matrix[row * n + column].abs();
+        let pivot = (column..n).max_by(|a, b| size(a).total_cmp(&size(b))).unwrap_or(column);
+        if pivot != column {
+            (0..n).for_each(|at| matrix.swap(pivot * n + at, column * n + at));
+            product = -product;
+        }
+        let divisor = matrix[column * n + column];
+        product *= divisor;
+        if divisor == 0.0 {
+            return 0.0;
+        }
+        for row in column + 1..n {
+            let factor = matrix[row * n + column] / divisor;
+            for at in column..n {
+                matrix[row * n + at] -= factor * matrix[column * n + at];
+            }
+        }
+    }
+    product
+}
+
+impl Layer for Determinant {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        match inputs[0].dims() {
+            [dims @ .., rows, columns] if !rows.differs(columns) && inputs[0].dtype().is_float() => {
+                Ok(vec![inputs[0].with_dims(dims.to_vec())])
+            }
+            _ => Err(LayerError::shape("the input", "square matrices of floats", &inputs[0])),
+        }
+    }
+}
+
+impl CpuLayer for Determinant {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        context: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        let n = inputs[0].shape().last().copied().unwrap_or(0);
+        let mut matrices = inputs[0].to_tensor()?.cast(DType::F64)?.to_vec::<f64>()?;
+        let mut values = vec![1.0; outputs[0].num_elements()];
+        for (value, matrix) in values.iter_mut().zip(matrices.chunks_exact_mut((n * n).max(1))) {
+            context.limits().check_deadline()?;
+            *value = determinant(matrix, n);
+        }
+        let layout = Layout::contiguous(*outputs[0].shape());
+        Ok(outputs[0].cast_from(&TensorView::from_slice(&values, layout)?)?)
     }
 }

@@ -295,3 +295,63 @@ def onnx_CumProd(m: Onnx) -> None:
     x = m.input(floats(2, 3))
     for reverse in (0, 1):
         m("CumProd", x, m.constant(np.array(1)), exclusive=1 - reverse, reverse=reverse)
+
+
+@from_onnx
+def onnx_one_hot(m: Onnx) -> None:
+    indices = m.within(integers(0, 2, -1, 5))
+    m("OneHot", indices, m.constant(np.array(3)), m.constant(np.array([0.0, 1.0], np.float32)))
+    m("OneHot", indices, m.constant(np.array(4)), m.constant(integers(2, 5)), axis=0)
+
+
+@from_onnx
+def onnx_bounds(m: Onnx) -> None:
+    x = m.input(floats(2, 3))
+    m("Clip", x, m.input(np.float32(-0.2)), m.input(np.float32(0.3)))
+    m("Clip", x, m.input(np.float32(0.1)))
+    m("CastLike", x, m.input(integers(1)))
+    m("Det", m.input(floats(2, 3, 3)))
+    m("Det", m.input(np.array([[0, 2], [3, 0]], np.float32)))
+
+
+@from_onnx
+def onnx_means(m: Onnx) -> None:
+    x = m.input(floats(2, 3, 4, 5))
+    for include in (0, 1):
+        m("AveragePool", x, kernel_shape=[3, 3], pads=[0, 0, 1, 1], strides=[2, 2], count_include_pad=include)
+    m("GlobalLpPool", x)
+    m("GlobalLpPool", x, p=1)
+    m("MeanVarianceNormalization", x)
+    m("BatchNormalization", x, *(m.input(np.abs(floats(3))) for _ in range(4)), outputs=3, training_mode=1, momentum=0.7)
+
+
+@from_onnx
+def onnx_noise(m: Onnx) -> None:
+    m.values = False
+    x = m.input(floats(2, 3))
+    m("RandomNormalLike", x, mean=1.0, scale=2.0)
+    m("RandomUniformLike", x, low=-1.0, dtype=11)
+
+
+@from_onnx
+def onnx_Mod(m: Onnx) -> None:
+    m("Mod", m.within(integers(5, -5, 7, -7)), m.within(integers(3, 3, -2, -2)), fmod=0)
+    m("Mod", m.within(integers(5, -5)), m.constant(np.array(3)), fmod=0)
+
+
+@from_onnx
+def onnx_forms_of_pytorch(m: Onnx) -> None:
+    """What PNNX writes under PyTorch's names, but as PyTorch would not."""
+    m.opset = 20
+    x = m.input(floats(3, 4))
+    m("Gather", x, m.constant(integers(2, 0, -1, 2)), axis=1)
+    m("Gather", x, m.constant(integers(-1, 0)))
+    m("Conv", m.input(floats(1, 2, 5, 6)), m.constant(floats(3, 2, 3, 2)), auto_pad="SAME_UPPER", strides=[2, 2])
+    m("GridSample", m.input(floats(1, 2, 4, 3)), m.input(floats(1, 2, 2, 2)), mode="linear")
+
+
+@from_onnx
+def onnx_equal_parts(m: Onnx) -> None:
+    x = m.input(floats(4, 6))
+    m("Split", x, outputs=2)
+    m("Split", x, outputs=3, axis=-1)

@@ -1,0 +1,99 @@
+//! Tensors that are made from another one's shape or indices.
+
+use super::fields::ElementType;
+use super::recipe::{Recipe, Source};
+use super::steps::OneAt;
+use super::translated::{Translate, register as add};
+use crate::graph::{LayerError, Registry, RegistryError};
+use crate::layers::arguments::{Argument, Operand};
+use crate::layers::random::{RandLike, RandnLike};
+use std::ops::RangeInclusive;
+
+const X: Source = Source::Input(0);
+
+crate::operator! {
+    /// `OneHot` (since 9): for each index a new axis with one value there and another elsewhere. An index may count from
+    /// the end; one that is outside is nowhere.
+    pub struct OneHot for "OneHot" {
+        /// Where the new axis stands in the output; may count from its end.
+        axis: i64 = -1,
+        /// The length of the new axis.
+        depth: Argument<Vec<i64>>,
+        /// The value elsewhere, and the value at the index.
+        values: Operand,
+    }
+}
+
+macro_rules! random {
+    ($($(#[doc = $doc:literal])* $name:ident is $layer:ident for $op_type:literal {
+        $(#[doc = $first_doc:literal])* $first:ident = $first_value:literal,
+        $(#[doc = $second_doc:literal])* $second:ident = $second_value:literal,
+    } by $expression:literal;)*) => {$(
+        crate::operator! {
+            $(#[doc = $doc])*
+            pub struct $name for $op_type {
+                $(#[doc = $first_doc])*
+                $first: f64 = $first_value,
+                $(#[doc = $second_doc])*
+                $second: f64 = $second_value,
+                /// The element type of the output, by its number; that of the input where absent.
+                dtype: Option<ElementType> = None,
+                /// Accepted for compatibility: ONNX leaves open what random numbers follow from it.
+                seed: Option<f64> = None,
+            }
+        }
+
+        impl Translate for $name {
+            fn translate(&self, recipe: &mut Recipe) -> Result<Vec<Source>, LayerError> {
+                let dtype = self.dtype.map_or(recipe.dtype(X)?, |dtype| dtype.0);
+                let like = recipe.cast(X, dtype)?;
+                let random = recipe.call::<$layer>(&[], &[(None, like)], 1)?;
+                let (first, second) = (format!("{:?}", self.$first), format!("{:?}", self.$second));
+                let expression = $expression.replace("first", &first).replace("second", &second);
+                let random = recipe.compute(&expression, &[random])?;
+                Ok(vec![recipe.cast(random, dtype)?])
+            }
+        }
+    )*};
+}
+
+random! {
+    /// `RandomNormalLike` (since 1): numbers of a normal distribution in the shape of a tensor.
+    RandomNormalLike is RandnLike for "RandomNormalLike" {
+        /// The mean.
+        mean = 0.0,
+        /// The standard deviation.
+        scale = 1.0,
+    } by "add(mul(@0,second),first)";
+
+    /// `RandomUniformLike` (since 1): numbers between two others, all as likely, in the shape of a tensor.
+    RandomUniformLike is RandLike for "RandomUniformLike" {
+        /// The least.
+        low = 0.0,
+        /// What all are below.
+        high = 1.0,
+    } by "add(mul(@0,sub(second,first)),first)";
+}
+
+impl Translate for OneHot {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        let count = 2 + self.depth.num_inputs();
+        count..=count
+    }
+
+    fn translate(&self, recipe: &mut Recipe) -> Result<Vec<Source>, LayerError> {
+        let depth = self.depth.dims(recipe.inputs())?;
+        let [depth] = depth.as_slice() else {
+            return Err(LayerError::shape("`depth`", "one number", depth.len()));
+        };
+        let layer = OneAt { axis: self.axis, depth: depth.clone() };
+        Ok(vec![recipe.step(layer, &[X, Source::Input(self.values.0)])?])
+    }
+}
+
+/// Registers the operators of this family.
+pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
+    add::<OneHot>(registry)?;
+    add::<RandomNormalLike>(registry)?;
+    add::<RandomUniformLike>(registry)
+}
