@@ -355,3 +355,11 @@ def onnx_equal_parts(m: Onnx) -> None:
     x = m.input(floats(4, 6))
     m("Split", x, outputs=2)
     m("Split", x, outputs=3, axis=-1)
+
+
+@from_onnx
+def onnx_nothing(m: Onnx) -> None:
+    m.opset, m.by_evaluator = 20, True
+    x = m.input(floats(2, 0, 3))
+    for name in ("Max", "Min"):
+        m(f"Reduce{name}", x, m.constant(integers(1)))
