@@ -286,6 +286,20 @@ F.sigmoid second 1 1 b y
 pnnx.Expression sum 2 1 x y z expr=add(@0,@1)
 pnnx.Output output 1 0 z";
 
+#[test]
+fn random_operators_of_one_type_are_not_one() {
+    for op_type in ["RandomNormalLike", "RandomUniformLike", "aten::rand_like", "torch.randn_like"] {
+        let text = format!(
+            "pnnx.Input in 0 1 x #x=(8)f32\n{op_type} first 1 1 x a\n{op_type} second 1 1 x b\n\
+             pnnx.Expression difference 2 1 a b y expr=sub(@0,@1)\npnnx.Output out 1 0 y"
+        );
+        let input = floats(&[0.0; 8]);
+        let found = plan(&text).context().unwrap().run(&[input.clone()]).unwrap();
+        assert!(values(&found[0]).iter().all(|&x| x != 0.0), "{op_type}: {:?}", values(&found[0]));
+        assert_eq!(values(&found[0]), values(&interpreted(&text, &[input])[0]), "{op_type}");
+    }
+}
+
 fn range(name: &str, min: usize, optimum: usize, max: usize) -> Result<InputRange, ShapeError> {
     InputRange::new(name, DType::F32, [min, 3], [optimum, 3], [max, 3])
 }

@@ -8,7 +8,7 @@ use ixion::kernels::lapack;
 use ixion::kernels::matrix::{Triangle, adjoint, exponential, power, solve_triangular};
 use ixion::kernels::{Float, naive};
 use ixion::tensor::Complex;
-use ndarray::{Array1, Array2, ArrayView2, Axis};
+use ndarray::{Array1, Array2, ArrayView2, Axis, array};
 use ndarray_linalg as _;
 use proptest::prelude::*;
 
@@ -255,4 +255,32 @@ fn complex_matrices_are_solved_and_taken_apart() {
     let single = a.mapv(|x| Complex::new(x.re as f32, x.im as f32));
     let inverse = lapack::inverse(&single.view()).unwrap();
     assert!((inverse.dot(&single) - Array2::<Complex<f32>>::eye(4)).iter().all(|x| x.norm() < 1e-4));
+}
+
+/// LAPACK counts in 32 bits, and so does the crate between: beyond that nothing may reach it.
+#[test]
+fn what_lapack_cannot_count_is_refused() {
+    for (m, n) in [(46_341, 1), (65_536, 1), (1, 65_536)] {
+        let a = Array2::<f32>::zeros((m, n));
+        assert_eq!(lapack::svd(&a.view(), true), Err(lapack::Fault::TooLarge), "{m}×{n}");
+        assert_eq!(lapack::singular_values(&a.view()).map(|values| values.len()), Ok(1), "{m}×{n}");
+    }
+}
+
+#[test]
+fn what_is_not_a_number_is_not_taken_for_singular() {
+    let a = array![[0.0, f64::NAN], [0.0, 1.0]];
+    assert!(lapack::determinant(&a.view()).unwrap().is_nan());
+    assert!(lapack::log_determinant(&a.view()).unwrap().1.is_nan());
+    let singular = array![[0.0, 2.0], [0.0, 1.0]];
+    assert_eq!(lapack::determinant(&singular.view()), Ok(0.0));
+}
+
+#[test]
+fn a_negative_bound_is_the_usual_one() {
+    let (a, b) = (array![[1.0, 2.0], [2.0, 4.0]], array![[1.0], [1.0]]);
+    let found = lapack::least_squares(&a.view(), &b.view(), Some(-1.0)).unwrap();
+    assert_eq!(found.rank, 1);
+    let want: Array2<f64> = array![[0.12], [0.24]];
+    assert!((&found.x - &want).iter().all(|x| x.abs() < 1e-12), "{}", found.x);
 }

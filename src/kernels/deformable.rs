@@ -88,7 +88,7 @@ pub fn deform_conv<T: Float>(
 ) -> Result<(), LimitError> {
     let (taps, positions) = (shape.how.taps(), shape.positions());
     let tile = shape.tile(size_of::<T>());
-    let planes = with_zeros(inputs.input, shape.lens[0] * shape.lens[1]);
+    let planes = with_zeros(inputs.input, shape.channels, shape.lens[0] * shape.lens[1]);
     let mut corners = vec![[(0, T::zero()); 4]; shape.how.offset_groups * taps * tile];
     let mut columns = vec![T::zero(); shape.channels * taps * tile];
     for start in (0..positions).step_by(tile.max(1)) {
@@ -101,11 +101,11 @@ pub fn deform_conv<T: Float>(
     Ok(())
 }
 
-/// The planes with one zero behind each.
-fn with_zeros<T: Float>(input: &[T], size: usize) -> Vec<T> {
-    let mut planes = Vec::with_capacity(input.len() + input.len() / size.max(1));
-    for plane in input.chunks_exact(size.max(1)) {
-        planes.extend_from_slice(plane);
+/// The planes, which may be empty, with one zero behind each.
+fn with_zeros<T: Float>(input: &[T], channels: usize, size: usize) -> Vec<T> {
+    let mut planes = Vec::with_capacity(channels * (size + 1));
+    for channel in 0..channels {
+        planes.extend_from_slice(&input[channel * size..][..size]);
         planes.push(T::zero());
     }
     planes
@@ -211,7 +211,7 @@ mod tests {
 
     fn shape() -> impl Strategy<Value = DeformShape> {
         let sizes = (1usize..3, 1usize..3, 1usize..3, 1usize..3);
-        let sizes = (window(), window(), sizes, [1usize..12, 1usize..12]);
+        let sizes = (window(), window(), sizes, [0usize..12, 0usize..12]);
         let fits = sizes.prop_filter("the window fits", |(rows, columns, _, lens)| {
             rows.positions(lens[0]) > 0 && columns.positions(lens[1]) > 0
         });

@@ -26,8 +26,8 @@ pub enum Fault {
     /// An iteration that does not end.
     #[error("LAPACK finds no solution ({0})")]
     Diverged(i32),
-    /// An axis that LAPACK cannot count.
-    #[error("it has more than 2147483647 rows or columns")]
+    /// A matrix, or what LAPACK needs to take it apart, that has more elements than it can count.
+    #[error("it is too large: LAPACK counts to 2147483647")]
     TooLarge,
 }
 
@@ -57,9 +57,16 @@ pub trait Element: Field + Lapack {}
 
 impl<T: Field + Lapack> Element for T {}
 
+/// A product of lengths as LAPACK counts.
+fn count(lens: &[usize]) -> Result<i32, Fault> {
+    let product = lens.iter().try_fold(1_usize, |product, &len| product.checked_mul(len));
+    product.and_then(|product| i32::try_from(product).ok()).ok_or(Fault::TooLarge)
+}
+
 /// The elements of a matrix by columns, and how LAPACK is told.
 fn columns<T: Element>(a: &ArrayView2<'_, T>) -> Result<(Vec<T>, MatrixLayout), Fault> {
-    let count = |n: usize| i32::try_from(n).map_err(|_| Fault::TooLarge);
+    count(&[a.nrows(), a.ncols()])?;
+    let count = |n: usize| count(&[n]);
     let layout = MatrixLayout::F { col: count(a.ncols())?, lda: count(a.nrows())? };
     Ok((a.t().iter().copied().collect(), layout))
 }
@@ -110,7 +117,7 @@ pub fn determinant<T: Element>(a: &ArrayView2<'_, T>) -> Result<T, Fault> {
     }
     match Factors::of(a) {
         Ok(factors) => Ok(factors.diagonal().fold(factors.sign(), |product, x| product * x)),
-        Err(Fault::Singular(_)) => Ok(T::zero()),
+        Err(Fault::Singular(_)) => Ok(if check_finite(a).is_ok() { T::zero() } else { T::nearest(f64::NAN) }),
         Err(fault) => Err(fault),
     }
 }
@@ -124,7 +131,8 @@ pub fn log_determinant<T: Element>(a: &ArrayView2<'_, T>) -> Result<(T, T::Real)
         return Ok((T::one(), T::Real::zero()));
     }
     let factors = match Factors::of(a) {
-        Err(Fault::Singular(_)) => return Ok((T::zero(), -T::Real::infinity())),
+        Err(Fault::Singular(_)) if check_finite(a).is_ok() => return Ok((T::zero(), -T::Real::infinity())),
+        Err(Fault::Singular(_)) => return Ok((T::nearest(f64::NAN), T::Real::nan())),
         factors => factors?,
     };
     let start = (factors.sign(), T::Real::zero());
@@ -220,6 +228,13 @@ pub struct Singular<T: Scalar> {
     pub vh: Array2<T>,
 }
 
+/// Refuses what LAPACK's own room would be too large for: 3·k² + 7·k + max(m, n) numbers, with k = min(m, n), and the vectors.
+fn check_room(m: usize, n: usize, full: bool) -> Result<(), Fault> {
+    let (short, long) = (m.min(n), m.max(n));
+    count(&[4, short + 8, short + 8])?;
+    count(&[4, long]).and(if full { count(&[long, long]) } else { Ok(0) }).map(drop)
+}
+
 /// The singular values of a matrix with their vectors: all that there are of both sides, or as many as values.
 ///
 /// # Errors
@@ -232,6 +247,7 @@ pub fn svd<T: Element>(a: &ArrayView2<'_, T>, full: bool) -> Result<Singular<T>,
         return Ok(Singular { u: unit(m, rows), s: Vec::new(), vh: unit(columns_, n) });
     }
     check_finite(a)?;
+    check_room(m, n, full)?;
     let (mut elements, layout) = columns(a)?;
     let job = if full { JobSvd::All } else { JobSvd::Some };
     let found = T::svddc(layout, job, &mut elements)?;
@@ -248,6 +264,7 @@ pub fn singular_values<T: Element>(a: &ArrayView2<'_, T>) -> Result<Vec<T::Real>
         return Ok(Vec::new());
     }
     check_finite(a)?;
+    check_room(a.nrows(), a.ncols(), false)?;
     let (mut elements, layout) = columns(a)?;
     Ok(T::svddc(layout, JobSvd::None, &mut elements)?.s)
 }
@@ -407,7 +424,8 @@ pub fn least_squares<T: Element>(
     let parts = svd(a, false)?;
     let largest = parts.s.first().map_or(0.0, |&s| as_f64::<T>(s));
     let usual = T::EPSILON * a.nrows().max(a.ncols()) as f64;
-    let bound = T::nearest(rcond.unwrap_or(usual) * largest).re();
+    // A negative number is LAPACK's word for the usual bound.
+    let bound = T::nearest(rcond.filter(|bound| *bound >= 0.0).unwrap_or(usual) * largest).re();
     let x = pseudo_inverse(&parts, bound).dot(b);
     let rank = parts.s.iter().filter(|&&s| s > bound).count();
     let rest = b - &a.dot(&x);

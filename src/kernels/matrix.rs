@@ -128,7 +128,9 @@ pub fn exponential<T: Field>(a: &Array2<T>) -> Array2<T> {
         return Array2::from_elem(a.raw_dim(), T::nearest(f64::NAN));
     }
     let halvings = norm.log2().ceil().max(0.0) as i32;
-    let a = a * T::nearest(2f64.powi(-halvings));
+    // In two steps: 2⁻¹⁰²⁴ alone would be 0.
+    let half = halvings / 2;
+    let a = a * T::nearest(2f64.powi(-half)) * T::nearest(2f64.powi(half - halvings));
     let mut result = Array2::eye(a.nrows());
     for term in (1..=TERMS).rev() {
         result = a.dot(&result) * T::nearest(1.0 / f64::from(term)) + Array2::<T>::eye(a.nrows());
@@ -157,6 +159,8 @@ mod tests {
         assert!((exponential(&turn) - want).iter().all(|x| x.abs() < 1e-15));
         let large = exponential(&array![[40.0, 0.0], [0.0, -40.0]]);
         assert!((large[[0, 0]] / 40f64.exp() - 1.0).abs() < 1e-13, "{large}");
+        assert_eq!(exponential(&array![[-1e308, 0.0], [0.0, -1e308]]), Array2::zeros((2, 2)));
+        assert_eq!(exponential(&array![[1e308]]), array![[f64::INFINITY]]);
         assert!(exponential(&array![[f64::NAN, 0.0], [1.0, 1.0]]).iter().all(|x| x.is_nan()));
         assert_eq!(exponential(&Array2::<f32>::zeros((0, 0))).len(), 0);
     }

@@ -9,7 +9,11 @@ use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
 /// Operators whose results depend on their names, or on nothing at all.
-const RANDOM: [&str; 22] = [
+const RANDOM: [&str; 26] = [
+    "Bernoulli",
+    "RandomNormalLike",
+    "RandomUniformLike",
+    "aten::normal",
     "torch.randn",
     "torch.randn_like",
     "torch.normal",

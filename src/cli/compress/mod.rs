@@ -69,8 +69,11 @@ const TIME: Duration = Duration::from_millis(500);
 impl CompressArgs {
     pub(crate) fn run(&self, limits: &LimitArgs, screen: &mut Screen) -> Result<Exit, Failure> {
         if let Some(output) = &self.output {
-            files::check_target(output)?;
-            files::check_target(&archive_beside(output))?;
+            let read = self.subject.model.files();
+            for file in [output, &archive_beside(output)] {
+                files::check_new_file(file)?;
+                files::check_kept(file, read.iter().map(PathBuf::as_path))?;
+            }
         }
         let mut graph = self.subject.model.load(&limits.start())?;
         let absent: Vec<String> = graph.check_weights().iter().map(ToString::to_string).collect();

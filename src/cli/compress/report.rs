@@ -30,14 +30,18 @@ impl Agreement {
             for (&was, &is) in before.iter().zip(&after) {
                 total += was * was;
                 lost += (was - is) * (was - is);
-                largest = largest.max((was - is).abs());
+                let moved = (was - is).abs();
+                // What is NaN in both has not moved; in one of them, it has as far as can be.
+                let moved = if was.is_nan() && is.is_nan() || was == is { 0.0 } else { moved };
+                largest = if moved.is_nan() { f64::INFINITY } else { largest.max(moved) };
             }
             for (was, is) in before.chunks(width).zip(after.chunks(width)) {
                 rows[0] += usize::from(place_of_largest(was) == place_of_largest(is));
                 rows[1] += 1;
             }
         }
-        let error = if total > 0.0 { f64::sqrt(lost / total) } else { 0.0 };
+        let error = if largest == 0.0 { 0.0 } else { f64::sqrt(lost / total) };
+        let error = if error.is_nan() { f64::INFINITY } else { error };
         Ok(Self { error, largest, rows })
     }
 }

@@ -236,16 +236,19 @@ fn difference(folder: &Folder, found: &Tensor, wanted: &Tensor) -> Result<f64, (
     match alike {
         true if !folder.values => Ok(0.0),
         _ if comparison.holds() => Ok(comparison.max_abs_diff),
-        true if compare(rounding(wanted).map_err(unread)?).map_err(unread)?.holds() => {
+        true if compare(rounding(wanted, folder.tolerance).map_err(unread)?).map_err(unread)?.holds() => {
             Ok(comparison.max_abs_diff)
         }
         _ => Err((comparison.to_string(), if alike { comparison.max_abs_diff } else { 0.0 })),
     }
 }
 
+/// How many tolerances rounding may add: a mask of −10³⁰⁰ beside small numbers says nothing about these.
+const MOST_ROUNDING: f64 = 100.0;
+
 /// What rounding makes of the largest finite element of a tensor of f32, f64 or complex numbers of these. Who computed
 /// the wanted results, summed numbers of this size: where they cancel out, what remains is that far off itself.
-fn rounding(wanted: &Tensor) -> Result<f64, TensorError> {
+fn rounding(wanted: &Tensor, tolerance: f64) -> Result<f64, TensorError> {
     let epsilon = match wanted.dtype() {
         DType::F32 | DType::C64 => f64::from(f32::EPSILON),
         DType::F64 | DType::C128 => f64::EPSILON,
@@ -253,7 +256,8 @@ fn rounding(wanted: &Tensor) -> Result<f64, TensorError> {
     };
     let numbers = wanted.cast(DType::C128)?.to_vec::<Complex<f64>>()?;
     let parts = numbers.iter().flat_map(|number| [number.re.abs(), number.im.abs()]);
-    Ok(epsilon * parts.filter(|part| part.is_finite()).fold(0.0, f64::max))
+    let largest = parts.filter(|part| part.is_finite()).fold(0.0, f64::max);
+    Ok((epsilon * largest).min(MOST_ROUNDING * tolerance))
 }
 
 /// The operator that made a tensor, and its place in the order of execution.
@@ -347,6 +351,7 @@ mod tests {
         assert!(matches!(off(0.006, 4e4), Verdict::Fail(_)));
         assert!(matches!(off(0.004, 400.0), Verdict::Fail(_)));
         assert!(matches!(off(0.004, f32::INFINITY), Verdict::Fail(_)));
+        assert!(matches!(off(0.02, f32::MIN), Verdict::Fail(_)), "a mask of the smallest number is no sum");
     }
 
     #[test]

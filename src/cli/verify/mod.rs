@@ -23,7 +23,7 @@ A case is a folder with model.param (or a single other .param), its archive, inp
 model's inputs, and the wanted outputs out_0.npy, …; or with an arrays.npz that has them as in_0 … and out_0 …. Further sets of \
 inputs and outputs, of other sizes for example, are arrays_1.npz, arrays_2.npz, …. A case passes when every output has the wanted shape and element type, \
 integers and bools are equal, and floats satisfy |got − want| ≤ T + T·|want| (NaN equals NaN, equal infinities are equal). \
-Results of f32 and f64 may be off by the rounding of their largest element as well, 2⁻²³ or 2⁻⁵² of it. \
+Results of f32 and f64 may be off by the rounding of their largest element as well, 2⁻²³ or 2⁻⁵² of it, but by no more than 100·T. \
 T is 1e-4, or what --tolerance or the folder's case.toml says:
   tolerance = 1e-3
   values = false     # only shapes and element types are compared

@@ -5,7 +5,7 @@ use crate::graph::{LayerError, TensorMeta};
 use crate::kernels::matrix::Field;
 use crate::layers::broadcast::broadcast;
 use crate::tensor::{DType, Dim, Element, Shape, TensorView, TensorViewMut};
-use ndarray::{Array2, Array3, ArrayView2};
+use ndarray::{Array2, ArrayView2, ArrayViewD, Axis, Ix2};
 use std::fmt::Display;
 
 /// The shape of a stack of matrices: some axes, then rows and columns.
@@ -85,13 +85,22 @@ pub(super) fn lens<'a>(input: &'a TensorView<'_>) -> Result<(&'a [usize], [usize
     }
 }
 
-/// The matrices of an input, each as often as these axes say.
-fn matrices<T: Element>(input: &TensorView<'_>, batch: &[usize]) -> Result<Array3<T>, LayerError> {
+/// A view of an input with these axes before rows and columns. Nothing is copied: that of one matrix for all could be large.
+fn expanded<'a>(input: &TensorView<'a>, batch: &[usize]) -> Result<TensorView<'a>, LayerError> {
     let (_, [rows, columns]) = lens(input)?;
     let shape = Shape::new(&[batch, &[rows, columns]].concat())?;
-    let whole = input.with_layout(input.layout().expand(&shape)?)?;
-    let count = batch.iter().product::<usize>();
-    Ok(whole.array::<T>()?.to_shape((count, rows, columns))?.into_owned())
+    Ok(input.with_layout(input.layout().expand(&shape)?)?)
+}
+
+/// One of the matrices, counted in row-major order of the axes before rows and columns.
+fn matrix<'a, T>(all: &ArrayViewD<'a, T>, index: usize) -> Result<ArrayView2<'a, T>, LayerError> {
+    let (mut view, mut rest) = (all.clone(), index);
+    for axis in (0..all.ndim().saturating_sub(2)).rev() {
+        let len = all.len_of(Axis(axis)).max(1);
+        view = view.index_axis_move(Axis(axis), rest % len);
+        rest /= len;
+    }
+    view.into_dimensionality::<Ix2>().map_err(|error| LayerError::Unsupported(error.to_string()))
 }
 
 fn failed(index: usize, count: usize, fault: impl Display) -> LayerError {
@@ -105,11 +114,11 @@ pub(super) fn each<T: Field, R, E: Display>(
     limits: &Limits,
     mut function: impl FnMut(ArrayView2<'_, T>) -> Result<R, E>,
 ) -> Result<Vec<R>, LayerError> {
-    let all = matrices::<T>(input, lens(input)?.0)?;
-    let mut results = Vec::with_capacity(all.dim().0);
-    for (index, matrix) in all.outer_iter().enumerate() {
+    let (all, count) = (input.array::<T>()?, lens(input)?.0.iter().product());
+    let mut results = Vec::with_capacity(count);
+    for index in 0..count {
         limits.check_deadline()?;
-        results.push(function(matrix).map_err(|fault| failed(index, all.dim().0, fault))?);
+        results.push(function(matrix(&all, index)?).map_err(|fault| failed(index, count, fault))?);
     }
     Ok(results)
 }
@@ -121,11 +130,13 @@ pub(super) fn each_pair<T: Field, R, E: Display>(
     limits: &Limits,
     mut function: impl FnMut(ArrayView2<'_, T>, ArrayView2<'_, T>) -> Result<R, E>,
 ) -> Result<Vec<R>, LayerError> {
-    let (a, b) = (matrices::<T>(inputs[0], batch)?, matrices::<T>(inputs[1], batch)?);
-    let mut results = Vec::with_capacity(a.dim().0);
-    for (index, (one, other)) in a.outer_iter().zip(b.outer_iter()).enumerate() {
+    let (a, b) = (expanded(inputs[0], batch)?, expanded(inputs[1], batch)?);
+    let (a, b, count) = (a.array::<T>()?, b.array::<T>()?, batch.iter().product());
+    let mut results = Vec::with_capacity(count);
+    for index in 0..count {
         limits.check_deadline()?;
-        results.push(function(one, other).map_err(|fault| failed(index, a.dim().0, fault))?);
+        let result = function(matrix(&a, index)?, matrix(&b, index)?);
+        results.push(result.map_err(|fault| failed(index, count, fault))?);
     }
     Ok(results)
 }

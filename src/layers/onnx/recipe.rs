@@ -56,15 +56,16 @@ impl Drop for Step {
 /// once, so that the next one may ask for the type and shape of what it gets.
 #[derive(Debug)]
 pub(super) struct Recipe {
+    name: String,
     inputs: Vec<TensorMeta>,
     steps: Vec<Step>,
     outputs: Vec<Source>,
 }
 
 impl Recipe {
-    /// No steps yet, for these inputs.
-    pub(super) fn new(inputs: &[TensorMeta]) -> Self {
-        Self { inputs: inputs.to_vec(), steps: Vec::new(), outputs: Vec::new() }
+    /// No steps yet, for the operator of this name and these inputs.
+    pub(super) fn new(name: &str, inputs: &[TensorMeta]) -> Self {
+        Self { name: name.to_owned(), inputs: inputs.to_vec(), steps: Vec::new(), outputs: Vec::new() }
     }
 
     /// What is known of the operator's inputs.
@@ -144,7 +145,7 @@ impl Recipe {
             params.iter().map(|(key, raw)| ((*key).to_owned(), RuntimeParameter::parse(raw))).collect();
         let names: Vec<Option<String>> = inputs.iter().map(|(name, _)| name.map(str::to_owned)).collect();
         let attrs = BTreeMap::new();
-        let mut reader = OperatorReader::new(&params, &attrs, &names, outputs);
+        let mut reader = OperatorReader::new(&params, &attrs, &names, outputs).with_name(&self.name);
         let layer = L::from_operator(&mut reader)?;
         reader.finish()?;
         self.then(layer, &inputs.iter().map(|(_, source)| *source).collect::<Vec<_>>())

@@ -8,6 +8,7 @@ use crate::layers::views::{in_order, view_layers};
 use crate::tensor::{
     DType, Dim, Layout, Shape, TensorError, TensorView, TensorViewMut, resolve_axis, with_bits,
 };
+use crate::{LimitError, Limits};
 use std::ops::RangeInclusive;
 
 /// The same elements in row-major order in another shape.
@@ -382,9 +383,10 @@ impl CpuLayer for OneAt {
 pub(super) struct Determinant;
 
 /// The determinant of a matrix of n rows, which is used up.
-fn determinant(matrix: &mut [f64], n: usize) -> f64 {
+fn determinant(matrix: &mut [f64], n: usize, limits: &Limits) -> Result<f64, LimitError> {
     let mut product = 1.0;
     for column in 0..n {
+        limits.check_deadline()?;
         let size = |row: &usize| matrix[row * n + column].abs();
         let pivot = (column..n).max_by(|a, b| size(a).total_cmp(&size(b))).unwrap_or(column);
         if pivot != column {
@@ -394,7 +396,7 @@ fn determinant(matrix: &mut [f64], n: usize) -> f64 {
         let divisor = matrix[column * n + column];
         product *= divisor;
         if divisor == 0.0 {
-            return 0.0;
+            return Ok(0.0);
         }
         for row in column + 1..n {
             let factor = matrix[row * n + column] / divisor;
@@ -403,7 +405,7 @@ fn determinant(matrix: &mut [f64], n: usize) -> f64 {
             }
         }
     }
-    product
+    Ok(product)
 }
 
 impl Layer for Determinant {
@@ -428,8 +430,7 @@ impl CpuLayer for Determinant {
         let mut matrices = inputs[0].to_tensor()?.cast(DType::F64)?.to_vec::<f64>()?;
         let mut values = vec![1.0; outputs[0].num_elements()];
         for (value, matrix) in values.iter_mut().zip(matrices.chunks_exact_mut((n * n).max(1))) {
-            context.limits().check_deadline()?;
-            *value = determinant(matrix, n);
+            *value = determinant(matrix, n, context.limits())?;
         }
         let layout = Layout::contiguous(*outputs[0].shape());
         Ok(outputs[0].cast_from(&TensorView::from_slice(&values, layout)?)?)

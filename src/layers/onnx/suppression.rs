@@ -3,6 +3,7 @@
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
 use crate::layers::broadcast::Converted;
 use crate::tensor::{DType, Dim, Tensor, TensorView, TensorViewMut};
+use crate::{LimitError, Limits};
 use ndarray::{ArrayView1, ArrayView2, s};
 use std::ops::RangeInclusive;
 
@@ -50,7 +51,13 @@ impl Corners {
 }
 
 /// The places of the boxes that are kept, the best first.
-fn kept(boxes: &[Corners], scores: ArrayView1<'_, f64>, most: usize, overlap: f64, least: f64) -> Vec<usize> {
+fn kept(
+    boxes: &[Corners],
+    scores: ArrayView1<'_, f64>,
+    most: usize,
+    [overlap, least]: [f64; 2],
+    limits: &Limits,
+) -> Result<Vec<usize>, LimitError> {
     let mut order: Vec<usize> = (0..boxes.len()).filter(|&place| scores[place] > least).collect();
     order.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]).then(a.cmp(&b)));
     let mut kept: Vec<usize> = Vec::new();
@@ -58,11 +65,12 @@ fn kept(boxes: &[Corners], scores: ArrayView1<'_, f64>, most: usize, overlap: f6
         if kept.len() >= most {
             break;
         }
+        limits.check_deadline()?;
         if kept.iter().all(|&better| boxes[place].overlap(boxes[better]) <= overlap) {
             kept.push(place);
         }
     }
-    kept
+    Ok(kept)
 }
 
 /// The only number of an input.
@@ -125,8 +133,8 @@ impl CpuLayer for Suppressed {
             let corners: Vec<Corners> =
                 boxes.outer_iter().map(|numbers| Corners::new(numbers, self.has_centres)).collect();
             for (class, scores) in scores.outer_iter().enumerate() {
-                context.limits().check_deadline()?;
-                for place in kept(&corners, scores, most, overlap, least) {
+                let limits = context.limits();
+                for place in kept(&corners, scores, most, [overlap, least], limits)? {
                     rows.extend([picture as i64, class as i64, place as i64]);
                 }
             }

@@ -41,25 +41,27 @@ pub(super) trait Translate: FromOperator + fmt::Debug + Clone + Send + Sync + 's
 #[derive(Debug, Clone)]
 pub(super) struct Translated<T> {
     operator: T,
+    /// The operator's name, from which random numbers follow.
+    name: String,
     ready: Ready<Recipe>,
 }
 
 impl<T: Translate> Translated<T> {
     fn recipe(&self, inputs: &[TensorMeta]) -> Result<Recipe, LayerError> {
-        recipe_of(&self.operator, inputs)
+        recipe_of(&self.operator, &self.name, inputs)
     }
 
     /// What it comes to for the inputs of this run, kept for the next run of the same inputs.
     fn ready(&mut self, inputs: &[TensorView<'_>]) -> Result<&mut Recipe, LayerError> {
         let metas = TensorMeta::of_all(inputs);
-        let Self { operator, ready } = self;
-        ready.get_or_make(|recipe| recipe.fits(&metas), || recipe_of(operator, &metas))
+        let Self { operator, name, ready } = self;
+        ready.get_or_make(|recipe| recipe.fits(&metas), || recipe_of(operator, name, &metas))
     }
 }
 
 /// What an operator comes to for these inputs.
-fn recipe_of<T: Translate>(operator: &T, inputs: &[TensorMeta]) -> Result<Recipe, LayerError> {
-    let mut recipe = Recipe::new(inputs);
+fn recipe_of<T: Translate>(operator: &T, name: &str, inputs: &[TensorMeta]) -> Result<Recipe, LayerError> {
+    let mut recipe = Recipe::new(name, inputs);
     let outputs = operator.translate(&mut recipe).map_err(renamed::<T>)?;
     Ok(recipe.returning(outputs))
 }
@@ -144,7 +146,7 @@ pub(super) fn register<T: Translate>(registry: &mut Registry) -> Result<(), Regi
         let create = |reader: &mut OperatorReader<'_>| -> Result<Box<dyn CpuLayer>, LayerError> {
             let operator = T::from_operator(reader)?;
             operator.validate()?;
-            Ok(Box::new(Translated { operator, ready: Ready::default() }))
+            Ok(Box::new(Translated { operator, name: reader.name().to_owned(), ready: Ready::default() }))
         };
         registry.add(
             *op_type,

@@ -12,7 +12,7 @@ use crate::tensor::{DType, TensorView, TensorViewMut};
 use rand::Rng;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
-use rand_distr::{Cauchy, Distribution, Exp, Geometric, LogNormal, Poisson};
+use rand_distr::{Cauchy, Distribution, Exp, LogNormal, Poisson};
 use std::ops::RangeInclusive;
 
 crate::operator! {
@@ -376,8 +376,8 @@ draws! {
         move |rng, _| Ok(distribution.sample(rng))
     };
     GeometricOf |layer, _dtype| false, {
-        let distribution = Geometric::new(layer.p).map_err(|_| no("p", layer.p)())?;
-        move |rng, _| Ok(distribution.sample(rng) as f64 + 1.0)
+        let failures = (-layer.p).ln_1p();
+        move |rng, _| Ok(((1.0 - rng.random::<f64>()).ln() / failures).ceil().max(1.0))
     };
     PoissonOf |layer, _dtype| true, |rng, mean| match Poisson::new(mean) {
         _ if mean == 0.0 => Ok(0.0),

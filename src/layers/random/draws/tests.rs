@@ -33,6 +33,14 @@ fn assert_counted(values: &[f64], what: &str, wanted: &[(f64, f64)]) {
         let expected = share * values.len() as f64;
         chi += (found - expected).powi(2) / expected;
     }
+    let share = 1.0 - wanted.iter().map(|(_, share)| share).sum::<f64>();
+    let others = values.iter().filter(|&value| wanted.iter().all(|(known, _)| known != value)).count() as f64;
+    if share > 1e-9 {
+        let expected = share * values.len() as f64;
+        chi += (others - expected).powi(2) / expected;
+    } else {
+        assert_eq!(others, 0.0, "{what}: values that should never be drawn");
+    }
     // Five deviations above the mean of χ² for so many values.
     let free = wanted.len() as f64;
     assert!(chi < free + 5.0 * (2.0 * free).sqrt(), "{what}: χ² is {chi} for {free} values");
@@ -125,6 +133,11 @@ fn distributions_that_cannot_be() {
         assert!(operator(op_type, &params).create(1).is_err(), "{op_type}");
     }
     assert!(operator("aten::geometric", &[("p", "1.0")]).create(1).is_err());
+    let seldom = drawn("aten::geometric", &[("p", "1e-17")], 0.0);
+    assert!(
+        seldom.iter().all(|&trials| trials > 1e10),
+        "a trial that hardly ever succeeds takes no time to draw"
+    );
     let run = |op_type, value: f64| operator(op_type, &[]).run(&[&tensor(&[1], &[value])]);
     assert!(run("aten::bernoulli", 1.5).is_err() && run("aten::poisson", -1.0).is_err());
     assert!(run("aten::poisson", f64::NAN).is_err());
