@@ -5,7 +5,7 @@ use crate::graph::{LayerError, TensorMeta};
 use crate::kernels::matrix::Field;
 use crate::layers::broadcast::broadcast;
 use crate::tensor::{DType, Dim, Element, Shape, TensorView, TensorViewMut};
-use ndarray::{Array2, ArrayView2, ArrayViewD, Axis, Ix2};
+use ndarray::{Array2, ArrayView2, ArrayViewD, Axis, Ix2, ShapeError};
 use std::fmt::Display;
 
 /// The shape of a stack of matrices: some axes, then rows and columns.
@@ -100,7 +100,16 @@ fn matrix<'a, T>(all: &ArrayViewD<'a, T>, index: usize) -> Result<ArrayView2<'a,
         view = view.index_axis_move(Axis(axis), rest % len);
         rest /= len;
     }
-    view.into_dimensionality::<Ix2>().map_err(|error| LayerError::Unsupported(error.to_string()))
+    let matrix = view.into_dimensionality::<Ix2>().map_err(misfit)?;
+    if matrix.is_empty() {
+        // ndarray copies no empty view with a broadcast axis: in a debug build it panics.
+        return ArrayView2::from_shape(matrix.raw_dim(), &[]).map_err(misfit);
+    }
+    Ok(matrix)
+}
+
+fn misfit(error: ShapeError) -> LayerError {
+    LayerError::Unsupported(error.to_string())
 }
 
 fn failed(index: usize, count: usize, fault: impl Display) -> LayerError {
