@@ -3,7 +3,7 @@
 use super::failure::Failure;
 use clap::{Args, ValueEnum};
 use ixion::Limits;
-use ixion::engine::{Builder, Context, EngineError};
+use ixion::engine::{Builder, Context, EngineError, Formats};
 use ixion::graph::{GraphError, LayerTrace, OperandIndex, RuntimeGraph, TensorMeta, Trace};
 use ixion::passes::{PassContext, Passes};
 use ixion::tensor::{DType, Tensor, TensorView};
@@ -19,7 +19,7 @@ pub(crate) enum Interpret {
     Optimised,
 }
 
-/// `--interpret`.
+/// `--interpret` and `--layouts`.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct InterpretArgs {
     /// Runs operator by operator, without a plan: the file's graph, or the one after all passes (=optimised)
@@ -30,9 +30,24 @@ pub(crate) struct InterpretArgs {
         hide_possible_values = true
     )]
     pub(crate) interpret: Option<Interpret>,
+    /// Layouts of tensors that the engine chooses from
+    #[arg(long, value_name = "LAYOUTS", value_enum, default_value_t, conflicts_with = "interpret")]
+    pub(crate) layouts: Layouts,
 }
 
-/// `--interpret`, `--threads` and `--without`.
+/// The layouts that the engine chooses from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum Layouts {
+    /// Those that layers want, at the least price
+    #[default]
+    Cheapest,
+    /// Row-major ones alone
+    Plain,
+    /// Another one for every tensor and back again: a test of the engine
+    Alternating,
+}
+
+/// `--interpret`, `--layouts`, `--threads` and `--without`.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct EngineArgs {
     #[command(flatten)]
@@ -73,6 +88,16 @@ pub(crate) struct Record {
     pub(crate) trace: Trace,
     /// Time from the start of the run, for each entry of the trace.
     pub(crate) starts: Vec<Duration>,
+}
+
+impl From<Layouts> for Formats {
+    fn from(layouts: Layouts) -> Self {
+        match layouts {
+            Layouts::Cheapest => Self::Cheapest,
+            Layouts::Plain => Self::Plain,
+            Layouts::Alternating => Self::Alternating,
+        }
+    }
 }
 
 impl EngineArgs {
@@ -125,6 +150,7 @@ impl EngineArgs {
                     .with_limits(limits.clone())
                     .with_passes(self.passes()?)
                     .with_threads(self.threads.into())
+                    .with_formats(self.mode.layouts.into())
                     .build()?;
                 Kind::Engine(Box::new(Context::shared(Arc::new(plan))?))
             }

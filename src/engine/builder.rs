@@ -1,5 +1,6 @@
 //! From a file to a plan.
 
+use super::formats::{self, Formats, Settled};
 use super::plan::Names;
 use super::{EngineError, Plan, Port};
 use crate::Limits;
@@ -27,6 +28,7 @@ pub struct Builder {
     shapes: Vec<(String, InputShape)>,
     ranges: Vec<InputRange>,
     donations: Vec<(String, String)>,
+    formats: Formats,
     limits: Limits,
     threads: usize,
 }
@@ -52,6 +54,7 @@ impl Builder {
             shapes: Vec::new(),
             ranges: Vec::new(),
             donations: Vec::new(),
+            formats: Formats::Cheapest,
             limits: Limits::default(),
             threads: 1,
         }
@@ -118,6 +121,12 @@ impl Builder {
         self
     }
 
+    /// Chooses layouts from these. Default: [`Formats::Cheapest`].
+    #[must_use]
+    pub fn with_formats(self, formats: Formats) -> Self {
+        Self { formats, ..self }
+    }
+
     /// Reads the model, runs the passes, creates the layers and computes what depends on no input.
     ///
     /// # Errors
@@ -134,11 +143,14 @@ impl Builder {
             .with_registry(self.registry)
             .with_limits(self.limits.clone())
             .with_path(path.as_deref());
-        graph.build()?;
+        graph.connect()?;
         let symbols = InputShape::apply(&graph, &self.shapes)?;
         let profile = if self.ranges.is_empty() { None } else { Some(Profile::new(&graph, self.ranges)?) };
+        let settled = settle(&mut graph, &symbols, profile.as_ref(), &self.formats)?;
+        graph.initialize()?;
         let plan = Plan {
             statistics,
+            settled,
             shapes: Shapes::infer_known(&graph, &symbols)?,
             symbols,
             profile,
@@ -152,6 +164,26 @@ impl Builder {
             graph,
         };
         plan.with_donations(&self.donations)
+    }
+}
+
+/// Settles formats for the sizes that are most likely. Where these are not possible at all, nothing is settled.
+fn settle(
+    graph: &mut RuntimeGraph,
+    symbols: &[Option<TensorMeta>],
+    profile: Option<&Profile>,
+    formats: &Formats,
+) -> Result<Vec<Settled>, EngineError> {
+    let optimum = match profile {
+        Some(profile) => profile.optimum().into_iter().map(Some).collect(),
+        None => formats::optimum(graph, symbols),
+    };
+    match formats::settle(graph, &optimum, formats) {
+        Err(error) if profile.is_none() && formats::is_about_sizes(&error) => {
+            log::debug!("formats are those of the model: {error}");
+            Ok(Vec::new())
+        }
+        settled => settled,
     }
 }
 

@@ -29,6 +29,7 @@
 mod builder;
 mod context;
 mod error;
+mod formats;
 mod model;
 mod plan;
 mod prepared;
@@ -40,6 +41,7 @@ mod trace;
 pub use builder::Builder;
 pub use context::Context;
 pub use error::EngineError;
+pub use formats::{Answers, Candidate, Formats, Settled};
 pub use model::Model;
 pub use plan::{Plan, Port};
 pub use request::{Outputs, Request};

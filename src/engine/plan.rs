@@ -1,6 +1,6 @@
 //! What a builder builds: layers and weights that nobody changes any more.
 
-use super::{Context, EngineError};
+use super::{Context, EngineError, Settled};
 use crate::Limits;
 use crate::graph::{RuntimeGraph, TensorMeta};
 use crate::passes::Statistics;
@@ -34,6 +34,7 @@ pub struct Port {
 pub struct Plan {
     pub(super) graph: RuntimeGraph,
     pub(super) statistics: Statistics,
+    pub(super) settled: Vec<Settled>,
     pub(super) shapes: Shapes,
     /// The inputs, with symbols for the lengths that are not fixed.
     pub(super) symbols: Vec<Option<TensorMeta>>,
@@ -73,6 +74,11 @@ impl Plan {
     /// What the passes did.
     pub fn statistics(&self) -> &Statistics {
         &self.statistics
+    }
+
+    /// Which formats and tactics its operators settled on, those that were put between others left out.
+    pub fn settled(&self) -> &[Settled] {
+        &self.settled
     }
 
     /// The symbolic shapes of all operands.

@@ -100,6 +100,11 @@ pub enum LayerError {
         /// What came.
         found: String,
     },
+    /// There is no combination of element types and layouts that the layer takes.
+    #[error(
+        "there is no combination of formats that the layer takes: {0}; allow more precisions, or put an operator before it that converts"
+    )]
+    NoFormat(String),
     /// The code of the layer panicked. A fault of the layer.
     #[error("its code panicked: {0}; this is a fault of the layer")]
     Panic(String),

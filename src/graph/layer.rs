@@ -138,10 +138,7 @@ pub struct Cost {
 impl Cost {
     /// The cost of reading every input and writing every output once. Symbolic sizes count as zero.
     pub fn of_moving(inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Self {
-        let size = |meta: &TensorMeta| {
-            let elements = meta.num_elements().fixed().and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
-            elements.saturating_mul(meta.dtype().size() as u64)
-        };
+        let size = |meta: &TensorMeta| meta.byte_len().unwrap_or(0);
         Self { macs: 0, bytes: inputs.iter().chain(outputs).map(size).fold(0, u64::saturating_add) }
     }
 
@@ -159,6 +156,38 @@ pub struct TensorFormat {
     pub dtype: DType,
     /// Plain or blocked.
     pub format: Format,
+    /// Whether whole numbers stand for real ones, by a scale that [`CpuLayer::configure`] tells.
+    pub is_quantized: bool,
+}
+
+impl TensorFormat {
+    /// Elements of this type in row-major order.
+    pub fn plain(dtype: DType) -> Self {
+        Self { dtype, format: Format::Plain, is_quantized: false }
+    }
+
+    /// Whole numbers from -127 to 127 that stand for real ones, in row-major order.
+    pub fn quantized() -> Self {
+        Self { is_quantized: true, ..Self::plain(DType::I8) }
+    }
+
+    /// The same with one axis cut into blocks that lie innermost.
+    #[must_use]
+    pub fn blocked(self, axis: u8, block: u8) -> Self {
+        Self { format: Format::Blocked { axis, block }, ..self }
+    }
+}
+
+/// `f32`, and what is not plain about it: `i8 quantized`, `f32 16c` (channels in blocks of 16), `f32 8@2` (axis 2 in blocks of 8).
+impl fmt::Display for TensorFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let quantized = if self.is_quantized { " quantized" } else { "" };
+        f.pad(&match self.format {
+            Format::Plain => format!("{}{quantized}", self.dtype),
+            Format::Blocked { axis: 1, block } => format!("{}{quantized} {block}c", self.dtype),
+            Format::Blocked { axis, block } => format!("{}{quantized} {block}@{axis}", self.dtype),
+        })
+    }
 }
 
 /// One way of computing a layer; the engine times them and picks one.
@@ -228,9 +257,10 @@ pub trait CpuLayer: Layer + CloneCpuLayer {
 
     /// Whether the tensor at `position` may have the format `formats[position]`, given those before it.
     ///
-    /// Positions count the inputs first, then the outputs. Default: every element type, plain.
+    /// Positions count the inputs first, then the outputs. What [`Layer::infer`] refuses is never asked about. Default:
+    /// every element type, plain, and no whole numbers that stand for real ones.
     fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
-        formats.get(position).is_some_and(|format| format.format == Format::Plain)
+        formats.get(position).is_some_and(|format| format.format == Format::Plain && !format.is_quantized)
     }
 
     /// The ways of computing this layer, the one for general use first. Default: one.
@@ -247,6 +277,14 @@ pub trait CpuLayer: Layer + CloneCpuLayer {
             return Ok(());
         }
         Err(LayerError::Unsupported(format!("there is no tactic {id}")))
+    }
+
+    /// How well the settled tactic uses the processor for what is configured: the multiplications that it does in the time in
+    /// which a good product of large matrices does 1. Engines that do not measure compare tactics and formats by it.
+    /// Default: 1.
+    fn efficiency(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> f64 {
+        let _ = (inputs, outputs);
+        1.0
     }
 
     /// Takes note of the final shapes and element types. Called before the first `forward` and again whenever they

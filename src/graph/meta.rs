@@ -1,24 +1,29 @@
 //! What is known of a tensor before it exists: element type, dimensions, and sometimes its values.
 
-use crate::tensor::{DType, Dim, Shape, TensorError, TensorView};
+use super::TensorFormat;
+use crate::tensor::{DType, Dim, Format, Layout, Shape, TensorError, TensorView};
 use std::fmt;
 
-/// Element type and dimensions of a tensor, and its values where they are small integers.
+/// Element type and dimensions of a tensor, its format, and its values where they are small integers.
 ///
 /// This is what a layer's shape rule reads and returns. While a model is built, dimensions may be symbolic; while it
 /// runs, they are numbers. Values matter where one operator computes the shape that another one uses, as in
-/// `x.reshape(x.size(0), -1)`.
+/// `x.reshape(x.size(0), -1)`. The format is the engine's affair: shape rules see and return [`Format::Plain`] unless a layer
+/// takes others, see [`CpuLayer::supports`](super::CpuLayer::supports).
 #[derive(Debug, Clone, PartialEq)]
 pub struct TensorMeta {
     dtype: DType,
     dims: Vec<Dim>,
     values: Option<Vec<Dim>>,
+    format: Format,
+    scale: Option<f32>,
 }
 
 impl TensorMeta {
     /// A tensor of this element type and these dimensions, its values unknown.
     pub fn new(dtype: DType, dims: impl IntoIterator<Item = impl Into<Dim>>) -> Self {
-        Self { dtype, dims: dims.into_iter().map(Into::into).collect(), values: None }
+        let dims = dims.into_iter().map(Into::into).collect();
+        Self { dtype, dims, values: None, format: Format::Plain, scale: None }
     }
 
     /// The description of a tensor that exists. Values are taken up from integers of at most
@@ -58,12 +63,39 @@ impl TensorMeta {
     /// The same with another element type and unknown values.
     #[must_use]
     pub fn with_dtype(&self, dtype: DType) -> Self {
-        Self { dtype, dims: self.dims.clone(), values: None }
+        Self::new(dtype, self.dims.iter().cloned())
+    }
+
+    /// The same in another format; one axis of it is blocked, or none.
+    #[must_use]
+    pub fn with_format(self, format: Format) -> Self {
+        Self { format, ..self }
+    }
+
+    /// The same with the real number that 1 stands for, of a tensor whose whole numbers stand for real ones.
+    #[must_use]
+    pub fn with_scale(self, scale: Option<f32>) -> Self {
+        Self { scale, ..self }
     }
 
     /// The element type.
     pub fn dtype(&self) -> DType {
         self.dtype
+    }
+
+    /// Plain or blocked.
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
+    /// The real number that 1 stands for, where whole numbers stand for real ones.
+    pub fn scale(&self) -> Option<f32> {
+        self.scale
+    }
+
+    /// Element type and format.
+    pub fn tensor_format(&self) -> TensorFormat {
+        TensorFormat { dtype: self.dtype, format: self.format, is_quantized: self.scale.is_some() }
     }
 
     /// The dimensions.
@@ -90,7 +122,7 @@ impl TensorMeta {
     #[must_use]
     pub fn replace(&self, value_of: &dyn Fn(&str) -> Option<Dim>) -> Self {
         let replaced = |dims: &[Dim]| dims.iter().map(|dim| dim.replace(value_of)).collect();
-        Self { dtype: self.dtype, dims: replaced(&self.dims), values: self.values.as_deref().map(replaced) }
+        Self { dims: replaced(&self.dims), values: self.values.as_deref().map(replaced), ..*self }
     }
 
     /// Whether the values are ones that would be kept: a scalar or a short vector of i64.
@@ -115,17 +147,36 @@ impl TensorMeta {
         self.dims.iter().all(|dim| dim.fixed().is_some())
     }
 
-    /// How many bytes the elements take side by side, where every dimension is a number.
+    /// How many bytes the tensor takes, with what fills up its last blocks, where every dimension is a number.
     pub fn byte_len(&self) -> Option<u64> {
-        let number = |dim: &Dim| dim.fixed().and_then(|len| u64::try_from(len).ok());
-        let elements =
-            self.dims.iter().map(number).try_fold(1u64, |product, len| Some(product.saturating_mul(len?)))?;
+        let number = |(axis, dim): (usize, &Dim)| {
+            let len = dim.fixed().and_then(|len| u64::try_from(len).ok())?;
+            match self.format {
+                Format::Blocked { axis: cut, block } if axis == usize::from(cut) => {
+                    Some(len.checked_next_multiple_of(block.into()).unwrap_or(u64::MAX))
+                }
+                _ => Some(len),
+            }
+        };
+        let lens = self.dims.iter().enumerate().map(number);
+        let elements = lens.into_iter().try_fold(1u64, |product, len| Some(product.saturating_mul(len?)))?;
         Some(elements.saturating_mul(self.dtype.size() as u64))
     }
 
     /// The product of all dimensions.
     pub fn num_elements(&self) -> Dim {
         self.dims.iter().fold(Dim::Fixed(1), |product, dim| product * dim.clone())
+    }
+
+    /// Where the elements lie in memory of their own, when every dimension is a number.
+    ///
+    /// # Errors
+    /// As [`TensorMeta::shape`]; a blocked axis that is not there.
+    pub fn layout(&self) -> Result<Layout, TensorError> {
+        match self.format {
+            Format::Plain => Ok(Layout::contiguous(self.shape()?)),
+            Format::Blocked { axis, block } => Layout::blocked(self.shape()?, axis.into(), block.into()),
+        }
     }
 
     /// The shape, when every dimension is a number.
@@ -142,12 +193,12 @@ impl TensorMeta {
     }
 }
 
-/// Writes dimensions and element type as `1×3×224×224 f32`.
+/// Writes dimensions, element type and what is special about the format: `1×3×224×224 f32`.
 impl fmt::Display for TensorMeta {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let dims: Vec<String> = self.dims.iter().map(Dim::to_factor).collect();
         let dims = if dims.is_empty() { "scalar".to_owned() } else { dims.join("×") };
-        f.pad(&format!("{dims} {}", self.dtype))
+        f.pad(&format!("{dims} {}", self.tensor_format()))
     }
 }
 

@@ -3,7 +3,7 @@
 use super::error::{OperatorPlace, Stage};
 use super::{CpuLayer, GraphError, LayerError, RuntimeAttribute, TensorMeta};
 use crate::pnnx::{self, Dim};
-use crate::tensor::{DType, Tensor};
+use crate::tensor::{DType, Format, Tensor};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -217,6 +217,8 @@ pub struct RuntimeOperand {
     pub(super) name: String,
     pub(super) dtype: Option<DType>,
     pub(super) shape: Option<Vec<Dim>>,
+    pub(super) format: Format,
+    pub(super) scale: Option<f32>,
     pub(super) producer: Option<OperatorIndex>,
     pub(super) consumers: Vec<OperatorIndex>,
     pub(super) is_output: bool,
@@ -230,6 +232,8 @@ impl RuntimeOperand {
             name: name.into(),
             dtype: None,
             shape: None,
+            format: Format::Plain,
+            scale: None,
             producer: None,
             consumers: Vec::new(),
             is_output: false,
@@ -271,6 +275,16 @@ impl RuntimeOperand {
     /// The shape that the file names. A hint, recorded from the sample that the model was exported with.
     pub fn shape(&self) -> Option<&[Dim]> {
         self.shape.as_deref()
+    }
+
+    /// How its elements lie: plain, unless an engine chose otherwise.
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
+    /// The real number that 1 stands for, where an engine chose whole numbers for real ones.
+    pub fn scale(&self) -> Option<f32> {
+        self.scale
     }
 
     /// The operator that writes it.

@@ -185,6 +185,13 @@ impl RuntimeGraph {
         if self.state == BuildState::Complete {
             return Ok(());
         }
+        self.connect()?;
+        self.initialize()
+    }
+
+    /// The first part of [`RuntimeGraph::build`]: all but initialising the layers, so that an engine can settle their formats
+    /// before.
+    pub(crate) fn connect(&mut self) -> Result<(), GraphError> {
         if self.state == BuildState::NeedsInit {
             self.init()?;
         }
@@ -194,9 +201,23 @@ impl RuntimeGraph {
         let path = self.param.as_deref();
         let draft = convert(file, path, &self.registry, self.random_weights, &self.limits)?;
         self.check_weights(file)?;
-        self.adopt(draft)?;
-        self.file = None;
+        let Draft { operators, operands, inputs, outputs, .. } = draft;
+        (self.operators, self.operands) = (operators, operands);
+        (self.inputs, self.outputs) = (inputs, outputs);
         self.state = BuildState::Complete;
+        Ok(())
+    }
+
+    /// The second part of [`RuntimeGraph::build`].
+    pub(crate) fn initialize(&mut self) -> Result<(), GraphError> {
+        let path = self.param.as_deref();
+        if let Err(error) = self.operators.iter_mut().try_for_each(|operator| operator.initialize(path)) {
+            self.operators.clear();
+            self.state = BuildState::NeedsBuild;
+            return Err(error);
+        }
+        self.releases = releases(&self.operators, &self.operands);
+        self.file = None;
         Ok(())
     }
 
@@ -245,19 +266,6 @@ impl RuntimeGraph {
             errors if errors.is_empty() => Ok(()),
             errors => Err(GraphError::Weights(errors)),
         }
-    }
-
-    fn adopt(&mut self, draft: Draft) -> Result<(), GraphError> {
-        let Draft { mut operators, operands, inputs, outputs, .. } = draft;
-        for operator in &mut operators {
-            operator.initialize(self.param.as_deref())?;
-        }
-        self.releases = releases(&operators, &operands);
-        self.operators = operators;
-        self.operands = operands;
-        self.inputs = inputs;
-        self.outputs = outputs;
-        Ok(())
     }
 
     /// All operators in the order in which they run. Inputs and outputs of the model are not among them: see

@@ -27,6 +27,7 @@ pub mod pool;
 pub mod quantized;
 pub mod recurrent;
 pub mod reduce;
+pub mod reformat;
 pub mod regions;
 pub mod resample;
 pub mod softmax;

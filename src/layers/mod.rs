@@ -125,6 +125,7 @@ pub mod random;
 pub mod ready;
 pub mod recurrent;
 pub mod reduction;
+pub mod reformat;
 pub mod regions;
 pub mod repetition;
 pub mod reshaping;

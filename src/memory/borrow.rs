@@ -136,7 +136,7 @@ impl Memory<'_, '_> {
         let size = place.dtype.size();
         let refuse =
             |what: &str| MemoryError::Plan(format!("{} {} {what}", place.layout.shape(), place.dtype));
-        if is_written && !place.layout.is_contiguous() && !place.layout.is_injective() {
+        if is_written && !place.layout.is_dense() && !place.layout.is_injective() {
             return Err(refuse("is to be written, but repeats elements"));
         }
         let empty = place.layout.shape().num_elements() == 0;

@@ -45,7 +45,9 @@ fn work_in_place(
     let is_read =
         |position: usize| values.value(position).is_some_and(|v| values.buffers.root(v.buffer).0 == root);
     let others = operator.inputs().iter().enumerate().filter(|&(position, _)| position != input);
-    let is_alike = (from.dtype, from.layout.shape()) == (to.dtype, to.layout.shape());
+    let is_alike = from.dtype == to.dtype
+        && from.layout.shape() == to.layout.shape()
+        && from.layout.format() == to.layout.format();
     if may_write
         && is_alike
         && buffer.last == step
@@ -70,7 +72,9 @@ fn place_outputs(problem: &Problem<'_>, values: &mut Values) -> Result<Vec<(usiz
         }
         let donated =
             problem.donations.iter().find(|donation| donation.1 == position).map(|donation| donation.0);
-        let root = values.filled(operand);
+        let root = values
+            .filled(operand)
+            .filter(|_| values.value(operand).is_some_and(|v| v.layout.is_contiguous()));
         let pin = root.and_then(|root| values.buffers.get(root).ok()?.pin);
         match (donated, root, pin) {
             (Some(input), Some(_), Some(Pin::Input(there))) if there == input => {}
@@ -156,7 +160,8 @@ fn parts(
             continue;
         }
         let is_alike = value.dtype == whole.dtype && value.layout.shape() == layout.shape();
-        let root = values.filled(input.position()).filter(|_| is_alike && layout.is_contiguous());
+        let is_whole = is_alike && layout.is_contiguous() && value.layout.is_contiguous();
+        let root = values.filled(input.position()).filter(|_| is_whole);
         let Some(root) = root.filter(|_| layout.span() <= whole.layout.span()) else { return Ok(None) };
         parts.push((root, layout.offset() * whole.dtype.size()));
     }

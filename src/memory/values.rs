@@ -147,12 +147,13 @@ impl Values {
         step: usize,
         pin: Option<Pin>,
     ) -> Result<(), MemoryError> {
-        let Some((dtype, shape)) = problem.metas.get(operand).and_then(shape_of) else { return Ok(()) };
-        let bytes = shape.num_elements().checked_mul(dtype.size());
-        let bytes = bytes
-            .ok_or_else(|| MemoryError::Problem(format!("{shape} {dtype} is too large for this machine")))?;
+        let Some(meta) = problem.metas.get(operand).and_then(Option::as_ref) else { return Ok(()) };
+        let (dtype, Ok(layout)) = (meta.dtype(), meta.layout()) else { return Ok(()) };
+        let bytes = byte_len(&layout, dtype);
+        let bytes =
+            bytes.ok_or_else(|| MemoryError::Problem(format!("{meta} is too large for this machine")))?;
         let buffer = self.buffers.push(Buffer::new(bytes, step, pin));
-        self.set(operand, Value { buffer, dtype, layout: Layout::contiguous(shape) });
+        self.set(operand, Value { buffer, dtype, layout });
         Ok(())
     }
 
@@ -176,14 +177,20 @@ impl Values {
         self.operands.get(operand).copied().flatten()
     }
 
-    /// The root that an operand fills from the first byte to the last, with its elements in row-major order.
+    /// The root that an operand fills from the first byte to the last, in row-major order or in blocks.
     pub(super) fn filled(&self, operand: usize) -> Option<usize> {
         let value = self.value(operand)?;
         let (root, offset) = self.buffers.root(value.buffer);
-        let bytes = value.layout.shape().num_elements() * value.dtype.size();
+        let bytes = byte_len(&value.layout.with_offset(0), value.dtype)?;
         let fills = offset == 0 && self.buffers.get(root).ok()?.bytes == bytes;
-        (fills && value.layout.is_contiguous() && (value.layout.offset() == 0 || bytes == 0)).then_some(root)
+        (fills && value.layout.is_dense() && (value.layout.offset() == 0 || bytes == 0)).then_some(root)
     }
+}
+
+/// The bytes that a dense layout takes.
+fn byte_len(layout: &Layout, dtype: DType) -> Option<usize> {
+    let elements = if layout.shape().num_elements() == 0 { 0 } else { layout.span() };
+    elements.checked_mul(dtype.size())
 }
 
 fn shape_of(meta: &Option<crate::graph::TensorMeta>) -> Option<(DType, Shape)> {

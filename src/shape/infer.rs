@@ -180,7 +180,8 @@ impl<'a> Update<'a> {
     }
 
     fn set(&mut self, operand: OperandIndex, meta: Option<TensorMeta>) {
-        let position = operand.position();
+        let (position, runtime) = (operand.position(), self.graph.operand(operand));
+        let meta = meta.map(|meta| meta.with_format(runtime.format()).with_scale(runtime.scale()));
         let place = &mut self.shapes.metas[position];
         if *place == meta && self.shapes.is_complete {
             return;

@@ -91,6 +91,21 @@ impl Layout {
         Ok(Self { shape, strides: [0; MAX_RANK], offset: 0, format })
     }
 
+    /// The plain layout of the storage: with one more axis where one is cut into blocks, whose elements lie innermost
+    /// (N, ⌈C/16⌉, H, W, 16 for channels in blocks of 16); itself where it is plain.
+    ///
+    /// # Errors
+    /// A rank above [`MAX_RANK`].
+    pub fn unrolled(&self) -> Result<Self> {
+        let Format::Blocked { axis, block } = self.format else { return Ok(*self) };
+        let mut dims = PerAxis::from_slice(&self.shape);
+        if let Some(dim) = dims.get_mut(usize::from(axis)) {
+            *dim = dim.div_ceil(block.into());
+        }
+        dims.push(block.into());
+        Ok(Self::contiguous(Shape::new(&dims)?).with_offset(self.offset))
+    }
+
     /// The logical shape, whatever the format.
     pub fn shape(&self) -> &Shape {
         &self.shape
@@ -119,6 +134,12 @@ impl Layout {
     /// True when the other layout is the same, wherever the two begin.
     pub fn is_moved(&self, other: &Layout) -> bool {
         Self { offset: other.offset, ..*self } == *other
+    }
+
+    /// True when the elements fill their part of the storage without gaps, wherever they begin: in row-major order, or in
+    /// blocks, of which the last may hold elements that nobody reads.
+    pub fn is_dense(&self) -> bool {
+        self.format != Format::Plain || self.is_contiguous()
     }
 
     /// True when the elements lie in row-major order without gaps, wherever they begin.

@@ -7,9 +7,14 @@ use std::path::{Path, PathBuf};
 
 pub(crate) mod layers;
 
-/// The three ways of running a model, as `ixion verify` takes them: as it is in the file, after passes, and as a plan.
-pub(crate) const MODES: [(&str, &[&str]); 3] =
-    [("interpreted", &["--interpret"]), ("optimised", &["--interpret=optimised"]), ("planned", &[])];
+/// The ways of running a model, as `ixion verify` takes them: as it is in the file, after passes, as a plan, and as a plan in
+/// which every tensor is brought into another layout and back.
+pub(crate) const MODES: [(&str, &[&str]); 4] = [
+    ("interpreted", &["--interpret"]),
+    ("optimised", &["--interpret=optimised"]),
+    ("planned", &[]),
+    ("alternating", &["--layouts=alternating"]),
+];
 
 /// The folders of all conformance cases: in the folder that `PNNX_CASES` names, else in `../shared/conformance`. Where
 /// there is neither, says so and returns none.
