@@ -31,7 +31,14 @@ pub(crate) struct InterpretArgs {
     )]
     pub(crate) interpret: Option<Interpret>,
     /// Layouts of tensors that the engine chooses from
-    #[arg(long, value_name = "LAYOUTS", value_enum, default_value_t, conflicts_with = "interpret")]
+    #[arg(
+        long,
+        value_name = "LAYOUTS",
+        value_enum,
+        default_value_t,
+        conflicts_with = "interpret",
+        hide_short_help = true
+    )]
     pub(crate) layouts: Layouts,
 }
 

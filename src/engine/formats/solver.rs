@@ -95,9 +95,9 @@ pub(super) fn solve(choices: &Choices) -> Vec<usize> {
 pub(super) fn greedy(choices: &Choices) -> Vec<usize> {
     let terms = choices.by_variable();
     let mut assignment = vec![0; choices.options.len()];
-    for variable in 0..assignment.len() {
+    for (variable, terms) in terms.iter().enumerate() {
         let decided = |&&term: &&usize| choices.terms[term].scope.iter().all(|&v| v <= variable);
-        let known: Vec<usize> = terms[variable].iter().filter(decided).copied().collect();
+        let known: Vec<usize> = terms.iter().filter(decided).copied().collect();
         set_best(choices, &known, variable, &mut assignment);
     }
     assignment
