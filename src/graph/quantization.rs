@@ -8,14 +8,17 @@
 //!
 //! - What puts a tensor in floats again (`torch.dequantize`) and what computes with whole numbers (`nn.quantized.Conv2d`,
 //!   `nn.quantized.Linear`, `nn.quantized.cat`) gets the scale and zero point of its inputs as parameters.
-//! - What moves elements only (`Tensor.reshape`, `F.max_pool2d`) stays, and what it makes has the scale of its input.
+//! - What moves elements only (`Tensor.reshape`, `F.max_pool2d`) stays, and what it makes has the scale of its input. An
+//!   axis with scales of its own is followed through views.
 //! - Everything else (`F.sigmoid`, `quantized.add`, `F.avg_pool2d`) is computed in floats between a `torch.dequantize` and
-//!   a `torch.quantize_per_tensor`, which is how PyTorch defines it, too. Means are computed of whole numbers, with a scale
-//!   of 1, so that halves stay halves and are rounded as PyTorch rounds them.
+//!   a `torch.quantize_per_tensor`, which is how PyTorch defines it, too. Means of windows and of the last axes are
+//!   computed of whole numbers, with a scale of 1, so that halves stay halves and are rounded as PyTorch rounds them.
+//!   Comparisons give plain tensors.
 //! - What PyTorch cannot do with quantised tensors is an error.
 //!
 //! A graph that was resolved stays as it is when that is done again.
 
+mod axis;
 mod roles;
 
 use super::convert::literal;
@@ -24,7 +27,8 @@ use super::sort::{dependencies, topological_order};
 use super::{GraphError, LayerError};
 use crate::pnnx::{Graph, OperandId, Operator, OperatorId, Parameter, PnnxError};
 use crate::tensor::DType;
-use roles::{Lowering, Out, Role, is_function, role};
+use axis::Move;
+use roles::{Lowering, Out, Role, is_function, role, supported_functions};
 use std::collections::HashMap;
 
 /// A number that is known, or that the graph computes.
@@ -40,11 +44,19 @@ struct Known {
     scale: Source,
     zero_point: Source,
     /// Where each slice along an axis has its own.
-    axis: Option<String>,
+    axis: Option<i64>,
     dtype: DType,
 }
 
 impl Known {
+    /// Whether both stand for the same numbers, as far as is known before the graph runs.
+    fn is_like(&self, other: &Self) -> bool {
+        let number = |text: &str| Parameter::parse(text).as_f64().ok();
+        let pairs = self.texts().zip(other.texts());
+        pairs.is_some_and(|(a, b)| number(a.0) == number(b.0) && number(a.1) == number(b.1))
+            && self.dtype == other.dtype
+    }
+
     fn texts(&self) -> Option<(&str, &str)> {
         match (&self.scale, &self.zero_point, &self.axis) {
             (Source::Text(scale), Source::Text(zero_point), None) => Some((scale, zero_point)),
@@ -93,14 +105,16 @@ impl Resolver<'_> {
             operator.inputs().iter().map(|input| self.known.get(input).cloned()).collect();
         let reads = kinds.iter().any(Option::is_some);
         match role(&operator) {
-            Role::Quantize => self.quantized(&operator, "scale", "zero_point", false),
-            Role::QuantizeChannels => self.quantized(&operator, "scale", "zero_point", true),
+            Role::Quantize => self.quantized(&operator, false)?,
+            Role::QuantizeChannels => self.quantized(&operator, true)?,
             Role::Whole => self.whole(id, &operator, kinds.first().cloned().flatten())?,
             Role::Join if reads || operator.op_type() == JOIN => self.join(id, &operator, &kinds)?,
             Role::List if reads => self.list(&operator, kinds),
             Role::Dequantize => self.dequantize(id, &operator, kinds.first().cloned().flatten())?,
-            Role::Moves { all } if reads => self.moved(&operator, kinds.into_iter().next().flatten(), all),
+            Role::Moves { all } if reads => self.moved(&operator, kinds.into_iter().next().flatten(), all)?,
+            Role::Stack if reads => self.stacked(&operator, kinds)?,
             Role::Lowered(lowering) if reads => self.lower(id, &operator, lowering, &kinds)?,
+            Role::Unknown => return Err(refused(&operator, &supported_functions())),
             _ if is_function(&operator) && !reads => {
                 return Err(refused(&operator, "none of its inputs is one"));
             }
@@ -113,18 +127,22 @@ impl Resolver<'_> {
     }
 
     /// Notes what the output of an operator stands for that says it in parameters or inputs.
-    fn quantized(&mut self, operator: &Operator, scale: &str, zero_point: &str, channels: bool) {
-        let Some(&output) = operator.outputs().first() else { return };
+    fn quantized(&mut self, operator: &Operator, channels: bool) -> Result<(), GraphError> {
+        let Some(&output) = operator.outputs().first() else { return Ok(()) };
         let dtype = self.type_of(operator, output);
         let found = |key, position| self.argument(operator, key, position);
-        if let (Some(scale), Some(zero_point)) = (found(scale, 1), found(zero_point, 2)) {
+        if let (Some(scale), Some(zero_point)) = (found("scale", 1), found("zero_point", 2)) {
             let axis = match (channels, found("axis", 3)) {
-                (true, Some(Source::Text(axis))) => Some(axis),
-                (true, _) => Some("0".to_owned()),
                 (false, _) => None,
+                (true, None) => Some(0),
+                (true, Some(Source::Text(raw))) => Parameter::parse(&raw).as_i64().ok(),
+                (true, Some(Source::Operand(_))) => {
+                    return Err(refused(operator, "`axis` must be a constant"));
+                }
             };
             self.known.insert(output, Kind::Tensor(Known { scale, zero_point, axis, dtype }));
         }
+        Ok(())
     }
 
     /// An argument by its key, or by the position of its input.
@@ -243,13 +261,46 @@ impl Resolver<'_> {
                 }
             }
         }
-        known.axis.map_or(Ok(()), |axis| self.set(id, "axis", &axis))
+        known.axis.map_or(Ok(()), |axis| self.set(id, "axis", &axis.to_string()))
     }
 
-    fn moved(&mut self, operator: &Operator, kind: Option<Kind>, all: bool) {
-        let Some(kind) = kind else { return };
+    fn moved(&mut self, operator: &Operator, kind: Option<Kind>, all: bool) -> Result<(), GraphError> {
+        let Some(kind) = kind else { return Ok(()) };
         let outputs = if all { operator.outputs() } else { operator.outputs().get(..1).unwrap_or_default() };
-        self.known.extend(outputs.iter().map(|&output| (output, kind.clone())));
+        for &output in outputs {
+            let mut kind = kind.clone();
+            if let Kind::Tensor(Known { axis: Some(axis), .. }) = &mut kind {
+                let shape = |operand: OperandId| self.file.operand(operand).shape();
+                let from = operator.inputs().first().and_then(|&input| shape(input));
+                let moved = Move { operator, from, to: shape(output) }.axis(*axis);
+                *axis = moved
+                    .map_err(|why| refused(operator, &format!("{why}; put `torch.dequantize` before it")))?;
+            }
+            self.known.insert(output, kind);
+        }
+        Ok(())
+    }
+
+    /// Tensors that stand for the same numbers, along a new axis.
+    fn stacked(&mut self, operator: &Operator, kinds: Vec<Option<Kind>>) -> Result<(), GraphError> {
+        let mut all = Vec::new();
+        for kind in kinds {
+            match kind {
+                Some(Kind::Tensor(known)) => all.push(Some(known)),
+                Some(Kind::List(list)) => all.extend(list.into_iter().map(Some)),
+                None => all.push(None),
+            }
+        }
+        match &all[..] {
+            [Some(first), rest @ ..]
+                if rest.iter().all(|known| known.as_ref().is_some_and(|known| known.is_like(first))) =>
+            {
+                let kind = Kind::Tensor(first.clone());
+                self.known.extend(operator.outputs().first().map(|&output| (output, kind)));
+                Ok(())
+            }
+            _ => Err(refused(operator, "its inputs must all be quantised with the same constants")),
+        }
     }
 
     /// Puts an operator between a `torch.dequantize` of each input and a `torch.quantize_per_tensor`.
@@ -263,6 +314,12 @@ impl Resolver<'_> {
         let Some(Some(Kind::Tensor(first))) = kinds.first() else {
             return Err(refused(operator, "its first input must be quantised as well"));
         };
+        let lowering = match lowering.out {
+            Out::Mean if operator.op_type().ends_with(".mean") && !self.is_over_last_axes(operator) => {
+                Lowering { out: Out::Same, ..lowering }
+            }
+            _ => lowering,
+        };
         let whole = matches!(lowering.out, Out::Whole | Out::Mean);
         for (position, kind) in kinds.iter().enumerate() {
             if let Some(Kind::Tensor(known)) = kind {
@@ -274,10 +331,15 @@ impl Resolver<'_> {
             Out::Same => (first.scale.clone(), first.zero_point.clone()),
             Out::Whole => (Source::Text("1.0".to_owned()), Source::Text(zero_point.to_owned())),
             Out::Mean => (Source::Text("1.0".to_owned()), Source::Text("0".to_owned())),
-            Out::Fixed { scale, zero_points } => {
-                let zero_point = zero_points[usize::from(first.dtype == DType::I8)];
+            Out::Fixed(fixed) => {
+                let (scale, zero_point) = match first.dtype {
+                    DType::I8 => fixed[1],
+                    DType::I32 => fixed[2],
+                    _ => fixed[0],
+                };
                 (Source::Text(scale.to_owned()), Source::Text(zero_point.to_owned()))
             }
+            Out::Plain => return Ok(()),
             Out::Given { scale, zero_point } => {
                 let missing = || refused(operator, "it does not say what its output stands for");
                 let given = |key| self.argument(operator, key, usize::MAX);
@@ -298,6 +360,23 @@ impl Resolver<'_> {
             self.known.insert(output, Kind::Tensor(made));
         }
         self.rewrite(id, operator, &lowering)
+    }
+
+    /// Whether a mean is over the last axes, or all: PyTorch computes these of whole numbers, and others in floats.
+    fn is_over_last_axes(&self, operator: &Operator) -> bool {
+        let Some(dims) = operator.param("dim").filter(|dims| !dims.is_none()) else {
+            return operator.named_input("dim").is_none();
+        };
+        let dims = dims.as_i64s().or_else(|_| dims.as_i64().map(|one| vec![one])).unwrap_or_default();
+        let shape = operator.inputs().first().and_then(|&input| self.file.operand(input).shape());
+        let from_end = |dim: i64| match shape {
+            _ if dim < 0 => Some(dim),
+            Some(shape) => dim.checked_sub(i64::try_from(shape.len()).ok()?),
+            None => None,
+        };
+        let mut dims: Vec<Option<i64>> = dims.into_iter().map(from_end).collect();
+        dims.sort_unstable();
+        dims.iter().rev().zip(1..).all(|(dim, count)| *dim == Some(-count))
     }
 
     fn dequantize_input(

@@ -4,6 +4,7 @@
 //! for whose products with 32-bit sums processors have an instruction. A convolution gathers what each position sees
 //! into a row; every output is then the product of a row with one of weights.
 
+use super::columns::TILE_BYTES;
 use super::naive::Requantization;
 use super::parallel::for_each_chunk;
 use super::wide::widest;
@@ -131,16 +132,21 @@ impl WholeConv {
         (self.channels / self.groups.max(1)).saturating_mul(taps)
     }
 
+    /// Positions whose rows are gathered at once: as many as stay in the cache.
+    fn tile(&self) -> usize {
+        let positions: usize = self.outputs().iter().product();
+        (TILE_BYTES / self.depth().saturating_mul(2).max(1)).max(TOGETHER).min(positions.max(1))
+    }
+
     /// Bytes of the rows that [`WholeConv::run`] gathers.
     pub fn held_bytes(&self) -> u64 {
-        let positions: usize = self.outputs().iter().product();
-        (positions as u64).saturating_mul(self.depth() as u64).saturating_mul(2)
+        (self.tile() as u64).saturating_mul(self.depth() as u64).saturating_mul(2)
     }
 
     /// Convolves one sample of numbers without their zero point; what lies around them is 0.
     ///
     /// # Errors
-    /// [`LimitError::DeadlineExceeded`].
+    /// [`LimitError::DeadlineExceeded`], looked at for every tile of positions.
     ///
     /// # Panics
     /// When a slice is shorter than its shape; callers have checked them.
@@ -151,32 +157,37 @@ impl WholeConv {
         output: &mut [Q],
         limits: &Limits,
     ) -> Result<(), LimitError> {
-        let (groups, depth) = (self.groups.max(1), self.depth());
+        let (groups, depth, tile) = (self.groups.max(1), self.depth(), self.tile());
         let positions: usize = self.outputs().iter().product();
         let (size, outputs) = (self.lens[0] * self.lens[1], self.out_channels / groups);
-        let mut rows = vec![0; positions * depth];
-        for group in 0..groups {
+        let mut rows = vec![0; tile * depth];
+        for (group, start) in
+            (0..groups).flat_map(|group| (0..positions).step_by(tile).map(move |at| (group, at)))
+        {
+            limits.check_deadline()?;
             let channels = self.channels / groups;
-            self.gather(&input[group * channels * size..][..channels * size], &mut rows);
+            let width = tile.min(positions - start);
+            let rows = &mut rows[..width * depth];
+            self.gather(&input[group * channels * size..][..channels * size], start, rows);
             let first = group * outputs;
             let output = &mut output[first * positions..][..outputs * positions];
-            for_each_chunk(output, TOGETHER * positions, &|start, output| {
-                limits.check_deadline()?;
-                let first = first + start / positions.max(1);
-                widest(|| multiply(&rows, weights, (first, depth, positions), output));
-                Ok(())
+            for_each_chunk(output, TOGETHER * positions, &|at, output| {
+                let first = first + at / positions.max(1);
+                widest(|| multiply(rows, weights, (first, depth), (start, width, positions), output));
+                limits.check_deadline()
             })?;
         }
         Ok(())
     }
 
-    /// What each position sees, one row after the other.
-    fn gather(&self, input: &[i16], rows: &mut [i16]) {
+    /// What the positions from `start` on see, one row after the other.
+    fn gather(&self, input: &[i16], start: usize, rows: &mut [i16]) {
         let ([height, width], depth) = (self.lens, self.depth());
         let [kernel, across] = [0, 1].map(|axis| self.windows[axis].kernel);
         let columns = self.outputs()[1];
-        let work = |start: usize, row: &mut [i16]| -> Result<(), std::convert::Infallible> {
-            let (i, j) = (start / depth / columns.max(1), start / depth % columns.max(1));
+        let work = |at: usize, row: &mut [i16]| -> Result<(), std::convert::Infallible> {
+            let position = start + at / depth;
+            let (i, j) = (position / columns.max(1), position % columns.max(1));
             row.fill(0);
             for (y, at) in (0..kernel).filter_map(|y| Some((y, self.windows[0].source(i, y, height)?))) {
                 for (x, column) in (0..across).filter_map(|x| Some((x, self.windows[1].source(j, x, width)?)))
@@ -192,20 +203,20 @@ impl WholeConv {
     }
 }
 
-/// The planes of some outputs from the `first` on.
+/// What some positions from the `start` on are in the planes of some outputs from the `first` on.
 #[inline(always)]
 fn multiply<Q: Whole>(
     rows: &[i16],
     weights: &WholeWeights,
-    (first, depth, positions): (usize, usize, usize),
+    (first, depth): (usize, usize),
+    (start, width, positions): (usize, usize, usize),
     output: &mut [Q],
 ) {
-    let count = output.len() / positions.max(1);
-    for position in 0..positions {
-        let row = &rows[position * depth..][..depth];
-        for o in 0..count {
+    for at in 0..width {
+        let row = &rows[at * depth..][..depth];
+        for (o, plane) in output.chunks_exact_mut(positions.max(1)).enumerate() {
             let sum = dot(row, &weights.weights[(first + o) * depth..][..depth]);
-            output[o * positions + position] = Q::of(weights.outputs[first + o].apply(sum));
+            plane[start + at] = Q::of(weights.outputs[first + o].apply(sum));
         }
     }
 }
@@ -328,6 +339,27 @@ mod tests {
         assert_eq!(found, [10, 12, 12, 10, 8, 127, -128]);
         let ends = [f32::INFINITY, f32::NEG_INFINITY, f32::NAN].map(|x| how.quantize(x));
         assert_eq!(ends, [127, -128, 10]);
+    }
+
+    /// A picture of several tiles.
+    #[test]
+    fn large_pictures_are_gathered_in_parts() {
+        let window = Window { kernel: 3, stride: 1, dilation: 1, pad_before: 1, pad_after: 1 };
+        let conv =
+            WholeConv { channels: 64, out_channels: 3, groups: 1, lens: [60, 50], windows: [window; 2] };
+        assert!(conv.held_bytes() <= TILE_BYTES as u64 && conv.tile() < 60 * 50 / 2);
+        let (input, weight) = (noise(64 * 60 * 50, 1), noise(3 * 64 * 9, 2));
+        let weights = WholeWeights { weights: narrow(&weight), outputs: requantizations(3, 3) };
+        let x = Array4::from_shape_vec((1, 64, 60, 50), input.clone()).unwrap();
+        let w = Array4::from_shape_vec((3, 64, 3, 3), weight).unwrap();
+        let want = naive::whole_conv2d(x.view(), w.view(), &[window; 2], 1);
+        let want: Vec<u8> =
+            want.indexed_iter().map(|((_, o, ..), &sum)| u8::of(weights.outputs[o].apply(sum))).collect();
+        let mut output = vec![9u8; want.len()];
+        conv.run(&narrow(&input), &weights, &mut output, &Limits::default()).unwrap();
+        assert_eq!(output, want);
+        let late = Limits { deadline: Some(std::time::Instant::now()), ..Limits::default() };
+        assert!(conv.run(&narrow(&input), &weights, &mut output, &late).is_err());
     }
 
     /// Longer than what a sum of 32 bits can take.

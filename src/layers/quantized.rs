@@ -11,6 +11,7 @@
 //! are computed in floats between a `torch.dequantize` and a `torch.quantize_per_tensor`, as PyTorch defines them.
 
 mod conversion;
+mod factors;
 mod fake;
 mod join;
 mod products;

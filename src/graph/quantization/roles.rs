@@ -22,8 +22,12 @@ pub(super) enum Role {
         /// Whether all outputs are parts of the input.
         all: bool,
     },
+    /// Puts several that stand for the same numbers along a new axis.
+    Stack,
     /// Is computed in floats.
     Lowered(Lowering),
+    /// Is a function of PyTorch's namespace `quantized` that is not here.
+    Unknown,
     /// Cannot take one.
     Refused,
     /// Takes the whole numbers as they are, or is somebody else's.
@@ -71,13 +75,10 @@ pub(super) enum Out {
     /// As [`Out::Whole`], and halves go to the even number among those of the tensor, not among distances from the zero
     /// point.
     Mean,
-    /// A scale of its own, and a zero point for u8 and one for i8.
-    Fixed {
-        /// The scale.
-        scale: &'static str,
-        /// For u8 and for i8.
-        zero_points: [&'static str; 2],
-    },
+    /// A scale and a zero point of its own: for u8, for i8 and for i32.
+    Fixed([(&'static str, &'static str); 3]),
+    /// It is not quantised.
+    Plain,
     /// What these parameters say.
     Given {
         /// The key of the scale.
@@ -91,10 +92,17 @@ const SAME: Lowering =
     Lowering { op_type: None, params: &[], ignored: &[], inputs: 1, relu: false, out: Out::Same };
 const WHOLE: Lowering = Lowering { out: Out::Whole, ..SAME };
 const MEAN: Lowering = Lowering { out: Out::Mean, ..SAME };
-const FRACTION: Lowering =
-    Lowering { out: Out::Fixed { scale: "0.00390625", zero_points: ["0", "-128"] }, ..SAME };
-const SIGNED: Lowering =
-    Lowering { out: Out::Fixed { scale: "0.0078125", zero_points: ["128", "0"] }, ..SAME };
+const PLAIN: Lowering = Lowering { out: Out::Plain, ..SAME };
+/// From 0 to 1.
+const FRACTION: Lowering = Lowering {
+    out: Out::Fixed([("0.00390625", "0"), ("0.00390625", "-128"), ("2.3283064365386963e-10", "0")]),
+    ..SAME
+};
+/// From −1 to 1.
+const SIGNED: Lowering = Lowering {
+    out: Out::Fixed([("0.0078125", "128"), ("0.0078125", "0"), ("4.656612873077393e-10", "0")]),
+    ..SAME
+};
 const SECOND: Out = Out::Given { scale: "arg_1", zero_point: "arg_2" };
 const THIRD: Out = Out::Given { scale: "arg_2", zero_point: "arg_3" };
 const FOURTH: Out = Out::Given { scale: "arg_3", zero_point: "arg_4" };
@@ -109,23 +117,50 @@ const ADD: Lowering = Lowering {
 const MUL: Lowering = Lowering { params: &[("expr", "=mul(@0,@1)")], ..ADD };
 
 /// The functions of PyTorch's namespace `quantized`, as PNNX writes them.
+const FUNCTIONS: [(&str, Lowering); 10] = [
+    ("add", ADD),
+    ("add_relu", Lowering { relu: true, ..ADD }),
+    ("mul", MUL),
+    ("mul_relu", Lowering { relu: true, ..MUL }),
+    ("relu6", Lowering { op_type: Some("F.relu6"), ignored: &[("arg_1", None)], ..SAME }),
+    ("hardswish", Lowering { op_type: Some("F.hardswish"), out: SECOND, ..SAME }),
+    ("sigmoid", Lowering { op_type: Some("F.sigmoid"), out: SECOND, ..SAME }),
+    (
+        "leaky_relu",
+        Lowering {
+            op_type: Some("F.leaky_relu"),
+            params: &[("negative_slope", "arg_1")],
+            ignored: &[("arg_2", None)],
+            out: FOURTH,
+            ..SAME
+        },
+    ),
+    (
+        "elu",
+        Lowering {
+            op_type: Some("F.elu"),
+            params: &[("alpha", "arg_3")],
+            ignored: &[("arg_4", Some(1.0)), ("arg_5", Some(1.0))],
+            out: SECOND,
+            ..SAME
+        },
+    ),
+    ("celu", Lowering { op_type: Some("F.celu"), params: &[("alpha", "arg_3")], out: SECOND, ..SAME }),
+];
+
 fn function(name: &str) -> Role {
-    let named = |op_type, params, ignored, out| {
-        Role::Lowered(Lowering { op_type: Some(op_type), params, ignored, out, ..SAME })
-    };
-    match name {
-        "add" => Role::Lowered(ADD),
-        "add_relu" => Role::Lowered(Lowering { relu: true, ..ADD }),
-        "mul" => Role::Lowered(MUL),
-        "mul_relu" => Role::Lowered(Lowering { relu: true, ..MUL }),
-        "relu6" => named("F.relu6", &[], &[("arg_1", None)], Out::Same),
-        "hardswish" => named("F.hardswish", &[], &[], SECOND),
-        "sigmoid" => named("F.sigmoid", &[], &[], SECOND),
-        "leaky_relu" => named("F.leaky_relu", &[("negative_slope", "arg_1")], &[("arg_2", None)], FOURTH),
-        "elu" => named("F.elu", &[("alpha", "arg_3")], &[("arg_4", Some(1.0)), ("arg_5", Some(1.0))], SECOND),
-        "celu" => named("F.celu", &[("alpha", "arg_3")], &[], SECOND),
-        _ => Role::Refused,
-    }
+    let known = FUNCTIONS.iter().find(|(known, _)| *known == name);
+    known.map_or(Role::Unknown, |(_, lowering)| Role::Lowered(*lowering))
+}
+
+/// What to say of a function that is not here.
+pub(super) fn supported_functions() -> String {
+    let names: Vec<&str> = FUNCTIONS.iter().map(|(name, _)| *name).collect();
+    format!(
+        "of this namespace there are {}, and as modules `nn.quantized.Conv2d`, `nn.quantized.Linear`, their forms with \
+         ReLU and `nn.quantized.cat`; put other operators between `torch.dequantize` and `torch.quantize_per_tensor`",
+        names.join(", ")
+    )
 }
 
 /// The name of a function of PyTorch's namespace `quantized`.
@@ -137,6 +172,11 @@ fn name(operator: &Operator) -> Option<&str> {
 /// Whether an operator is a function of PyTorch's namespace `quantized`.
 pub(super) fn is_function(operator: &Operator) -> bool {
     name(operator).is_some()
+}
+
+/// The name of a function or method of PyTorch's tensors.
+pub(super) fn method(op_type: &str) -> Option<&str> {
+    ["torch.", "Tensor.", "aten::"].iter().find_map(|space| op_type.strip_prefix(space))
 }
 
 /// What an operator does with quantised tensors.
@@ -154,26 +194,42 @@ pub(super) fn role(operator: &Operator) -> Role {
         | "nn.intrinsic.quantized.ConvReLU2d"
         | "nn.intrinsic.quantized.LinearReLU" => Role::Whole,
         "nn.quantized.cat" | "torch.cat" => Role::Join,
+        "torch.stack" => Role::Stack,
         "pnnx.Expression" if is_list(operator) => Role::List,
         "prim::ListConstruct" | "prim::TupleConstruct" => Role::List,
-        "torch.chunk" | "torch.split" | "torch.tensor_split" | "torch.unbind" => Role::Moves { all: true },
-        _ if is_view(op_type) || is_pool(op_type) => Role::Moves { all: false },
+        _ if is_view(op_type) || is_choice(op_type) => Role::Moves { all: false },
         "F.interpolate" | "F.upsample" | "nn.Upsample" => match operator.param("mode").map(|mode| mode.raw())
         {
             None | Some("nearest" | "nearest-exact") => Role::Moves { all: false },
             Some(_) => Role::Lowered(WHOLE),
         },
-        _ => in_floats(op_type),
+        "F.pad" => match operator.param("mode").map(|mode| mode.raw()) {
+            None | Some("constant") => Role::Lowered(SAME),
+            Some("reflect") => Role::Moves { all: false },
+            Some(_) => Role::Refused,
+        },
+        _ => method(op_type).map_or_else(|| in_floats(op_type), of_method),
+    }
+}
+
+/// Functions and methods of tensors.
+fn of_method(name: &str) -> Role {
+    match name {
+        "chunk" | "split" | "tensor_split" | "unbind" => Role::Moves { all: true },
+        "relu" | "clamp" | "std" | "masked_fill" => Role::Lowered(SAME),
+        "mean" => Role::Lowered(MEAN),
+        "eq" | "ne" | "lt" | "le" | "gt" | "ge" => Role::Lowered(PLAIN),
+        "size" | "dim" | "numel" | "int_repr" => Role::Free,
+        _ => Role::Refused,
     }
 }
 
 /// Operators that PyTorch defines on quantised tensors by floats.
 fn in_floats(op_type: &str) -> Role {
     match op_type {
-        "F.relu" | "nn.ReLU" | "aten::relu" | "F.relu6" | "nn.ReLU6" | "torch.clamp" | "F.hardtanh"
-        | "nn.Hardtanh" | "F.leaky_relu" | "nn.LeakyReLU" | "F.threshold" | "nn.Threshold" => {
-            Role::Lowered(SAME)
-        }
+        "F.relu" | "nn.ReLU" | "F.relu6" | "nn.ReLU6" | "F.hardtanh" | "nn.Hardtanh" | "F.leaky_relu"
+        | "nn.LeakyReLU" | "F.threshold" | "nn.Threshold" | "F.gelu" | "nn.GELU" | "nn.ConstantPad1d"
+        | "nn.ConstantPad2d" | "nn.ConstantPad3d" | "nn.ZeroPad2d" => Role::Lowered(SAME),
         "F.sigmoid" | "nn.Sigmoid" | "F.hardsigmoid" | "nn.Hardsigmoid" => Role::Lowered(FRACTION),
         "F.tanh" | "nn.Tanh" => Role::Lowered(SIGNED),
         "F.avg_pool1d"
@@ -187,80 +243,87 @@ fn in_floats(op_type: &str) -> Role {
         | "F.adaptive_avg_pool3d"
         | "nn.AdaptiveAvgPool1d"
         | "nn.AdaptiveAvgPool2d"
-        | "nn.AdaptiveAvgPool3d"
-        | "torch.mean" => Role::Lowered(MEAN),
+        | "nn.AdaptiveAvgPool3d" => Role::Lowered(MEAN),
         "F.upsample_bilinear" | "nn.UpsamplingBilinear2d" => Role::Lowered(WHOLE),
-        "aten::int_repr" | "torch.int_repr" | "pnnx.Output" => Role::Free,
-        _ if ["F.", "nn.", "torch.", "Tensor.", "aten::", "pnnx.Expression"]
-            .iter()
-            .any(|own| op_type.starts_with(own)) =>
-        {
-            Role::Refused
-        }
+        "pnnx.Output" => Role::Free,
+        _ if ["F.", "nn.", "pnnx.Expression"].iter().any(|own| op_type.starts_with(own)) => Role::Refused,
         _ => Role::Free,
     }
 }
 
 fn is_view(op_type: &str) -> bool {
-    matches!(
-        op_type,
-        "Tensor.reshape"
-            | "Tensor.view"
-            | "Tensor.permute"
-            | "Tensor.slice"
-            | "Tensor.select"
-            | "Tensor.expand"
-            | "Tensor.contiguous"
-            | "Tensor.clone"
-            | "Tensor.unflatten"
-            | "Tensor.reshape_as"
-            | "Tensor.repeat"
-            | "torch.clone"
-            | "torch.flatten"
-            | "torch.transpose"
-            | "torch.permute"
-            | "torch.t"
-            | "torch.squeeze"
-            | "torch.unsqueeze"
-            | "torch.narrow"
-            | "torch.flip"
-            | "torch.index_select"
-            | "torch.roll"
-            | "torch.tile"
-            | "nn.Flatten"
-            | "nn.Unflatten"
-            | "nn.Identity"
-            | "nn.Dropout"
-            | "nn.Dropout1d"
-            | "nn.Dropout2d"
-            | "nn.Dropout3d"
-            | "F.dropout"
-            | "F.dropout1d"
-            | "F.dropout2d"
-            | "F.dropout3d"
-            | "nn.ChannelShuffle"
-            | "nn.PixelShuffle"
-            | "nn.PixelUnshuffle"
-            | "F.pixel_shuffle"
-            | "F.pixel_unshuffle"
-            | "F.upsample_nearest"
-            | "nn.UpsamplingNearest2d"
-    )
+    let moves = |name| {
+        matches!(
+            name,
+            "reshape"
+                | "view"
+                | "reshape_as"
+                | "flatten"
+                | "unflatten"
+                | "permute"
+                | "transpose"
+                | "t"
+                | "slice"
+                | "select"
+                | "narrow"
+                | "index"
+                | "index_select"
+                | "unfold"
+                | "expand"
+                | "squeeze"
+                | "unsqueeze"
+                | "contiguous"
+                | "clone"
+                | "flip"
+                | "roll"
+                | "repeat"
+                | "tile"
+        )
+    };
+    method(op_type).is_some_and(moves)
+        || matches!(
+            op_type,
+            "nn.Flatten"
+                | "nn.Unflatten"
+                | "nn.Identity"
+                | "nn.Dropout"
+                | "nn.Dropout1d"
+                | "nn.Dropout2d"
+                | "nn.Dropout3d"
+                | "F.dropout"
+                | "F.dropout1d"
+                | "F.dropout2d"
+                | "F.dropout3d"
+                | "nn.ChannelShuffle"
+                | "nn.PixelShuffle"
+                | "nn.PixelUnshuffle"
+                | "F.pixel_shuffle"
+                | "F.pixel_unshuffle"
+                | "F.upsample_nearest"
+                | "nn.UpsamplingNearest2d"
+                | "nn.ReflectionPad1d"
+                | "nn.ReflectionPad2d"
+        )
 }
 
-fn is_pool(op_type: &str) -> bool {
-    matches!(
-        op_type,
-        "F.max_pool1d"
-            | "F.max_pool2d"
-            | "F.max_pool3d"
-            | "nn.MaxPool1d"
-            | "nn.MaxPool2d"
-            | "nn.MaxPool3d"
-            | "F.adaptive_max_pool1d"
-            | "F.adaptive_max_pool2d"
-            | "F.adaptive_max_pool3d"
-    )
+/// Operators that choose elements by their order, which is that of the whole numbers.
+fn is_choice(op_type: &str) -> bool {
+    method(op_type).is_some_and(|name| matches!(name, "max" | "min" | "sort" | "topk"))
+        || matches!(
+            op_type,
+            "F.max_pool1d"
+                | "F.max_pool2d"
+                | "F.max_pool3d"
+                | "nn.MaxPool1d"
+                | "nn.MaxPool2d"
+                | "nn.MaxPool3d"
+                | "F.adaptive_max_pool1d"
+                | "F.adaptive_max_pool2d"
+                | "F.adaptive_max_pool3d"
+                | "nn.AdaptiveMaxPool1d"
+                | "nn.AdaptiveMaxPool2d"
+                | "nn.AdaptiveMaxPool3d"
+        )
 }
 
 fn is_list(operator: &Operator) -> bool {

@@ -102,3 +102,144 @@ pnnx.Output out 1 0 y",
     assert_eq!(d.inputs().len(), 3);
     assert_eq!(param(&graph, "d", "axis"), "1");
 }
+
+/// A tensor of 2×3×4×5 with a scale for each of its three channels, moved, and put in floats again.
+fn channels_after(moves: &str) -> Result<String, GraphError> {
+    let graph = resolved(&format!(
+        "pnnx.Input in 0 1 x #x=(2,3,4,5)f32
+pnnx.Input s 0 1 s #s=(3)f32
+pnnx.Input z 0 1 z #z=(3)i64
+aten::quantize_per_channel q 3 1 x s z a axis=-3 dtype=torch.qint8 $input=x $scale=s $zero_point=z #a=(2,3,4,5)i8
+{moves}
+torch.dequantize d 1 1 b y $input=b
+pnnx.Output out 1 0 y"
+    ))?;
+    Ok(param(&graph, "d", "axis"))
+}
+
+#[test]
+fn the_axis_of_the_channels_moves_with_its_elements() {
+    for (moves, axis) in [
+        ("Tensor.permute m 1 1 a b dims=(0,2,3,1) $input=a", "3"),
+        ("torch.transpose m 1 1 a b dim0=-3 dim1=0 $input=a", "0"),
+        ("torch.transpose m 1 1 a b dim0=2 dim1=0 $input=a", "1"),
+        ("Tensor.slice m 1 1 a b dim=0 start=0 end=1 step=1 $input=a", "1"),
+        (
+            "Tensor.slice m 1 1 a b dims=(0,3) starts=(0,1) ends=(0,3) steps=(0,1) selects=(1,2147483647) $input=a",
+            "0",
+        ),
+        ("Tensor.select m 1 1 a b dim=0 index=1 $input=a", "0"),
+        ("Tensor.select m 1 1 a b dim=-1 index=1 $input=a", "1"),
+        ("torch.unbind m 1 2 a b c dim=0 $input=a", "0"),
+        ("torch.chunk m 1 2 a b c chunks=2 dim=2 $input=a", "1"),
+        ("torch.flip m 1 1 a b dims=(0,2) $input=a", "1"),
+        ("torch.unsqueeze m 1 1 a b dim=1 $input=a", "2"),
+        ("torch.unsqueeze m 1 1 a b dim=-1 $input=a", "1"),
+        ("torch.flatten m 1 1 a b start_dim=2 $input=a #b=(2,3,20)i8", "1"),
+        ("Tensor.reshape m 1 1 a b shape=(1,2,3,4,5) $input=a #b=(1,2,3,4,5)i8", "2"),
+        ("Tensor.reshape m 1 1 a b shape=(-1,3,20) $input=a #b=(?,3,20)i8", "1"),
+        ("F.dropout m 1 1 a b $input=a", "-3"),
+        (
+            "Tensor.permute m 1 1 a c dims=(1,0,2,3) $input=a #c=(3,2,4,5)i8\nTensor.select n 1 1 c b dim=1 index=0 $input=c",
+            "0",
+        ),
+    ] {
+        assert_eq!(channels_after(moves).unwrap(), axis, "{moves}");
+    }
+}
+
+#[test]
+fn channels_that_are_taken_apart_are_refused() {
+    for moves in [
+        "Tensor.slice m 1 1 a b dim=1 start=0 end=2 step=1 $input=a",
+        "Tensor.select m 1 1 a b dim=1 index=0 $input=a",
+        "torch.flip m 1 1 a b dims=(1) $input=a",
+        "Tensor.reshape m 1 1 a b shape=(6,20) $input=a #b=(6,20)i8",
+        "Tensor.reshape m 1 1 a b shape=(6,20) $input=a",
+        "F.max_pool2d m 1 1 a b kernel_size=2 $input=a",
+        "nn.PixelShuffle m 1 1 a b upscale_factor=1 $input=a",
+        "torch.unsqueeze m 1 1 a b dim=99999999999 $input=a\ntorch.squeeze n 1 1 a c dim=-9223372036854775808 $input=a",
+    ] {
+        let error = channels_after(moves).unwrap_err();
+        let GraphError::Operator { source, .. } = &error else { panic!("{error}") };
+        assert!(source.to_string().contains("put `torch.dequantize` before it"), "{moves}: {source}");
+    }
+}
+
+#[test]
+fn shapes_of_quantised_tensors_can_be_asked() {
+    let graph =
+        resolved(&format!("{START}Tensor.size s 1 1 a n dim=0 $input=a\npnnx.Output out 1 0 n")).unwrap();
+    assert_eq!(graph.operators().count(), 4);
+}
+
+#[test]
+fn comparisons_give_no_quantised_tensor() {
+    let text = format!(
+        "{START}torch.lt l 1 1 a m other=0.25 $input=a\ntorch.logical_not n 1 1 m y $input=m\npnnx.Output out 1 0 y"
+    );
+    let graph = resolved(&text).unwrap();
+    assert_eq!(param(&graph, "l.dequantize_0", "scale"), "0.1");
+}
+
+#[test]
+fn only_tensors_that_stand_for_the_same_are_stacked() {
+    let other = |scale| {
+        format!(
+            "{START}torch.quantize_per_tensor p 1 1 x b scale={scale} zero_point=7 dtype=torch.quint8 $input=x
+torch.stack s 2 1 a b c dim=0
+torch.dequantize d 1 1 c y $input=c
+pnnx.Output out 1 0 y"
+        )
+    };
+    assert_eq!(param(&resolved(&other("0.1")).unwrap(), "d", "zero_point"), "7");
+    assert!(resolved(&other("0.2")).is_err());
+}
+
+#[test]
+fn functions_that_are_not_here_are_told_from_those_that_are() {
+    let error = resolved(&format!(
+        "{START}pnnx.custom_op.quantized.layer_norm l 1 1 a b $arg_0=a\npnnx.Output out 1 0 b"
+    ));
+    let error = error.unwrap_err();
+    let GraphError::Operator { source, .. } = &error else { panic!("{error}") };
+    let text = source.to_string();
+    assert!(text.contains("add, add_relu, mul") && text.contains("nn.quantized.Conv2d"), "{text}");
+}
+
+/// PyTorch computes means over the last axes of whole numbers, and others in floats; they round otherwise.
+#[test]
+fn means_over_other_axes_than_the_last_are_computed_in_floats() {
+    let scale_of = |dim: &str| {
+        let graph = resolved(&format!(
+            "pnnx.Input in 0 1 x #x=(2,3,4)f32
+torch.quantize_per_tensor q 1 1 x a scale=0.1 zero_point=7 dtype=torch.quint8 $input=x #a=(2,3,4)u8
+torch.mean m 1 1 a b {dim} $input=a
+torch.dequantize d 1 1 b y $input=b
+pnnx.Output out 1 0 y"
+        ));
+        param(&graph.unwrap(), "m.dequantize_0", "scale")
+    };
+    for dim in ["dim=None", "", "dim=(2)", "dim=(-1)", "dim=(1,-1)", "dim=(2,0,1)"] {
+        assert_eq!(scale_of(dim), "1.0", "{dim}");
+    }
+    for dim in ["dim=(0)", "dim=(0,2)", "dim=(-2)", "dim=(0,1)"] {
+        assert_eq!(scale_of(dim), "0.1", "{dim}");
+    }
+}
+
+#[test]
+fn wide_whole_numbers_have_scales_of_their_own() {
+    let graph = resolved(
+        "pnnx.Input in 0 1 x #x=(2,3)f32
+torch.quantize_per_tensor q 1 1 x a scale=0.1 zero_point=7 dtype=torch.qint32 $input=x
+F.tanh t 1 1 a b $input=a
+torch.dequantize d 1 1 b y $input=b
+pnnx.Output out 1 0 y",
+    )
+    .unwrap();
+    assert_eq!(
+        (param(&graph, "d", "scale"), param(&graph, "d", "zero_point")),
+        ("4.656612873077393e-10".into(), "0".into())
+    );
+}

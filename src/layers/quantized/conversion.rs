@@ -3,6 +3,7 @@
 use super::super::arguments::{Argument, Operand};
 use super::super::float;
 use super::super::views::view_layers;
+use super::factors::{OfSlices, OfTensor, by_runs, position};
 use super::{QuantizedType, quantization, range, with_whole, write};
 use crate::graph::{
     CpuLayer, FieldValue, ForwardContext, FromParameter, Layer, LayerError, OperatorReader, Registry,
@@ -11,7 +12,7 @@ use crate::graph::{
 use crate::kernels::naive::Quantization;
 use crate::kernels::quantized::Whole;
 use crate::kernels::widest;
-use crate::tensor::{DType, Layout, Shape, TensorView, TensorViewMut, resolve_axis};
+use crate::tensor::{DType, Layout, Shape, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
 
 /// The element type that the file records for the output, else the one that it asks for: PNNX says `torch.qint8` of
@@ -77,94 +78,19 @@ crate::operator! {
     pub struct IntRepr for "aten::int_repr" {}
 }
 
-/// The number of an argument, given the inputs of this run.
-fn number<T: Copy>(
-    argument: &Argument<T>,
-    inputs: &[TensorView<'_>],
-    of: impl Fn(f64) -> T,
-) -> Result<T, LayerError> {
-    match argument {
-        Argument::Value(value) => Ok(*value),
-        Argument::Input(position) => {
-            let numbers = numbers(inputs, *position)?;
-            numbers
-                .first()
-                .map(|&number| of(number))
-                .ok_or_else(|| LayerError::shape("a scale", "one number", 0))
-        }
-    }
+/// Scale and zero point as something to compute with.
+fn usable((scale, zero_point): (f64, f64), dtype: DType) -> Result<Quantization, LayerError> {
+    quantization(["scale", "zero_point"], scale, zero_point as i64, dtype)
 }
 
-/// All numbers of an input.
-pub(super) fn numbers(inputs: &[TensorView<'_>], position: usize) -> Result<Vec<f64>, LayerError> {
-    let input = inputs.get(position).ok_or_else(|| LayerError::missing_input(position, inputs.len()))?;
-    Ok(input.to_tensor()?.cast(DType::F64)?.to_vec::<f64>()?)
+/// Checks scale and zero point as far as they are known before running.
+fn check(of: OfTensor<'_>, inputs: &[TensorMeta], dtype: DType) -> Result<(), LayerError> {
+    of.constants().map_or(Ok(()), |(scale, zero)| usable((scale, zero as f64), dtype).map(drop))?;
+    of.check(inputs)
 }
 
-/// One scale and zero point for each slice along an axis.
-pub(super) fn channels(
-    inputs: &[TensorView<'_>],
-    [scale, zero_point]: [usize; 2],
-    dtype: DType,
-) -> Result<Vec<Quantization>, LayerError> {
-    let (scales, zero_points) = (numbers(inputs, scale)?, numbers(inputs, zero_point)?);
-    let pairs = scales.into_iter().zip(zero_points);
-    pairs.map(|(scale, zero)| quantization(["scale", "zero_point"], scale, zero as i64, dtype)).collect()
-}
-
-/// Checks that an axis has one scale and zero point for each slice.
-pub(super) fn check_channels(
-    inputs: &[TensorMeta],
-    axis: i64,
-    positions: [usize; 2],
-) -> Result<(), LayerError> {
-    let axis = resolve_axis(axis, inputs[0].rank())?;
-    for (position, what) in positions.into_iter().zip(["the scales", "the zero points"]) {
-        let found = inputs.get(position).ok_or_else(|| LayerError::missing_input(position, inputs.len()))?;
-        match found.dims() {
-            [len] if !len.differs(&inputs[0].dims()[axis]) && !found.dtype().is_complex() => {}
-            _ => return Err(LayerError::shape(what, format!("{} numbers", inputs[0].dims()[axis]), found)),
-        }
-    }
-    Ok(())
-}
-
-/// How many elements of a row-major tensor have the same index along an axis, one after the other.
-pub(super) fn run_len(shape: &Shape, axis: i64) -> Result<usize, LayerError> {
-    let axis = resolve_axis(axis, shape.rank())?;
-    Ok(shape.iter().skip(axis + 1).product())
-}
-
-/// Checks that scale and zero point are one number each.
-fn check_numbers(
-    inputs: &[TensorMeta],
-    scale: &Argument<f64>,
-    zero_point: &Argument<i64>,
-) -> Result<(), LayerError> {
-    let position = |input: Option<usize>| input.and_then(|position| inputs.get(position));
-    for found in [position(input_of(scale)), position(input_of(zero_point))].into_iter().flatten() {
-        if found.num_elements().differs(&1usize.into()) || found.dtype().is_complex() {
-            return Err(LayerError::shape("scale and zero point", "one number", found));
-        }
-    }
-    Ok(())
-}
-
-fn input_of<T>(argument: &Argument<T>) -> Option<usize> {
-    match argument {
-        Argument::Value(_) => None,
-        Argument::Input(position) => Some(*position),
-    }
-}
-
-/// Scale and zero point, where both are known.
-fn known(scale: &Argument<f64>, zero_point: &Argument<i64>, dtype: DType) -> Result<(), LayerError> {
-    match (scale, zero_point) {
-        (Argument::Value(scale), Argument::Value(zero)) => {
-            quantization(["scale", "zero_point"], *scale, *zero, dtype).map(drop)
-        }
-        _ => Ok(()),
-    }
+fn of_slices(of: OfSlices, inputs: &[TensorView<'_>], dtype: DType) -> Result<Vec<Quantization>, LayerError> {
+    of.numbers(inputs)?.into_iter().map(|pair| usable(pair, dtype)).collect()
 }
 
 /// Quantises runs of elements, each run by the next of these, over and over.
@@ -174,19 +100,11 @@ fn quantize(
     hows: &[Quantization],
     run: usize,
 ) -> Result<(), LayerError> {
-    let values = in_f32(input)?;
+    let values = input.to_tensor()?.cast(DType::F32)?.to_vec::<f32>()?;
     with_whole!(output.dtype(), Q => write::<Q>(output, |output| {
-        let runs = values.chunks(run.max(1)).zip(output.chunks_mut(run.max(1)));
-        widest(|| for ((values, output), how) in runs.zip(hows.iter().cycle()) {
-            output.iter_mut().zip(values).for_each(|(q, &x)| *q = Q::of(how.quantize(x)));
-        });
+        widest(|| by_runs(&values, output, (hows, run), |how: &Quantization, x| Q::of(how.quantize(x))));
         Ok(())
     }))
-}
-
-/// The elements as f32, whatever float they are.
-pub(super) fn in_f32(input: &TensorView<'_>) -> Result<Vec<f32>, LayerError> {
-    Ok(input.to_tensor()?.cast(DType::F32)?.to_vec::<f32>()?)
 }
 
 /// What the whole numbers of runs of elements stand for.
@@ -199,25 +117,26 @@ fn dequantize(
     with_whole!(input.dtype(), Q => {
         let values = input.to_vec::<Q>()?;
         float::write::<f32>(output, |output| {
-            let runs = values.chunks(run.max(1)).zip(output.chunks_mut(run.max(1)));
-            widest(|| for ((values, output), how) in runs.zip(hows.iter().cycle()) {
-                output.iter_mut().zip(values).for_each(|(x, q)| *x = how.dequantize(q.value()));
-            });
+            widest(|| by_runs(&values, output, (hows, run), |how: &Quantization, q: Q| how.dequantize(q.value())));
             Ok(())
         })
     })
 }
 
+impl QuantizePerTensor {
+    fn factors(&self) -> OfTensor<'_> {
+        OfTensor { scale: &self.scale, zero_point: &self.zero_point }
+    }
+}
+
 impl Layer for QuantizePerTensor {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = 1 + self.scale.num_inputs() + self.zero_point.num_inputs();
-        count..=count
+        self.factors().num_inputs()
     }
 
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
         float::check("the input", &inputs[0])?;
-        known(&self.scale, &self.zero_point, self.dtype.0)?;
-        check_numbers(inputs, &self.scale, &self.zero_point)?;
+        check(self.factors(), inputs, self.dtype.0)?;
         Ok(vec![inputs[0].with_dtype(self.dtype.0)])
     }
 }
@@ -229,10 +148,14 @@ impl CpuLayer for QuantizePerTensor {
         outputs: &mut [TensorViewMut<'_>],
         _: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
-        let scale = number(&self.scale, inputs, |number| number)?;
-        let zero_point = number(&self.zero_point, inputs, |number| number as i64)?;
-        let how = quantization(["scale", "zero_point"], scale, zero_point, self.dtype.0)?;
+        let how = usable(self.factors().numbers(inputs)?, self.dtype.0)?;
         quantize(&inputs[0], &mut outputs[0], &[how], usize::MAX)
+    }
+}
+
+impl QuantizePerChannel {
+    fn factors(&self) -> OfSlices {
+        OfSlices { scale: self.scale.0, zero_point: self.zero_point.0, axis: self.axis }
     }
 }
 
@@ -243,7 +166,7 @@ impl Layer for QuantizePerChannel {
 
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
         float::check("the input", &inputs[0])?;
-        check_channels(inputs, self.axis, [self.scale.0, self.zero_point.0])?;
+        self.factors().check(inputs)?;
         Ok(vec![inputs[0].with_dtype(self.dtype.0)])
     }
 }
@@ -255,29 +178,39 @@ impl CpuLayer for QuantizePerChannel {
         outputs: &mut [TensorViewMut<'_>],
         _: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
-        let hows = channels(inputs, [self.scale.0, self.zero_point.0], self.dtype.0)?;
-        quantize(&inputs[0], &mut outputs[0], &hows, run_len(inputs[0].shape(), self.axis)?)
+        let hows = of_slices(self.factors(), inputs, self.dtype.0)?;
+        quantize(&inputs[0], &mut outputs[0], &hows, self.factors().run(inputs[0].shape())?)
+    }
+}
+
+impl DeQuantize {
+    fn factors(&self) -> OfTensor<'_> {
+        OfTensor { scale: &self.scale, zero_point: &self.zero_point }
+    }
+
+    /// Where slices have their own.
+    fn of_slices(&self) -> Result<Option<OfSlices>, LayerError> {
+        match (self.axis, position(&self.scale), position(&self.zero_point)) {
+            (None, ..) => Ok(None),
+            (Some(axis), Some(scale), Some(zero_point)) => Ok(Some(OfSlices { scale, zero_point, axis })),
+            (Some(axis), ..) => {
+                let reason = "scale and zero point of each slice must be inputs";
+                Err(LayerError::invalid("axis", axis, reason))
+            }
+        }
     }
 }
 
 impl Layer for DeQuantize {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = 1 + self.scale.num_inputs() + self.zero_point.num_inputs();
-        count..=count
+        self.factors().num_inputs()
     }
 
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
         range(inputs[0].dtype())?;
-        match (self.axis, input_of(&self.scale), input_of(&self.zero_point)) {
-            (Some(axis), Some(scale), Some(zero)) => check_channels(inputs, axis, [scale, zero])?,
-            (Some(axis), ..) => {
-                let reason = "scale and zero point of each slice must be inputs";
-                return Err(LayerError::invalid("axis", axis, reason));
-            }
-            (None, ..) => {
-                known(&self.scale, &self.zero_point, inputs[0].dtype())?;
-                check_numbers(inputs, &self.scale, &self.zero_point)?;
-            }
+        match self.of_slices()? {
+            Some(slices) => slices.check(inputs)?,
+            None => check(self.factors(), inputs, inputs[0].dtype())?,
         }
         Ok(vec![inputs[0].with_dtype(DType::F32)])
     }
@@ -291,15 +224,11 @@ impl CpuLayer for DeQuantize {
         _: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
         let dtype = inputs[0].dtype();
-        if let (Some(axis), Argument::Input(scale), Argument::Input(zero)) =
-            (self.axis, &self.scale, &self.zero_point)
-        {
-            let hows = channels(inputs, [*scale, *zero], dtype)?;
-            return dequantize(&inputs[0], &mut outputs[0], &hows, run_len(inputs[0].shape(), axis)?);
+        if let Some(slices) = self.of_slices()? {
+            let hows = of_slices(slices, inputs, dtype)?;
+            return dequantize(&inputs[0], &mut outputs[0], &hows, slices.run(inputs[0].shape())?);
         }
-        let scale = number(&self.scale, inputs, |number| number)?;
-        let zero_point = number(&self.zero_point, inputs, |number| number as i64)?;
-        let how = quantization(["scale", "zero_point"], scale, zero_point, dtype)?;
+        let how = usable(self.factors().numbers(inputs)?, dtype)?;
         dequantize(&inputs[0], &mut outputs[0], &[how], usize::MAX)
     }
 }

@@ -2,10 +2,10 @@
 
 use super::super::arguments::{Argument, Operand};
 use super::super::float;
-use super::conversion::{check_channels, in_f32, numbers, run_len};
+use super::factors::{OfSlices, OfTensor, by_runs};
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
-use crate::kernels::naive::Quantization;
-use crate::tensor::{TensorView, TensorViewMut};
+use crate::kernels::widest;
+use crate::tensor::{DType, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
 
 crate::operator! {
@@ -20,7 +20,13 @@ crate::operator! {
         /// The largest whole number.
         quant_max: i64,
     }
-    validate |layer| { range(layer.quant_min, layer.quant_max).map(drop) }
+    validate |layer| {
+        let range = range(layer.quant_min, layer.quant_max)?;
+        match layer.zero_point {
+            Argument::Value(zero_point) => inside(zero_point as f64, range),
+            Argument::Input(_) => Ok(()),
+        }
+    }
 }
 
 crate::operator! {
@@ -52,41 +58,88 @@ fn range(least: i64, most: i64) -> Result<[i32; 2], LayerError> {
     }
 }
 
-fn how(scale: f64, zero_point: f64, range: [i32; 2]) -> Result<Quantization, LayerError> {
-    let zero_point = zero_point.round_ties_even() as i32;
-    if !(range[0]..=range[1]).contains(&zero_point) {
-        let reason = format!("it lies from quant_min to quant_max, {} to {}", range[0], range[1]);
-        return Err(LayerError::invalid("zero_point", zero_point, reason));
+/// Checks that a zero point lies in the range.
+fn inside(zero_point: f64, [least, most]: [i32; 2]) -> Result<(), LayerError> {
+    if (f64::from(least)..=f64::from(most)).contains(&zero_point) {
+        return Ok(());
     }
-    Ok(Quantization { scale: scale as f32, zero_point, range })
+    let reason = format!("it lies from quant_min to quant_max, {least} to {most}");
+    Err(LayerError::invalid("zero_point", zero_point, reason))
 }
 
+/// How floats are rounded. As in PyTorch the scale may be anything: one that is not above zero gives what the formula
+/// does.
+#[derive(Debug, Clone, Copy)]
+struct Steps {
+    scale: f32,
+    /// The number that stands for zero, whole or not.
+    zero_point: f64,
+    range: [f64; 2],
+}
+
+impl Steps {
+    fn new((scale, zero_point): (f64, f64), range: [i32; 2]) -> Self {
+        Self { scale: scale as f32, zero_point, range: range.map(f64::from) }
+    }
+
+    /// The steps from zero of what a number, already counted in steps, is rounded to.
+    #[inline(always)]
+    fn rounded(&self, steps: f64) -> f64 {
+        let place = if self.zero_point.fract() == 0.0 {
+            steps.round_ties_even() + self.zero_point
+        } else {
+            (steps + self.zero_point).round_ties_even()
+        };
+        // NaN becomes the least number.
+        place.max(self.range[0]).min(self.range[1]) - self.zero_point
+    }
+
+    #[inline(always)]
+    fn single(&self, x: f32) -> f32 {
+        self.rounded(f64::from(x * (1.0 / self.scale))) as f32 * self.scale
+    }
+
+    /// f64 is divided as it is, and multiplied in f32.
+    #[inline(always)]
+    fn double(&self, x: f64) -> f64 {
+        f64::from(self.rounded(x * f64::from(1.0 / self.scale)) as f32 * self.scale)
+    }
+}
+
+/// Rounds runs of elements, each run by the next of these, over and over.
 fn round(
     input: &TensorView<'_>,
     output: &mut TensorViewMut<'_>,
-    hows: &[Quantization],
+    hows: &[Steps],
     run: usize,
 ) -> Result<(), LayerError> {
-    let mut values = in_f32(input)?;
-    for (values, how) in values.chunks_mut(run.max(1)).zip(hows.iter().cycle()) {
-        values.iter_mut().for_each(|x| *x = how.dequantize(how.quantize(*x)));
+    if input.dtype() == DType::F64 {
+        let values = float::read::<f64>(input)?;
+        return float::write::<f64>(output, |output| {
+            widest(|| by_runs(&values, output, (hows, run), Steps::double));
+            Ok(())
+        });
     }
-    let layout = crate::tensor::Layout::contiguous(*input.shape());
-    Ok(output.cast_from(&TensorView::from_slice(&values, layout)?)?)
+    let values = float::read::<f32>(input)?;
+    float::write::<f32>(output, |output| {
+        widest(|| by_runs(&values, output, (hows, run), Steps::single));
+        Ok(())
+    })
+}
+
+impl FakeQuantize {
+    fn factors(&self) -> OfTensor<'_> {
+        OfTensor { scale: &self.scale, zero_point: &self.zero_point }
+    }
 }
 
 impl Layer for FakeQuantize {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = 1 + self.scale.num_inputs() + self.zero_point.num_inputs();
-        count..=count
+        self.factors().num_inputs()
     }
 
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-        for found in inputs.iter().skip(1) {
-            if found.num_elements().differs(&1usize.into()) || found.dtype().is_complex() {
-                return Err(LayerError::shape("scale and zero point", "one number", found));
-            }
-        }
+        self.factors().check(inputs)?;
         float::same_as_input(inputs)
     }
 }
@@ -98,20 +151,15 @@ impl CpuLayer for FakeQuantize {
         outputs: &mut [TensorViewMut<'_>],
         _: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
-        let first = |position| -> Result<f64, LayerError> {
-            let found = numbers(inputs, position)?;
-            found.first().copied().ok_or_else(|| LayerError::shape("scale and zero point", "one number", 0))
-        };
-        let scale = match self.scale {
-            Argument::Value(scale) => scale,
-            Argument::Input(position) => first(position)?,
-        };
-        let zero_point = match self.zero_point {
-            Argument::Value(zero) => zero as f64,
-            Argument::Input(position) => first(position)?,
-        };
-        let how = how(scale, zero_point, range(self.quant_min, self.quant_max)?)?;
+        let range = range(self.quant_min, self.quant_max)?;
+        let how = Steps::new(self.factors().numbers(inputs)?, range);
         round(&inputs[0], &mut outputs[0], &[how], usize::MAX)
+    }
+}
+
+impl FakeQuantizePerChannel {
+    fn factors(&self) -> OfSlices {
+        OfSlices { scale: self.scale.0, zero_point: self.zero_point.0, axis: self.axis }
     }
 }
 
@@ -121,7 +169,7 @@ impl Layer for FakeQuantizePerChannel {
     }
 
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-        check_channels(inputs, self.axis, [self.scale.0, self.zero_point.0])?;
+        self.factors().check(inputs)?;
         float::same_as_input(inputs)
     }
 }
@@ -134,9 +182,16 @@ impl CpuLayer for FakeQuantizePerChannel {
         _: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
         let range = range(self.quant_min, self.quant_max)?;
-        let pairs = numbers(inputs, self.scale.0)?.into_iter().zip(numbers(inputs, self.zero_point.0)?);
-        let hows = pairs.map(|(scale, zero)| how(scale, zero, range)).collect::<Result<Vec<_>, _>>()?;
-        round(&inputs[0], &mut outputs[0], &hows, run_len(inputs[0].shape(), self.axis)?)
+        let zero_points = inputs.get(self.zero_point.0).map(TensorView::dtype);
+        let mut hows = Vec::new();
+        for pair in self.factors().numbers(inputs)? {
+            // PyTorch minds only those that are whole by their type.
+            if zero_points.is_some_and(DType::is_integer) {
+                inside(pair.1, range)?;
+            }
+            hows.push(Steps::new(pair, range));
+        }
+        round(&inputs[0], &mut outputs[0], &hows, self.factors().run(inputs[0].shape())?)
     }
 }
 
@@ -147,16 +202,59 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::testing::{assert_close, operator, tensor};
+    use super::super::super::testing::{Operator, assert_close, operator, tensor};
+
+    const STEPS: [(&str, &str); 3] = [("zero_point", "1"), ("quant_min", "0"), ("quant_max", "3")];
+
+    fn fake<'a>(scale: &'a str) -> Operator<'a> {
+        let params: Vec<_> = [("scale", scale)].into_iter().chain(STEPS).collect();
+        operator("aten::fake_quantize_per_tensor_affine", &params)
+    }
 
     #[test]
     fn floats_stay_on_the_steps() {
-        let params = [("scale", "0.5"), ("zero_point", "1"), ("quant_min", "0"), ("quant_max", "3")];
-        let fake = operator("aten::fake_quantize_per_tensor_affine", &params);
-        let found = fake.run_one(&[&tensor(&[5], &[0.3f32, 0.25, 0.75, -3.0, 9.0])]).unwrap();
+        let found = fake("0.5").run_one(&[&tensor(&[5], &[0.3f32, 0.25, 0.75, -3.0, 9.0])]).unwrap();
         assert_close(&found, &[5], &[0.5, 0.0, 1.0, -0.5, 1.0]);
-        fake.survives(1);
-        let wrong = [("scale", "0.5"), ("zero_point", "1"), ("quant_min", "4"), ("quant_max", "3")];
-        assert!(operator("aten::fake_quantize_per_tensor_affine", &wrong).create(1).is_err());
+        fake("0.5").survives(1);
+        let with = |key, value| {
+            let params: Vec<_> = [("scale", "0.5")]
+                .into_iter()
+                .chain(STEPS.map(|(k, v)| (k, if k == key { value } else { v })))
+                .collect();
+            operator("aten::fake_quantize_per_tensor_affine", &params).create(1)
+        };
+        assert!(with("quant_min", "4").is_err() && with("zero_point", "4").is_err());
+    }
+
+    /// PyTorch's results.
+    #[test]
+    fn odd_numbers_and_odd_scales() {
+        let infinite = f32::INFINITY;
+        let x = tensor(&[6], &[0.3f32, -3.0, 9.0, f32::NAN, infinite, -infinite]);
+        let found = |scale| fake(scale).run_one(&[&x]).unwrap();
+        assert_close(&found("0.5"), &[6], &[0.5, -0.5, 1.0, -0.5, 1.0, -0.5]);
+        assert_close(&found("-0.5"), &[6], &[0.5, -1.0, 0.5, 0.5, 0.5, -1.0]);
+        assert_close(&found("0.0"), &[6], &[0.0; 6]);
+        let nan = found("nan").to_vec::<f32>().unwrap();
+        assert!(nan.iter().all(|x| x.is_nan()), "{nan:?}");
+    }
+
+    #[test]
+    fn double_precision_is_not_rounded_before_it_is_quantised() {
+        let x = tensor(&[2], &[0.5f64 + 1e-12, 1.5 - 1e-12]);
+        assert_close(&fake("1.0").run_one(&[&x]).unwrap(), &[2], &[1.0, 1.0]);
+    }
+
+    #[test]
+    fn zero_points_need_not_be_whole() {
+        let params = [("axis", "0"), ("quant_min", "0"), ("quant_max", "3")];
+        let names = ["input", "scale", "zero_point"];
+        let fake = operator("aten::fake_quantize_per_channel_affine", &params).with_names(&names);
+        let x = tensor(&[2, 2], &[0.3f32, -3.0, 0.3, 9.0]);
+        let scales = tensor(&[2], &[0.5f32, 0.25]);
+        let found = fake.run_one(&[&x, &scales, &tensor(&[2], &[1.6f32, 9.6])]).unwrap();
+        assert_close(&found, &[2, 2], &[0.2, -0.8, -1.65, -1.65]);
+        assert!(fake.run(&[&x, &scales, &tensor(&[2], &[1i32, 9])]).is_err());
+        fake.survives(3);
     }
 }

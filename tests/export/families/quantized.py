@@ -70,6 +70,52 @@ def quantized_activations() -> Export:
 
 
 @exported
+def quantized_means() -> Export:
+    """Over the last axes PyTorch computes with whole numbers, and over others in floats: halves are rounded otherwise."""
+    def compute(x):
+        results = []
+        for q in (q8(x, 0.1, 93), torch.quantize_per_tensor(x, 0.037, 7, torch.qint8)):
+            results += [torch.mean(q), torch.mean(q, -1), torch.mean(q, (1, 2), keepdim=True), torch.mean(q, 0), torch.mean(q, (0, 1)), torch.mean(q, 1),
+                        torch.std(q, 1)]
+        return tuple(t.dequantize() for t in results)
+    # Of odd numbers of elements there are no halves, which floats round by the order of their sum.
+    return Export(Each(compute), randn(7, 5, 8), others=[(randn(3, 5, 6),)])
+
+
+@exported
+def quantized_orders_and_shapes() -> Export:
+    def compute(x):
+        q = q8(x)
+        moved = [torch.sort(q, 1)[0], torch.topk(q, 2, 1)[0], torch.max(q, 1)[0], F.pad(q, (1, 2)), F.pad(q, (1, 2), mode="reflect"), torch.stack([q, q]), F.gelu(q),
+                 q[torch.tensor([1, 0])], q.reshape(x.size(0) * q.size(1), -1), torch.min(q)]
+        return *(t.dequantize() for t in moved), q < 0.3, q >= q8(x.flip(0)), q == q8(x.flip(0), 0.021, 100), torch.topk(q, 1, 1)[1]
+    return Export(Each(compute), randn(3, 4, 5), others=[(randn(2, 4, 7),)])
+
+
+@exported
+def quantized_in_32_bits() -> Export:
+    def compute(x):
+        q = torch.quantize_per_tensor(x, 0.001, 3, torch.qint32)
+        results = [q, torch.sigmoid(q), torch.tanh(q), torch.relu(q), F.max_pool1d(q, 2), torch.mean(q, 0)]
+        return tuple(t.dequantize() for t in results)
+    return Export(Each(compute), randn(3, 4, 5))
+
+
+@exported
+def channels_of_scales_are_moved() -> Export:
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scales, self.zeros = torch.tensor([0.01, 0.02, 0.037]), torch.tensor([0, 7, -9])
+
+        def forward(self, x):
+            q = torch.quantize_per_channel(x, self.scales, self.zeros, 1, torch.qint8)
+            moved = [q[:1], q[0], q[..., 1:3], q[1, :, 1:], q.flatten(2), q.unsqueeze(0), q.split(1, 3)[1], q.unbind(0)[1], q.view(2, 3, 2, 10)]
+            return tuple(t.dequantize() for t in moved)
+    return Export(Net(), randn(2, 3, 4, 5))
+
+
+@exported
 def quantized_pools_and_views() -> Export:
     def compute(x):
         q = q8(x)
@@ -78,6 +124,22 @@ def quantized_pools_and_views() -> Export:
         moved = torch.flatten(pooled.permute(0, 2, 3, 1), 2), pooled[:, 1:].reshape(x.size(0), -1)
         return tuple(t.dequantize() for t in (pooled, *means, *moved))
     return Export(Each(compute), randn(2, 3, 8, 6), others=[(randn(1, 3, 11, 7),)])
+
+
+@direct
+def fake_quantize_oddities(model: Model) -> None:
+    """Scales that are not above zero, zero points that are not whole, NaN and double precision."""
+    tensor, channel = "aten::fake_quantize_per_tensor_affine", "aten::fake_quantize_per_channel_affine"
+    x = torch.cat([randn(5), torch.tensor([float("nan"), 0.5, 1.5, -9.0, 9.0])])
+    for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16):
+        for scale in (0.5, -0.25, 0.0, float("nan"), 1 / 3):
+            model.op(tensor, x.to(dtype), keys=["input"], f=lambda x: torch.fake_quantize_per_tensor_affine(x, scale, 1, -2, 3), scale=scale, zero_point=1,
+                     quant_min=-2, quant_max=3)
+        for zeros in (torch.tensor([1, 0], dtype=torch.int32), torch.tensor([1.6, 9.0])):
+            model.op(channel, x.to(dtype).reshape(5, 2), torch.tensor([0.3, 0.25]), zeros, keys=["input", "scale", "zero_point"],
+                     f=lambda x, scales, zeros: torch.fake_quantize_per_channel_affine(x, scales, zeros, 1, 0, 11), axis=1, quant_min=0, quant_max=11)
+    near = torch.tensor([0.5 + 1e-12, 1.5 - 1e-12], dtype=torch.float64)
+    model.op(tensor, near, keys=["input"], f=lambda x: torch.fake_quantize_per_tensor_affine(x, 1.0, 0, -5, 5), scale=1.0, zero_point=0, quant_min=-5, quant_max=5)
 
 
 # What PyTorch gives a model that it quantises after training: weights of each output have a scale of their own.

@@ -1,0 +1,163 @@
+//! Where the axis with scales of its own lies after elements were moved.
+
+use super::roles::method;
+use crate::pnnx::{Dim, Operator};
+
+/// The operator that moves, and the shapes that the file records before and after.
+pub(super) struct Move<'a> {
+    pub(super) operator: &'a Operator,
+    pub(super) from: Option<&'a [Dim]>,
+    pub(super) to: Option<&'a [Dim]>,
+}
+
+/// What PNNX writes in `selects` where an axis is sliced and not selected from.
+const NOT_SELECTED: i64 = i32::MAX as i64;
+
+/// No tensor has more.
+const MOST_AXES: i64 = 64;
+
+type Found<T> = Result<T, String>;
+
+impl Move<'_> {
+    /// The axis of the output that is this one of the input.
+    ///
+    /// # Errors
+    /// Why there is none, or why it cannot be known.
+    pub(super) fn axis(&self, axis: i64) -> Found<i64> {
+        let op_type = self.operator.op_type();
+        match method(op_type).unwrap_or(op_type) {
+            "contiguous" | "clone" | "nn.Identity" => Ok(axis),
+            name if name.contains("ropout") => Ok(axis),
+            "permute" => self.permuted(axis, &self.list("dims")?),
+            "transpose" => {
+                let [a, b] = [self.resolved(self.number("dim0")?)?, self.resolved(self.number("dim1")?)?];
+                let axis = self.resolved(axis)?;
+                Ok(if axis == a {
+                    b
+                } else if axis == b {
+                    a
+                } else {
+                    axis
+                })
+            }
+            "t" => Ok(1 - self.resolved(axis)?),
+            "narrow" | "index_select" => self.beside(axis, &[self.number("dim")?]),
+            "chunk" | "split" | "tensor_split" => self.beside(axis, &[self.number("dim").unwrap_or(0)]),
+            "flip" | "roll" => self.beside(axis, &self.list("dims")?),
+            "select" => self.without(axis, &[self.number("dim")?]),
+            "unbind" => self.without(axis, &[self.number("dim").unwrap_or(0)]),
+            "slice" => self.sliced(axis),
+            "unsqueeze" => {
+                let (axis, dim) = (self.resolved(axis)?, self.number("dim")?);
+                let dim = if dim < 0 { dim + self.rank()? + 1 } else { dim };
+                Ok(if dim <= axis { axis + 1 } else { axis })
+            }
+            "reshape" | "view" | "reshape_as" | "flatten" | "unflatten" | "squeeze" | "nn.Flatten"
+            | "nn.Unflatten" => self.reshaped(axis),
+            _ => Err("slices of what it reads have scales of their own, which it cannot carry on".into()),
+        }
+    }
+
+    fn number(&self, key: &str) -> Found<i64> {
+        let found = self.operator.param(key).and_then(|parameter| parameter.as_i64().ok());
+        found.ok_or_else(|| format!("`{key}` is no constant, so that it is not known where their axis goes"))
+    }
+
+    fn list(&self, key: &str) -> Found<Vec<i64>> {
+        let found = self.operator.param(key).and_then(|parameter| parameter.as_i64s().ok());
+        found.map_or_else(|| self.number(key).map(|one| vec![one]), Ok)
+    }
+
+    fn rank(&self) -> Found<i64> {
+        let rank = self.from.and_then(|dims| i64::try_from(dims.len()).ok());
+        rank.ok_or_else(|| {
+            "its input has no shape in the file, so that axes cannot be counted from the end".into()
+        })
+    }
+
+    /// An axis counted from the start.
+    fn resolved(&self, axis: i64) -> Found<i64> {
+        let from_start = if axis < 0 { axis + self.rank()? } else { axis };
+        let most = self.rank().unwrap_or(MOST_AXES);
+        if (0..most).contains(&from_start) { Ok(from_start) } else { Err(format!("there is no axis {axis}")) }
+    }
+
+    fn permuted(&self, axis: i64, dims: &[i64]) -> Found<i64> {
+        let axis = self.resolved(axis)?;
+        for (to, &dim) in (0..).zip(dims) {
+            if self.resolved(dim)? == axis {
+                return Ok(to);
+            }
+        }
+        Err("`dims` does not name their axis".into())
+    }
+
+    /// The axis itself, where it is none of those that elements are taken from.
+    fn beside(&self, axis: i64, dims: &[i64]) -> Found<i64> {
+        let axis = self.resolved(axis)?;
+        for &dim in dims {
+            if self.resolved(dim)? == axis {
+                return Err(format!(
+                    "the slices along axis {axis} have scales of their own, and it takes some of them or moves them"
+                ));
+            }
+        }
+        Ok(axis)
+    }
+
+    /// The axis after others disappeared.
+    fn without(&self, axis: i64, dims: &[i64]) -> Found<i64> {
+        let axis = self.beside(axis, dims)?;
+        let mut before = 0;
+        for &dim in dims {
+            before += i64::from(self.resolved(dim)? < axis);
+        }
+        Ok(axis - before)
+    }
+
+    fn sliced(&self, axis: i64) -> Found<i64> {
+        let has = |key| self.operator.param(key).is_some() || self.operator.named_input(key).is_some();
+        let (dims, selects) = match (has("dims"), has("selects"), has("select")) {
+            (true, true, _) => (self.list("dims")?, self.list("selects")?),
+            (true, false, _) => (self.list("dims")?, Vec::new()),
+            (false, _, true) => (vec![self.number("dim")?], vec![self.number("select")?]),
+            (false, _, false) => (vec![self.number("dim")?], Vec::new()),
+        };
+        let axis = self.beside(axis, &dims)?;
+        let selected = dims.iter().zip(&selects).filter(|(_, select)| **select != NOT_SELECTED);
+        self.without(axis, &selected.map(|(&dim, _)| dim).collect::<Vec<_>>())
+    }
+
+    /// The axis of the same length that has as many elements before it, or behind it, as it had.
+    fn reshaped(&self, axis: i64) -> Found<i64> {
+        let unknown = "it is not known where their axis goes";
+        let (Some(from), Some(to)) = (self.from, self.to) else {
+            return Err(format!("{unknown}, as the file has no shapes"));
+        };
+        let axis = usize::try_from(self.resolved(axis)?).map_err(|_| unknown)?;
+        let len = fixed(from.get(axis).ok_or(unknown)?).ok_or(unknown)?;
+        let around = |dims: &[Dim], at: usize| {
+            [&dims[..at], &dims[at + 1..]].map(|dims| {
+                let product = dims.iter().try_fold(1u64, |all, dim| all.checked_mul(fixed(dim)?));
+                product.filter(|&elements| elements > 0)
+            })
+        };
+        let wanted = around(from, axis);
+        let is_it = |&at: &usize| {
+            let same = around(to, at)
+                .into_iter()
+                .zip(wanted)
+                .any(|(found, wanted)| found.is_some() && found == wanted);
+            fixed(&to[at]) == Some(len) && same
+        };
+        let found = (0..to.len()).find(is_it).and_then(|at| i64::try_from(at).ok());
+        found.ok_or_else(|| format!("the slices along axis {axis} have scales of their own, and it takes them apart or puts them together"))
+    }
+}
+
+fn fixed(dim: &Dim) -> Option<u64> {
+    match dim {
+        Dim::Fixed(len) => Some(*len),
+        _ => None,
+    }
+}
