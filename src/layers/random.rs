@@ -1,6 +1,7 @@
 //! Random numbers. Every run gives the same ones: the operator's name is the seed, so that two operators differ.
 
 pub mod draws;
+mod whole;
 
 use super::arithmetic::{creator, first, required};
 use super::broadcast::{Factor, broadcast, kind};
@@ -10,7 +11,7 @@ use crate::graph::{
     CpuLayer, Creator, Field, FieldValue, ForwardContext, Layer, LayerError, OperatorReader, Registry,
     RegistryError, TensorMeta,
 };
-use crate::tensor::{DType, Layout, Tensor, TensorView, TensorViewMut};
+use crate::tensor::{DType, Element, Layout, Tensor, TensorView, TensorViewMut};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use rand_distr::{Distribution, Normal as NormalDistribution, StandardNormal};
@@ -94,6 +95,27 @@ fn random(meta: TensorMeta) -> Result<Vec<TensorMeta>, LayerError> {
     Err(LayerError::dtype("random numbers", "f32, f64, f16 and bf16", dtype))
 }
 
+/// Numbers that are drawn between two looks at the deadline.
+const PATIENCE: usize = 1 << 16;
+
+/// Draws a number for each element of the output, given the element's place.
+fn draw_each<T: Element>(
+    output: &mut TensorViewMut<'_>,
+    context: &ForwardContext<'_>,
+    mut draw: impl FnMut(usize) -> Result<T, LayerError>,
+) -> Result<(), LayerError> {
+    check_held(output, context)?;
+    let count = output.num_elements();
+    let mut drawn = Vec::with_capacity(count);
+    for start in (0..count).step_by(PATIENCE) {
+        context.limits().check_deadline()?;
+        for at in start..count.min(start + PATIENCE) {
+            drawn.push(draw(at)?);
+        }
+    }
+    write(drawn, output)
+}
+
 /// Fills the output with numbers of a normal distribution.
 fn fill(
     output: &mut TensorViewMut<'_>,
@@ -104,9 +126,8 @@ fn fill(
 ) -> Result<(), LayerError> {
     let wanted = || invalid("std", &std, "there is no normal distribution of this deviation");
     let distribution = NormalDistribution::new(mean, std).map_err(|_| wanted())?;
-    check_held(output, context)?;
     let mut rng = seed.rng();
-    write((0..output.num_elements()).map(|_| distribution.sample(&mut rng)).collect(), output)
+    draw_each(output, context, |_| Ok(distribution.sample(&mut rng)))
 }
 
 impl Layer for Randn {
@@ -169,8 +190,8 @@ crate::operator! {
     }
 }
 
-/// Writes numbers, rounded down to what the element type holds so that 1 stays out.
-fn write(numbers: Vec<f64>, output: &mut TensorViewMut<'_>) -> Result<(), LayerError> {
+/// Writes numbers, rounded to what the element type holds.
+fn write<T: Element>(numbers: Vec<T>, output: &mut TensorViewMut<'_>) -> Result<(), LayerError> {
     let layout = Layout::contiguous(*output.shape());
     Ok(output.cast_from(&TensorView::from_slice(&numbers, layout)?)?)
 }
@@ -190,6 +211,12 @@ fn steps(dtype: DType) -> u32 {
     }
 }
 
+/// A number from 0 up to and without 1 that a type of so many bits holds exactly.
+fn fraction(rng: &mut StdRng, dtype: DType) -> f64 {
+    let steps = steps(dtype);
+    (rng.random::<u64>() >> (64 - steps)) as f64 * (-f64::from(steps)).exp2()
+}
+
 impl Layer for RandLike {
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
         random(inputs[0].with_dtype(self.dtype.unwrap_or(inputs[0].dtype())))
@@ -203,11 +230,8 @@ impl CpuLayer for RandLike {
         outputs: &mut [TensorViewMut<'_>],
         context: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
-        check_held(&outputs[0], context)?;
-        let steps = steps(outputs[0].dtype());
-        let (mut rng, scale) = (self.seed.rng(), (-f64::from(steps)).exp2());
-        let mut number = || (rng.random::<u64>() >> (64 - steps)) as f64 * scale;
-        write((0..outputs[0].num_elements()).map(|_| number()).collect(), &mut outputs[0])
+        let (mut rng, dtype) = (self.seed.rng(), outputs[0].dtype());
+        draw_each(&mut outputs[0], context, |_| Ok(fraction(&mut rng, dtype)))
     }
 }
 
@@ -252,11 +276,10 @@ impl CpuLayer for NormalOf {
             return Err(invalid("std", found, "a standard deviation is not negative"));
         }
         let mut rng = self.seed.rng();
-        let normal = |(mean, std): (f64, f64)| -> f64 {
+        draw_each(&mut outputs[0], context, |at| {
             let number: f64 = StandardNormal.sample(&mut rng);
-            mean + std * number
-        };
-        write(mean.into_iter().zip(std).map(normal).collect(), &mut outputs[0])
+            Ok(mean[at] + std[at] * number)
+        })
     }
 }
 

@@ -188,6 +188,7 @@ impl Deform<'_> {
         if leading != 2 || lens.len() != 2 {
             return Err(LayerError::shape("the input", "N×C×H×W", input));
         }
+        check_plane(lens.iter().map(|len| len.fixed().unwrap_or(1)))?;
         let windows = self.windows(&kernel)?;
         let outputs = [0, 1].map(|axis| positions(&windows[axis], &lens[axis]));
         if outputs.iter().any(|len| len.fixed().is_some_and(|len| len < 1)) {
@@ -218,6 +219,7 @@ impl Deform<'_> {
         limits: &Limits,
     ) -> Result<(), LayerError> {
         let dims = *inputs[0].shape();
+        check_plane(dims[2..].iter().map(|&len| i64::try_from(len).unwrap_or(i64::MAX)))?;
         let weight = self.weight.view(inputs)?;
         let kernel = weight.shape().get(2..).unwrap_or_default().to_vec();
         let offsets = inputs[self.offset].shape()[1];
@@ -252,6 +254,15 @@ impl Deform<'_> {
             Ok(())
         })
     }
+}
+
+/// Checks that 32 bits count the places of a picture, and one around it, which is how the kernel remembers them.
+fn check_plane(lens: impl Iterator<Item = i64>) -> Result<(), LayerError> {
+    let places = lens.fold(1i64, i64::saturating_mul);
+    if places < i64::from(u32::MAX) {
+        return Ok(());
+    }
+    Err(LayerError::shape("the input", format!("rows times columns below {}", u32::MAX), places))
 }
 
 /// The channels of a tensor that has a value for each position of the window.
@@ -402,6 +413,8 @@ mod tests {
         assert!(wrong(&[fixed.clone(), offsets.with_dtype(DType::F64)]).starts_with("the offsets of f64"));
         assert!(wrong(&[fixed.with_dtype(DType::I64), offsets.with_dtype(DType::I64)]).contains("i64"));
         assert!(wrong(&[meta(&["4", "5", "5"]), offsets]).contains("N×C×H×W"));
+        let vast = [meta(&["1", "1", "65536", "65536"]), meta(&["1", "2", "65536", "65536"])];
+        assert!(pointwise().infer(&vast).unwrap_err().to_string().contains("rows times columns"));
         assert!(operator("torchvision.ops.DeformConv2d", &[("stride", "0")]).create(2).is_err());
         pointwise().survives(2);
         pointwise().survives(3);

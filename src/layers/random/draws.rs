@@ -3,15 +3,15 @@
 use super::super::arguments::Argument;
 use super::super::creation::Size;
 use super::super::float;
-use super::{Seed, check_held, random, write};
+use super::whole::{Places, permutable, shuffled, within};
+use super::{Seed, check_held, draw_each, fraction, random, write};
 use crate::graph::{
     CpuLayer, FieldValue, ForwardContext, FromParameter, Layer, LayerError, OperatorReader, Registry,
     RegistryError, TensorMeta,
 };
-use crate::tensor::{DType, TensorView, TensorViewMut};
+use crate::tensor::{DType, TensorView, TensorViewMut, bf16, f16};
 use rand::Rng;
 use rand::rngs::StdRng;
-use rand::seq::SliceRandom;
 use rand_distr::{Cauchy, Distribution, Exp, LogNormal, Poisson};
 use std::ops::RangeInclusive;
 
@@ -218,15 +218,6 @@ fn whole(low: i64, high: i64) -> Result<(), LayerError> {
     require("high", high, low < high, "it is above `low`")
 }
 
-/// An output of whole numbers, which any real type can hold.
-fn real(meta: TensorMeta) -> Result<Vec<TensorMeta>, LayerError> {
-    let dtype = meta.dtype();
-    if dtype.is_float() || dtype.is_integer() {
-        return Ok(vec![meta]);
-    }
-    Err(LayerError::dtype("random whole numbers", "integers and floats", dtype))
-}
-
 fn of_size(size: &Size, inputs: &[TensorMeta], dtype: DType) -> Result<TensorMeta, LayerError> {
     let dims = size.dims(inputs)?;
     if dims.iter().any(|dim| dim.fixed().is_some_and(|dim| dim < 0)) {
@@ -247,17 +238,42 @@ fn fill(
     let mut rng = seed.rng();
     let numbers = match input {
         Some(input) => input.to_tensor()?.cast(DType::F64)?.to_vec::<f64>()?,
-        None => vec![0.0; output.num_elements()],
+        None => Vec::new(),
     };
-    let drawn: Result<Vec<f64>, LayerError> =
-        numbers.into_iter().map(|number| draw(&mut rng, number)).collect();
-    write(drawn?, output)
+    draw_each(output, context, |at| draw(&mut rng, numbers.get(at).copied().unwrap_or(0.0)))
 }
 
-/// A number from 0 up to and without 1 that a type of so many bits holds exactly.
-fn fraction(rng: &mut StdRng, dtype: DType) -> f64 {
-    let steps = super::steps(dtype);
-    (rng.random::<u64>() >> (64 - steps)) as f64 * (-f64::from(steps)).exp2()
+/// The largest number of a type that is less than another one.
+fn below(bound: f64, dtype: DType) -> f64 {
+    // Bits of floats of one sign are in the order of the floats.
+    let down = |bits: u16| match bits {
+        0 | 0x8000 => 0x8001,
+        positive if positive < 0x8000 => positive - 1,
+        negative => negative + 1,
+    };
+    let (nearest, next): (f64, f64) = match dtype {
+        DType::F64 => (bound, bound.next_down()),
+        DType::F16 => {
+            let near = f16::from_f64(bound);
+            (near.into(), f16::from_bits(down(near.to_bits())).into())
+        }
+        DType::Bf16 => {
+            let near = bf16::from_f64(bound);
+            (near.into(), bf16::from_bits(down(near.to_bits())).into())
+        }
+        _ => (f64::from(bound as f32), f64::from((bound as f32).next_down())),
+    };
+    if nearest < bound { nearest } else { next }
+}
+
+/// The largest finite number of a type.
+fn largest(dtype: DType) -> f64 {
+    match dtype {
+        DType::F64 => f64::MAX,
+        DType::F16 => f16::MAX.into(),
+        DType::Bf16 => bf16::MAX.into(),
+        _ => f64::from(f32::MAX),
+    }
 }
 
 /// A distribution that cannot be.
@@ -281,13 +297,13 @@ impl Layer for Randint {
     }
 
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-        real(of_size(&self.size, inputs, self.dtype.unwrap_or(DType::I64))?)
+        within(of_size(&self.size, inputs, self.dtype.unwrap_or(DType::I64))?, self.low, self.high)
     }
 }
 
 impl Layer for RandintLike {
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-        real(inputs[0].with_dtype(self.dtype.unwrap_or(inputs[0].dtype())))
+        within(inputs[0].with_dtype(self.dtype.unwrap_or(inputs[0].dtype())), self.low, self.high)
     }
 }
 
@@ -301,7 +317,8 @@ impl Layer for Randperm {
         if n.fixed().is_some_and(|n| n < 0) {
             return Err(LayerError::invalid("n", n, "it must not be negative"));
         }
-        real(TensorMeta::new(self.dtype.unwrap_or(DType::I64), [n]))
+        let most = n.fixed().unwrap_or(0);
+        permutable(TensorMeta::new(self.dtype.unwrap_or(DType::I64), [n]), most)
     }
 }
 
@@ -332,7 +349,17 @@ macro_rules! like_the_input {
     )*};
 }
 
-like_the_input!(Bernoulli, Uniform, Exponential, CauchyOf, LogNormalOf, GeometricOf, PoissonOf, RReLUOf);
+like_the_input!(Bernoulli, Exponential, CauchyOf, LogNormalOf, GeometricOf, PoissonOf, RReLUOf);
+
+impl Layer for Uniform {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        let output = random(inputs[0].with_dims(inputs[0].dims().to_vec()))?;
+        let most = largest(inputs[0].dtype());
+        let reason = format!("the numbers of {} end at {most}", inputs[0].dtype());
+        require("to", self.to, self.from.abs().max(self.to.abs()) <= most, &reason)?;
+        Ok(output)
+    }
+}
 
 /// Layers that draw each element by itself, given the input's; `None` where the input's values do not count.
 macro_rules! draws {
@@ -355,9 +382,11 @@ macro_rules! draws {
 
 draws! {
     RandOf |layer, dtype| false, |rng, _| Ok(fraction(rng, dtype));
-    Randint |layer, _dtype| false, |rng, _| Ok(rng.random_range(layer.low..layer.high) as f64);
-    RandintLike |layer, _dtype| false, |rng, _| Ok(rng.random_range(layer.low..layer.high) as f64);
-    Uniform |layer, dtype| false, |rng, _| Ok(layer.from + fraction(rng, dtype) * (layer.to - layer.from));
+    Uniform |layer, dtype| false, {
+        // Rounded to the element type, a number just below the end would be the end.
+        let most = below(layer.to, dtype).max(layer.from);
+        move |rng, _| Ok((layer.from + rng.random::<f64>() * (layer.to - layer.from)).min(most))
+    };
     Bernoulli |layer, _dtype| true, |rng, x| {
         let p = layer.p.unwrap_or(x);
         require("p", p, (0.0..=1.0).contains(&p), "a probability lies from 0 to 1")?;
@@ -391,6 +420,24 @@ draws! {
     };
 }
 
+macro_rules! whole_numbers {
+    ($($name:ident),*) => {$(
+        impl CpuLayer for $name {
+            fn forward(
+                &mut self,
+                _: &[TensorView<'_>],
+                outputs: &mut [TensorViewMut<'_>],
+                context: &mut ForwardContext<'_>,
+            ) -> Result<(), LayerError> {
+                let (mut rng, range) = (self.seed.rng(), self.low..self.high);
+                draw_each(&mut outputs[0], context, |_| Ok(rng.random_range(range.clone())))
+            }
+        }
+    )*};
+}
+
+whole_numbers!(Randint, RandintLike);
+
 impl CpuLayer for Randperm {
     fn forward(
         &mut self,
@@ -399,9 +446,9 @@ impl CpuLayer for Randperm {
         context: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
         check_held(&outputs[0], context)?;
-        let mut numbers: Vec<f64> = (0..outputs[0].num_elements()).map(|number| number as f64).collect();
-        numbers.shuffle(&mut self.seed.rng());
-        write(numbers, &mut outputs[0])
+        let count = outputs[0].num_elements();
+        permutable(TensorMeta::new(outputs[0].dtype(), [count]), count as i64)?;
+        write(shuffled(count, &mut self.seed.rng(), context.limits())?, &mut outputs[0])
     }
 }
 
@@ -414,41 +461,18 @@ impl CpuLayer for Multinomial {
     ) -> Result<(), LayerError> {
         check_held(&outputs[0], context)?;
         let places = inputs[0].shape().last().copied().unwrap_or(0);
-        let mut weights = inputs[0].to_tensor()?.cast(DType::F64)?.to_vec::<f64>()?;
+        let weights = inputs[0].to_tensor()?.cast(DType::F64)?.to_vec::<f64>()?;
         let (mut rng, mut drawn) = (self.seed.rng(), Vec::with_capacity(outputs[0].num_elements()));
-        for row in weights.chunks_exact_mut(places.max(1)) {
-            context.limits().check_deadline()?;
-            if row.iter().any(|weight| !(*weight >= 0.0 && weight.is_finite())) {
-                return Err(LayerError::shape(
-                    "the weights",
-                    "finite numbers of at least 0",
-                    "another number",
-                ));
-            }
-            for _ in 0..self.num_samples {
-                let place = draw_place(row, &mut rng)?;
-                drawn.push(place as f64);
-                if !self.replacement {
-                    row[place] = 0.0;
-                }
+        for row in weights.chunks_exact(places.max(1)) {
+            let places = Places::new(row)?;
+            if self.replacement {
+                places.draw(self.num_samples, &mut rng, context.limits(), &mut drawn)?;
+            } else {
+                places.draw_once(self.num_samples, &mut rng, context.limits(), &mut drawn)?;
             }
         }
         write(drawn, &mut outputs[0])
     }
-}
-
-/// A place of a row of weights.
-fn draw_place(row: &[f64], rng: &mut StdRng) -> Result<usize, LayerError> {
-    let mut left = rng.random::<f64>() * row.iter().sum::<f64>();
-    let mut last = None;
-    for (place, weight) in row.iter().enumerate().filter(|(_, weight)| **weight > 0.0) {
-        left -= weight;
-        last = Some(place);
-        if left < 0.0 {
-            break;
-        }
-    }
-    last.ok_or_else(|| LayerError::shape("the weights", "as many above 0 as places are drawn", "fewer"))
 }
 
 /// Registers the layers of this file.
