@@ -1,5 +1,7 @@
 //! Slices of several axes at once, and writing into them.
 
+mod select;
+
 use super::arguments::{Argument, Operand};
 use super::broadcast::broadcasts;
 use super::parts::clamped_index;
@@ -9,6 +11,7 @@ use crate::graph::{
     TensorMeta, View,
 };
 use crate::tensor::{DType, Dim, Layout, Shape, TensorError, TensorView, TensorViewMut};
+pub use select::{Indices, RankStays, Select};
 use std::ops::RangeInclusive;
 
 /// An index that may be left out.
@@ -78,35 +81,6 @@ slice_operators! {
     SliceCopy for "Tensor.slice_copy", "torch.slice_scatter", "Tensor.copy", "aten::copy" {
         /// The tensor that the part comes from.
         src: Operand,
-    }
-}
-
-crate::operator! {
-    /// `torch.select`: one index of an axis, which disappears. A view, unless the graph computes the index. Of a list of
-    /// indices, which PNNX writes for ONNX's `Gather`, the axis stays.
-    pub struct Select for "Tensor.select", "torch.select" {
-        /// The axis; may count from the end.
-        dim: i64,
-        /// The index, or a list; may count from the end.
-        index: Argument<Indices>,
-    }
-}
-
-/// One index, or several.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Indices {
-    /// One, whose axis disappears.
-    One(i64),
-    /// Several, whose axis stays.
-    Many(Vec<i64>),
-}
-
-impl FromParameter for Indices {
-    const KIND: &'static str = "an integer, or a list of integers";
-
-    fn from_parameter(parameter: &RuntimeParameter) -> Option<Self> {
-        let one = i64::from_parameter(parameter).map(Self::One);
-        one.or_else(|| Vec::<i64>::from_parameter(parameter).map(Self::Many))
     }
 }
 
@@ -306,75 +280,6 @@ impl CpuLayer for Slice {
     ) -> Result<(), LayerError> {
         let part = cut_layout(*inputs[0].layout(), &self.region().cuts(&TensorMeta::of_all(inputs))?)?;
         Ok(outputs[0].copy_from(&inputs[0].with_layout(part)?)?)
-    }
-}
-
-impl Select {
-    fn cut(&self, inputs: &[TensorMeta], index: Dim) -> Result<Cut, LayerError> {
-        select(&inputs[0], axis_of(self.dim, &inputs[0])?, index)
-    }
-
-    /// The only index, given the inputs; none where there is a list.
-    fn index(&self, inputs: &[TensorMeta]) -> Result<Option<Dim>, LayerError> {
-        match &self.index {
-            Argument::Value(Indices::One(index)) => Ok(Some(Dim::Fixed(*index))),
-            Argument::Value(Indices::Many(_)) => Ok(None),
-            Argument::Input(position) => Argument::<i64>::Input(*position).dim(inputs).map(Some),
-        }
-    }
-
-    fn list(&self) -> &[i64] {
-        match &self.index {
-            Argument::Value(Indices::Many(list)) => list,
-            _ => &[],
-        }
-    }
-}
-
-impl Layer for Select {
-    fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = 1 + self.index.num_inputs();
-        count..=count
-    }
-
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-        if let Some(index) = self.index(inputs)? {
-            return Ok(vec![inputs[0].with_dims(cut_dims(&inputs[0], &[self.cut(inputs, index)?]))]);
-        }
-        let (list, axis) = (self.list(), axis_of(self.dim, &inputs[0])?);
-        list.iter().try_for_each(|index| self.cut(inputs, Dim::Fixed(*index)).map(drop))?;
-        let mut dims = inputs[0].dims().to_vec();
-        dims[axis] = Dim::from(list.len());
-        Ok(vec![inputs[0].with_dims(dims)])
-    }
-
-    fn view(&self, _: usize, inputs: &[Layout], _: &Shape) -> Result<Option<View>, LayerError> {
-        let Argument::Value(Indices::One(index)) = self.index else { return Ok(None) };
-        let input = TensorMeta::new(DType::U8, inputs[0].shape().iter().copied());
-        let cut = self.cut(&[input], Dim::Fixed(index))?;
-        Ok(Some(View { input: 0, layout: cut_layout(inputs[0], &[cut])? }))
-    }
-}
-
-impl CpuLayer for Select {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let metas = TensorMeta::of_all(inputs);
-        let part = |index: Dim| cut_layout(*inputs[0].layout(), &[self.cut(&metas, index)?]);
-        if let Some(index) = self.index(&metas)? {
-            return Ok(outputs[0].copy_from(&inputs[0].with_layout(part(index)?)?)?);
-        }
-        let axis = axis_of(self.dim, &metas[0])?;
-        for (position, index) in self.list().iter().enumerate() {
-            let layout = outputs[0].layout().select(axis, position)?;
-            let taken = inputs[0].with_layout(part(Dim::Fixed(*index))?)?;
-            outputs[0].reborrow().with_layout(layout)?.copy_from(&taken)?;
-        }
-        Ok(())
     }
 }
 

@@ -6,7 +6,10 @@ use super::steps::OneAt;
 use super::translated::{Translate, register as add};
 use crate::graph::{LayerError, Registry, RegistryError};
 use crate::layers::arguments::{Argument, Operand};
-use crate::layers::random::{RandLike, RandnLike};
+use crate::layers::random::draws::{Multinomial as Draws, RandOf};
+use crate::layers::random::{RandLike, Randn, RandnLike};
+use crate::layers::softmax::Softmax;
+use crate::tensor::DType;
 use std::ops::RangeInclusive;
 
 const X: Source = Source::Input(0);
@@ -43,14 +46,20 @@ macro_rules! random {
             }
         }
 
+        impl $name {
+            /// What makes of simple random numbers those of the distribution.
+            fn expression(first: f64, second: f64) -> String {
+                let (first, second) = (format!("{first:?}"), format!("{second:?}"));
+                $expression.replace("first", &first).replace("second", &second)
+            }
+        }
+
         impl Translate for $name {
             fn translate(&self, recipe: &mut Recipe) -> Result<Vec<Source>, LayerError> {
                 let dtype = self.dtype.map_or(recipe.dtype(X)?, |dtype| dtype.0);
                 let like = recipe.cast(X, dtype)?;
                 let random = recipe.call::<$layer>(&[], &[(None, like)], 1)?;
-                let (first, second) = (format!("{:?}", self.$first), format!("{:?}", self.$second));
-                let expression = $expression.replace("first", &first).replace("second", &second);
-                let random = recipe.compute(&expression, &[random])?;
+                let random = recipe.compute(&Self::expression(self.$first, self.$second), &[random])?;
                 Ok(vec![recipe.cast(random, dtype)?])
             }
         }
@@ -75,6 +84,95 @@ random! {
     } by "add(mul(@0,sub(second,first)),first)";
 }
 
+macro_rules! random_of_shape {
+    ($($(#[doc = $doc:literal])* $name:ident like $like:ident is $layer:ident for $op_type:literal {
+        $(#[doc = $first_doc:literal])* $first:ident = $first_value:literal,
+        $(#[doc = $second_doc:literal])* $second:ident = $second_value:literal,
+    })*) => {$(
+        crate::operator! {
+            $(#[doc = $doc])*
+            pub struct $name for $op_type {
+                $(#[doc = $first_doc])*
+                $first: f64 = $first_value,
+                $(#[doc = $second_doc])*
+                $second: f64 = $second_value,
+                /// The element type, by its number.
+                dtype: ElementType = ElementType(DType::F32),
+                /// Accepted for compatibility: ONNX leaves open what random numbers follow from it.
+                seed: Option<f64> = None,
+                /// The shape.
+                shape: Vec<i64>,
+            }
+        }
+
+        impl Translate for $name {
+            const NAMES: &'static [(&'static str, &'static str)] = &[("size", "shape")];
+
+            fn num_inputs(&self) -> RangeInclusive<usize> {
+                0..=0
+            }
+
+            fn translate(&self, recipe: &mut Recipe) -> Result<Vec<Source>, LayerError> {
+                let size: Vec<String> = self.shape.iter().map(i64::to_string).collect();
+                let dtype = match self.dtype.0 {
+                    DType::F64 => "torch.double",
+                    DType::F16 => "torch.half",
+                    DType::Bf16 => "torch.bfloat16",
+                    DType::F32 => "torch.float",
+                    other => return Err(LayerError::dtype("random numbers", "floats", other)),
+                };
+                let size = format!("({})", size.join(","));
+                let random = recipe.call::<$layer>(&[("size", &size), ("dtype", dtype)], &[], 1)?;
+                let random = recipe.compute(&$like::expression(self.$first, self.$second), &[random])?;
+                Ok(vec![recipe.cast(random, self.dtype.0)?])
+            }
+        }
+    )*};
+}
+
+random_of_shape! {
+    /// `RandomNormal` (since 1): numbers of a normal distribution.
+    RandomNormal like RandomNormalLike is Randn for "RandomNormal" {
+        /// The mean.
+        mean = 0.0,
+        /// The standard deviation.
+        scale = 1.0,
+    }
+
+    /// `RandomUniform` (since 1): numbers between two others, all as likely.
+    RandomUniform like RandomUniformLike is RandOf for "RandomUniform" {
+        /// The least.
+        low = 0.0,
+        /// What all are below.
+        high = 1.0,
+    }
+}
+
+crate::operator! {
+    /// `Multinomial` (since 7): places of each row of N×classes, drawn with probabilities whose logarithms stand there but
+    /// for a constant.
+    pub struct Multinomial for "Multinomial" {
+        /// The element type of the output, by its number.
+        dtype: ElementType = ElementType(DType::I32),
+        /// How many places are drawn for each row.
+        sample_size: usize = 1,
+        /// Accepted for compatibility: ONNX leaves open what random numbers follow from it.
+        seed: Option<f64> = None,
+    }
+}
+
+impl Translate for Multinomial {
+    const NAMES: &'static [(&'static str, &'static str)] = &[("num_samples", "sample_size")];
+
+    fn translate(&self, recipe: &mut Recipe) -> Result<Vec<Source>, LayerError> {
+        let chances = recipe.call::<Softmax>(&[("dim", "-1")], &[(None, X)], 1)?;
+        let count = self.sample_size.to_string();
+        let params = [("num_samples", count.as_str()), ("replacement", "True")];
+        let places = recipe.call::<Draws>(&params, &[(None, chances)], 1)?;
+        Ok(vec![recipe.cast(places, self.dtype.0)?])
+    }
+}
+
 impl Translate for OneHot {
     fn num_inputs(&self) -> RangeInclusive<usize> {
         let count = 2 + self.depth.num_inputs();
@@ -95,5 +193,8 @@ impl Translate for OneHot {
 pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
     add::<OneHot>(registry)?;
     add::<RandomNormalLike>(registry)?;
-    add::<RandomUniformLike>(registry)
+    add::<RandomUniformLike>(registry)?;
+    add::<RandomNormal>(registry)?;
+    add::<RandomUniform>(registry)?;
+    add::<Multinomial>(registry)
 }

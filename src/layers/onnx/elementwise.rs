@@ -77,7 +77,7 @@ crate::operator! {
 }
 
 crate::operator! {
-    /// `PRelu` (since 1): x where x is at least 0, else slope · x. The slope is broadcast to the input from its last axis
+    /// `PRelu` (since 7): x where x is at least 0, else slope · x. The slope is broadcast to the input from its last axis
     /// on.
     pub struct PRelu for "PRelu" {
         /// The slope.

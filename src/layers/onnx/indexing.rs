@@ -11,9 +11,9 @@ use crate::layers::choices::choices;
 use crate::layers::indexing::{Gather as TorchGather, IndexSelect};
 use crate::layers::nonzero::Nonzero;
 use crate::layers::ready::Ready;
-use crate::layers::reshaping::{Ravel, Squeeze, Unsqueeze};
+use crate::layers::reshaping::{Ravel, Squeeze};
 use crate::layers::scattering::{Joining, Scatter as TorchScatter, ScatterReduce};
-use crate::layers::slicing::{Indices, Select};
+use crate::layers::slicing::{Indices, RankStays, Select};
 use crate::layers::views::axis_of;
 use crate::pnnx;
 use crate::tensor::{Dim, resolve_axis};
@@ -131,19 +131,6 @@ impl FieldValue for RowLength {
     }
 }
 
-/// Whether the file records as many axes for the output as for the input. Not a key: no file sets it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RankStays(pub bool);
-
-impl FieldValue for RankStays {
-    const KIND: &'static str = NO_KEY;
-
-    fn read(reader: &mut OperatorReader<'_>, _: &'static str) -> Result<Option<Self>, LayerError> {
-        let ranks = [reader.input_shape(0), reader.output_shape(0)].map(|shape| shape.map(<[_]>::len));
-        Ok(Some(Self(ranks[0].is_some() && ranks[0] == ranks[1])))
-    }
-}
-
 /// The dimensions of `part` in the place of some axes of `whole`.
 fn replaced(whole: &TensorMeta, axes: std::ops::Range<usize>, part: &[Dim]) -> Vec<Dim> {
     let dims = whole.dims();
@@ -175,13 +162,8 @@ impl Translate for Gather {
         let indices = match &self.indices {
             Argument::Input(position) => Source::Input(*position),
             Argument::Value(index) => {
-                let is_one = matches!(index, Indices::One(_));
-                let taken =
-                    recipe.then(Select { dim: self.axis, index: Argument::Value(index.clone()) }, &[x])?;
-                return Ok(vec![match is_one && self.stays.0 {
-                    true => recipe.then(Unsqueeze { dim: vec![self.axis] }, &[taken])?,
-                    false => taken,
-                }]);
+                let index = Argument::Value(index.clone());
+                return Ok(vec![recipe.then(Select { dim: self.axis, index, stays: self.stays }, &[x])?]);
             }
         };
         let axis = axis_of(self.axis, recipe.meta(x)?)?;
@@ -239,6 +221,9 @@ impl Rows {
         if named > whole.rank() || batch > dims.len() {
             let most = whole.rank().saturating_sub(batch);
             return refuse(format!("{batch} shared axes and rows of at most {most}"));
+        }
+        if whole.dims().iter().zip(dims).take(batch).any(|(a, b)| a.differs(b)) {
+            return refuse(format!("the first {batch} axes of {whole}"));
         }
         let (places, rest) = whole.dims().split_at(named);
         Ok(Self { index: dims.to_vec(), places: product(places), rest: rest.to_vec() })

@@ -7,26 +7,34 @@
 //! Each is a struct of its attributes that says what it comes to in terms of the layers for PyTorch's operators:
 //! `Translate` (in `translated.rs`) writes a `Recipe` (in `recipe.rs`) of one or more of them. So nothing is computed in
 //! two ways, and an operator here is a few lines. Where ONNX asks for what PyTorch does not have, there is a step of its
-//! own in `steps.rs`, `resampling.rs` or `suppression.rs`.
+//! own in `steps.rs`, `edges.rs`, `recurrence.rs` and others.
 
+mod activations;
 pub mod convolution;
 pub mod creation;
+mod edges;
 pub mod elementwise;
 pub mod fields;
 pub mod indexing;
 pub mod normalization;
 pub mod order;
+pub mod pooling;
 pub mod quantization;
 mod recipe;
+mod recurrence;
 pub mod recurrent;
 pub mod reductions;
 mod resampling;
 pub mod resize;
 pub mod shapes;
+pub mod spectra;
 mod steps;
 mod suppression;
 mod translated;
+pub mod transposed;
+pub mod unique;
 pub mod vision;
+pub mod windows;
 
 use crate::graph::{Registry, RegistryError};
 
@@ -38,10 +46,17 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
     indexing::register(registry)?;
     normalization::register(registry)?;
     order::register(registry)?;
+    pooling::register(registry)?;
     quantization::register(registry)?;
     recurrent::register(registry)?;
     reductions::register(registry)?;
     resize::register(registry)?;
     shapes::register(registry)?;
+    spectra::register(registry)?;
+    transposed::register(registry)?;
+    unique::register(registry)?;
     vision::register(registry)
 }
+
+#[cfg(test)]
+mod tests;

@@ -66,7 +66,7 @@ places! {
 }
 
 crate::operator! {
-    /// `Hardmax` (since 1): 1 at the first largest element along an axis, else 0.
+    /// `Hardmax` (since 13): 1 at the first largest element along an axis, else 0.
     pub struct Hardmax for "Hardmax" {
         /// The axis; may count from the end.
         axis: i64 = -1,

@@ -70,7 +70,7 @@ crate::operator! {
 crate::operator! {
     /// `QLinearMatMul` (since 10): the product of matrices of numbers that integers stand for.
     pub struct QLinearMatMul for "QLinearMatMul" {
-        /// The step of the first matrix.
+        /// The step of the first matrix, for all or for each row.
         a_scale: Operand,
         /// What of it stands for 0.
         a_zero_point: Operand,
@@ -257,7 +257,10 @@ impl Translate for QLinearMatMul {
         let a = centred(recipe, X, Some(a_zero), -2)?;
         let b = centred(recipe, b, Some(b_zero), -1)?;
         let product = product(recipe, a, b)?;
-        let scale = ratio(recipe, scales)?;
+        let [a_scale, b_scale, y_scale] = scales;
+        let a_scale = along(recipe, a_scale, product, -2, 0)?;
+        let b_scale = along(recipe, b_scale, product, -1, 0)?;
+        let scale = ratio(recipe, [a_scale, b_scale, y_scale])?;
         let wide = recipe.cast(product, DType::F64)?;
         let scaled = recipe.compute("mul(@0,@1)", &[wide, scale])?;
         let zero = along(recipe, y_zero, scaled, -1, 0)?;

@@ -1,22 +1,15 @@
-//! Recurrent networks with ONNX's order of gates and axes.
+//! Recurrent networks: their attributes, and which of their inputs and outputs a file leaves out.
 
+use super::activations::{Factors, Function};
 use super::recipe::{Recipe, Source};
-use super::steps::{InShape, Zeroed};
+use super::recurrence::{Beside, Cell, Part, Recurrence};
 use super::translated::{Translate, register as add};
-use crate::graph::{CpuLayer, FieldValue, FromOperator, FromParameter, LayerError, NO_KEY, OperatorReader};
+use crate::graph::{FieldValue, FromParameter, LayerError, OperatorReader};
 use crate::graph::{Registry, RegistryError, RuntimeParameter};
-use crate::layers::arguments::{Argument, InputCount};
-use crate::layers::axes::{Permute, Transpose};
+use crate::layers::arguments::InputCount;
 use crate::layers::choices::choices;
-use crate::layers::concatenation::Cat;
-use crate::layers::parts::Narrow;
-use crate::layers::recurrent::{GruFunction, LstmFunction, RnnReluFunction, RnnTanhFunction};
-use crate::layers::repetition::Flip;
-use crate::layers::slicing::{Indices, Select};
 use crate::tensor::Dim;
 use std::ops::RangeInclusive;
-
-const X: Source = Source::Input(0);
 
 choices! {
     /// In which order a sequence is read.
@@ -45,34 +38,66 @@ impl FromParameter for Functions {
     }
 }
 
-/// One result of a recurrent network.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
-    /// The states of all steps.
-    All,
-    /// The last state.
-    Hidden,
-    /// The last memory of an LSTM.
-    Memory,
+/// Which results the operator's outputs are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Results {
+    /// What the file says, by hand.
+    named: Option<Vec<String>>,
+    /// How many outputs there are.
+    count: usize,
+    /// How many axes the file records for the first.
+    rank: Option<usize>,
 }
 
-/// Which results the operator's outputs are. PNNX leaves out those that nothing uses; their recorded ranks tell them apart.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Results(Vec<Part>);
-
 impl FieldValue for Results {
-    const KIND: &'static str = NO_KEY;
+    const KIND: &'static str = "a list of `Y`, `Y_h` and `Y_c`";
 
-    fn read(reader: &mut OperatorReader<'_>, _: &'static str) -> Result<Option<Self>, LayerError> {
-        let is_state = reader.output_shape(0).is_some_and(|shape| shape.len() == 3);
-        let parts: &[Part] =
-            if is_state { &[Part::Hidden, Part::Memory] } else { &[Part::All, Part::Hidden, Part::Memory] };
-        Ok(Some(Self(parts.iter().copied().take(reader.num_outputs().max(1)).collect())))
+    fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>, LayerError> {
+        let named = reader.param(key).map(|parameter| {
+            let raw = parameter.raw().trim_matches(['(', ')']);
+            raw.split(',').map(|name| name.trim().to_owned()).collect()
+        });
+        let rank = reader.output_shape(0).map(<[_]>::len);
+        Ok(Some(Self { named, count: reader.num_outputs().max(1), rank }))
+    }
+}
+
+impl Results {
+    /// What the outputs are. PNNX leaves out those that nothing uses, and does not say which are left.
+    fn parts(&self, has_memory: bool) -> Result<Vec<Part>, LayerError> {
+        let part = |name: &String| match name.as_str() {
+            "Y" => Some(Part::All),
+            "Y_h" => Some(Part::Hidden),
+            "Y_c" if has_memory => Some(Part::Memory),
+            _ => None,
+        };
+        if let Some(named) = &self.named {
+            let parts = named.iter().map(part).collect::<Option<Vec<Part>>>();
+            return parts.filter(|parts| parts.len() == self.count).ok_or_else(|| {
+                let reason = format!("a name is needed for each of {} outputs", self.count);
+                LayerError::invalid("results", format!("{named:?}"), reason)
+            });
+        }
+        let (all, hidden, memory) = (Part::All, Part::Hidden, Part::Memory);
+        Ok(match (has_memory, self.count, self.rank) {
+            (_, 1, Some(4)) => vec![all],
+            (false, 1, Some(3)) => vec![hidden],
+            (false, 2, _) => vec![all, hidden],
+            (true, 2, Some(3)) => vec![hidden, memory],
+            (true, 3, _) => vec![all, hidden, memory],
+            _ => {
+                let which = if has_memory { "`Y`, `Y_h` and `Y_c`" } else { "`Y` and `Y_h`" };
+                return Err(LayerError::Unsupported(format!(
+                    "PNNX leaves out results that nothing uses, and this file does not tell which of {which} are left; \
+                     add it to the operator's line in the .param file, such as `results=(Y_h)`"
+                )));
+            }
+        })
     }
 }
 
 macro_rules! networks {
-    ($($(#[doc = $doc:literal])* $name:ident for $op_type:literal with $gates:expr, $usual:expr; { $($fields:tt)* })*) => {$(
+    ($($(#[doc = $doc:literal])* $name:ident for $op_type:literal with $usual:expr; { $($fields:tt)* } is |$layer:ident| $cell:expr;)*) => {$(
         crate::operator! {
             $(#[doc = $doc])*
             pub struct $name for $op_type {
@@ -82,290 +107,180 @@ macro_rules! networks {
                 direction: Direction = Direction::Forward,
                 /// 0 where the steps are the first axis, 1 where it is the batch.
                 layout: i64 = 0,
-                /// The functions of the gates; only the usual ones can be run.
+                /// The functions of the gates, for each direction.
                 activations: Option<Functions> = None,
-                /// Not supported: where sums are cut off.
+                /// α of those functions that have one, one after the other; the usual ones where they end.
+                activation_alpha: Option<Vec<f64>> = None,
+                /// β of those functions that have one, one after the other; the usual ones where they end.
+                activation_beta: Option<Vec<f64>> = None,
+                /// Where sums are cut off before functions, above and below 0.
                 clip: Option<f64> = None,
                 $($fields)*
                 /// How many inputs there are: the sequence, weights for it, weights for the state, and up to five more.
                 inputs: InputCount,
-                /// Which results the outputs are.
-                results as "outputs": Results,
+                /// Which results the outputs are, where the file leaves it open: `Y`, all states; `Y_h`, the last; `Y_c`,
+                /// the last memory. PNNX does not write it.
+                results: Results,
             }
             validate |layer| {
-                if layer.clip.is_some_and(|clip| clip != 0.0) {
-                    return Err(LayerError::Unsupported("`clip` is not supported".to_owned()));
+                if layer.clip.is_some_and(|clip| clip.is_nan() || clip <= 0.0) {
+                    let found = format!("{:?}", layer.clip);
+                    return Err(LayerError::invalid("clip", found, "it must be above 0"));
                 }
                 if !(0..=1).contains(&layer.layout) {
                     return Err(LayerError::invalid("layout", layer.layout, "it must be 0 or 1"));
                 }
-                Ok(())
+                let network = layer.network();
+                network.functions()?;
+                layer.results.parts(network.cell.has_memory()).map(drop)
             }
         }
 
         impl $name {
             fn network(&self) -> Network<'_> {
+                let $layer = self;
                 Network {
-                    gates: $gates,
+                    cell: $cell,
+                    hidden_size: self.hidden_size,
                     direction: self.direction,
                     batch_first: self.layout == 1,
                     activations: self.activations.as_ref(),
+                    alphas: self.activation_alpha.as_deref().unwrap_or_default(),
+                    betas: self.activation_beta.as_deref().unwrap_or_default(),
+                    clip: self.clip,
                     usual: $usual,
-                    results: &self.results.0,
                 }
             }
         }
-    )*};
-}
 
-networks! {
-    /// `RNN` (since 1): hₜ = tanh(W·xₜ + R·hₜ₋₁ + b), or relu of it. L×N×I gives all hₜ, L×directions×N×H, and the last
-    /// ones, directions×N×H.
-    Rnn for "RNN" with &[0], &["tanh"]; {}
-
-    /// `LSTM` (since 1): long short-term memory. L×N×I gives all hₜ, L×directions×N×H, the last ones, directions×N×H, and
-    /// the last cₜ.
-    Lstm for "LSTM" with &[0, 2, 3, 1], &["sigmoid", "tanh", "tanh"]; {
-        /// Not supported: whether the gate of the input is what that of the memory leaves.
-        input_forget: i64 = 0,
-    }
-
-    /// `GRU` (since 1): the gated recurrent unit, in the form that multiplies after the product. L×N×I gives all hₜ,
-    /// L×directions×N×H, and the last ones, directions×N×H.
-    Gru for "GRU" with &[1, 0, 2], &["sigmoid", "tanh"]; {
-        /// Whether the reset gate multiplies after the product, as PyTorch does; nothing else can be run.
-        linear_before_reset: i64 = 0,
-    }
-}
-
-/// What the three have in common.
-struct Network<'a> {
-    /// Where each of PyTorch's gates stands among ONNX's.
-    gates: &'a [usize],
-    direction: Direction,
-    batch_first: bool,
-    activations: Option<&'a Functions>,
-    usual: &'a [&'a str],
-    results: &'a [Part],
-}
-
-/// The inputs behind the weights, told apart by their shapes and types.
-#[derive(Default)]
-struct Beside {
-    bias: Option<Source>,
-    hidden: Option<Source>,
-    memory: Option<Source>,
-}
-
-impl Network<'_> {
-    fn directions(&self) -> usize {
-        if self.direction == Direction::Bidirectional { 2 } else { 1 }
-    }
-
-    /// Refuses functions other than `usual`.
-    fn check(&self, usual: &[&str]) -> Result<(), LayerError> {
-        let Some(Functions(found)) = self.activations else { return Ok(()) };
-        let wanted = usual.iter().cycle().take(usual.len() * self.directions());
-        if found.iter().map(String::as_str).eq(wanted.copied()) {
-            return Ok(());
-        }
-        let reason = format!("only {usual:?} for each direction can be run");
-        Err(LayerError::invalid("activations", format!("{found:?}"), reason))
-    }
-
-    /// What the inputs behind the first three are, for H hidden units.
-    fn beside(&self, recipe: &Recipe, hidden: &Dim) -> Result<Beside, LayerError> {
-        let mut beside = Beside::default();
-        let rows = hidden.clone() * (2 * self.gates.len());
-        for position in 3..recipe.inputs().len() {
-            let (source, meta) = (Source::Input(position), recipe.meta(Source::Input(position))?);
-            let last = meta.dims().last().cloned().unwrap_or(Dim::Fixed(1));
-            match meta.rank() {
-                2 if beside.bias.is_none() && !last.differs(&rows) => beside.bias = Some(source),
-                3 if beside.hidden.is_none() => beside.hidden = Some(source),
-                3 if beside.memory.is_none() && self.gates.len() == 4 => beside.memory = Some(source),
-                _ => {
-                    let what = format!("input {position}");
-                    let wanted = "a bias or a state (lengths of sequences and peepholes are not supported)";
-                    return Err(LayerError::shape(what, wanted, meta));
-                }
-            }
-        }
-        Ok(beside)
-    }
-
-    /// Rows of all gates of one direction, in PyTorch's order.
-    fn turned(&self, recipe: &mut Recipe, weights: Source, hidden: usize) -> Result<Source, LayerError> {
-        let signed = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
-        let mut gates = Vec::with_capacity(self.gates.len());
-        for gate in self.gates {
-            let start = signed(gate.saturating_mul(hidden));
-            gates.push(recipe.then(Narrow { dim: 0, start, length: hidden }, &[weights])?);
-        }
-        match gates.as_slice() {
-            [only] => Ok(*only),
-            gates => recipe.then(Cat { dim: 0 }, gates),
-        }
-    }
-
-    /// PyTorch's layer of this network.
-    fn run<L: FromOperator + CpuLayer + 'static>(
-        &self,
-        recipe: &mut Recipe,
-    ) -> Result<Vec<Source>, LayerError> {
-        let (w, r) = (Source::Input(1), Source::Input(2));
-        let meta = recipe.meta(r)?.clone();
-        let [directions, _, hidden] = meta.dims() else {
-            return Err(LayerError::shape("the weights of the state", "directions×gates·H×H", meta));
-        };
-        let Some(units) = hidden.fixed().and_then(|len| usize::try_from(len).ok()) else {
-            return Err(LayerError::shape(
-                "the weights of the state",
-                "a known number of hidden units",
-                meta,
-            ));
-        };
-        if directions.differs(&Dim::from(self.directions())) {
-            let wanted = format!("{} directions", self.directions());
-            return Err(LayerError::shape("the weights of the state", wanted, meta));
-        }
-        let beside = self.beside(recipe, hidden)?;
-        let x = self.by_steps(recipe, X)?;
-        let [steps, batch, _] = recipe.meta(x)?.dims() else {
-            return Err(LayerError::shape("the sequence", "three axes", recipe.meta(x)?));
-        };
-        let (steps, batch) = (steps.clone(), batch.clone());
-        let state = vec![Dim::from(self.directions()), batch.clone(), hidden.clone()];
-        let is_reverse = self.direction == Direction::Reverse;
-        let x = if is_reverse { recipe.then(Flip { dims: vec![0] }, &[x])? } else { x };
-        let mut inputs = vec![(None, x)];
-        inputs.push((Some("hx"), self.state(recipe, beside.hidden, &state)?));
-        if self.gates.len() == 4 {
-            inputs.push((None, self.state(recipe, beside.memory, &state)?));
-        }
-        let weights = self.weights(recipe, [Some(w), Some(r), beside.bias], units)?;
-        inputs.extend(
-            weights.into_iter().enumerate().map(|(at, weight)| ((at == 0).then_some("params"), weight)),
-        );
-        let yes = |truth: bool| if truth { "True" } else { "False" };
-        let params =
-            [("has_biases", yes(beside.bias.is_some())), ("bidirectional", yes(self.directions() == 2))];
-        let made = recipe.call::<L>(&params, &inputs, if self.gates.len() == 4 { 3 } else { 2 })?;
-        let mut outputs = Vec::with_capacity(self.results.len());
-        for part in self.results {
-            outputs.push(match part {
-                Part::All => {
-                    let both =
-                        vec![steps.clone(), batch.clone(), Dim::from(self.directions()), hidden.clone()];
-                    let parts = recipe.step(InShape(both), &[made])?;
-                    let parts =
-                        if is_reverse { recipe.then(Flip { dims: vec![0] }, &[parts])? } else { parts };
-                    let dims = if self.batch_first { vec![1, 0, 2, 3] } else { vec![0, 2, 1, 3] };
-                    recipe.then(Permute { dims }, &[parts])?
-                }
-                Part::Hidden => self.by_steps(recipe, made.output(1))?,
-                Part::Memory => self.by_steps(recipe, made.output(2))?,
-            });
-        }
-        Ok(outputs)
-    }
-
-    /// The first two axes in the other order where the batch comes first.
-    fn by_steps(&self, recipe: &mut Recipe, x: Source) -> Result<Source, LayerError> {
-        match self.batch_first {
-            true => recipe.then(Transpose { dim0: 0, dim1: 1 }, &[x]),
-            false => Ok(x),
-        }
-    }
-
-    /// A state that is given, or zeros.
-    fn state(&self, recipe: &mut Recipe, given: Option<Source>, dims: &[Dim]) -> Result<Source, LayerError> {
-        match given {
-            Some(given) => self.by_steps(recipe, given),
-            None => recipe.step(Zeroed(dims.to_vec()), &[X]),
-        }
-    }
-
-    /// The weights of all directions in PyTorch's order.
-    fn weights(
-        &self,
-        recipe: &mut Recipe,
-        given: [Option<Source>; 3],
-        units: usize,
-    ) -> Result<Vec<Source>, LayerError> {
-        let mut weights = Vec::new();
-        for direction in 0..self.directions() {
-            let at = i64::try_from(direction).unwrap_or(0);
-            for (kind, given) in given.iter().enumerate() {
-                let Some(given) = given else { continue };
-                let of_one = recipe.then(select(at), &[*given])?;
-                if kind < 2 {
-                    weights.push(self.turned(recipe, of_one, units)?);
-                    continue;
-                }
-                let length = units.saturating_mul(self.gates.len());
-                for half in 0..2 {
-                    let start = i64::try_from(length.saturating_mul(half)).unwrap_or(i64::MAX);
-                    let bias = recipe.then(Narrow { dim: 0, start, length }, &[of_one])?;
-                    weights.push(self.turned(recipe, bias, units)?);
-                }
-            }
-        }
-        Ok(weights)
-    }
-}
-
-/// One part along the first axis.
-fn select(index: i64) -> Select {
-    Select { dim: 0, index: Argument::Value(Indices::One(index)) }
-}
-
-macro_rules! translated {
-    ($($name:ident by |$layer:ident, $recipe:ident| $body:block)*) => {$(
         impl Translate for $name {
             fn num_inputs(&self) -> RangeInclusive<usize> {
                 3..=8
             }
 
             fn num_outputs(&self) -> usize {
-                self.results.0.len()
+                self.results.count
             }
 
-            fn translate(&self, $recipe: &mut Recipe) -> Result<Vec<Source>, LayerError> {
-                let $layer = self;
-                $body
+            fn translate(&self, recipe: &mut Recipe) -> Result<Vec<Source>, LayerError> {
+                let network = self.network();
+                network.translate(recipe, self.results.parts(network.cell.has_memory())?)
             }
         }
     )*};
 }
 
-translated! {
-    Rnn by |layer, recipe| {
-        let network = layer.network();
-        if network.check(&["relu"]).is_ok() && layer.activations.is_some() {
-            return network.run::<RnnReluFunction>(recipe);
+networks! {
+    /// `RNN` (since 7): hₜ = f(W·xₜ + R·hₜ₋₁ + b), where f is tanh unless the file says otherwise. L×N×I gives all hₜ,
+    /// L×directions×N×H, and the last ones, directions×N×H.
+    Rnn for "RNN" with &["tanh"]; {} is |_layer| Cell::Rnn;
+
+    /// `LSTM` (since 7): long short-term memory. L×N×I gives all hₜ, L×directions×N×H, the last ones, directions×N×H, and
+    /// the last cₜ.
+    Lstm for "LSTM" with &["sigmoid", "tanh", "tanh"]; {
+        /// Whether what the gate of the input leaves is what is kept of the memory.
+        input_forget: i64 = 0,
+    } is |layer| Cell::Lstm { input_forget: layer.input_forget != 0 };
+
+    /// `GRU` (since 7): the gated recurrent unit. L×N×I gives all hₜ, L×directions×N×H, and the last ones,
+    /// directions×N×H.
+    Gru for "GRU" with &["sigmoid", "tanh"]; {
+        /// Whether the reset gate multiplies the product of the state, as in PyTorch, instead of the state.
+        linear_before_reset: i64 = 0,
+    } is |layer| Cell::Gru { after_product: layer.linear_before_reset != 0 };
+}
+
+/// What the three have in common.
+struct Network<'a> {
+    cell: Cell,
+    hidden_size: Option<usize>,
+    direction: Direction,
+    batch_first: bool,
+    activations: Option<&'a Functions>,
+    alphas: &'a [f64],
+    betas: &'a [f64],
+    clip: Option<f64>,
+    usual: &'a [&'a str],
+}
+
+impl Network<'_> {
+    /// For each direction whether sequences are read from their ends, and the functions of its gates.
+    fn functions(&self) -> Result<Vec<(bool, Vec<Function>)>, LayerError> {
+        let directions: &[bool] = match self.direction {
+            Direction::Forward => &[false],
+            Direction::Reverse => &[true],
+            Direction::Bidirectional => &[false, true],
+        };
+        let each = self.usual.len();
+        let usual = || self.usual.iter().cycle().take(each * directions.len()).map(|name| (*name).to_owned());
+        let names = self.activations.map_or_else(|| usual().collect(), |found| found.0.clone());
+        if names.len() != each * directions.len() {
+            let reason = format!("{each} functions are needed for each of {} directions", directions.len());
+            return Err(LayerError::invalid("activations", format!("{names:?}"), reason));
         }
-        network.check(network.usual)?;
-        network.run::<RnnTanhFunction>(recipe)
+        let mut factors = Factors { alphas: self.alphas.iter(), betas: self.betas.iter() };
+        let functions: Vec<Function> =
+            names.iter().map(|name| Function::named(name, &mut factors)).collect::<Result<_, _>>()?;
+        let of_each = functions.chunks(each).map(<[Function]>::to_vec);
+        Ok(directions.iter().copied().zip(of_each).collect())
     }
-    Lstm by |layer, recipe| {
-        let network = layer.network();
-        network.check(network.usual)?;
-        if layer.input_forget != 0 {
-            return Err(LayerError::invalid("input_forget", layer.input_forget, "only 0 can be run"));
+
+    /// What the inputs behind the first three are, for H hidden units: PNNX leaves out those that are not there, and
+    /// shapes and types tell the others apart.
+    fn beside(&self, recipe: &Recipe, hidden: &Dim) -> Result<Beside, LayerError> {
+        let mut beside = Beside::default();
+        let biases = hidden.clone() * (2 * self.cell.gates());
+        let has_memory = self.cell.has_memory();
+        for position in 3..recipe.inputs().len() {
+            let meta = recipe.meta(Source::Input(position))?;
+            let last = meta.dims().last().cloned().unwrap_or(Dim::Fixed(1));
+            let kind = match meta.rank() {
+                1 if meta.dtype().is_integer() => &mut beside.lens,
+                2 if beside.bias.is_none() && !last.differs(&biases) => &mut beside.bias,
+                2 if has_memory && !last.differs(&(hidden.clone() * 3)) => &mut beside.peepholes,
+                3 if beside.hidden.is_none() => &mut beside.hidden,
+                3 if has_memory => &mut beside.memory,
+                _ => &mut None,
+            };
+            if kind.is_some() || meta.rank() == 0 || meta.rank() > 3 {
+                return Err(LayerError::shape(format!("input {position}"), WANTED, meta));
+            }
+            *kind = Some(position);
         }
-        network.run::<LstmFunction>(recipe)
+        if has_memory && beside.hidden.is_some() && beside.memory.is_none() {
+            let reason =
+                "it has one of `initial_h` and `initial_c`, and the file does not tell which; give both";
+            return Err(LayerError::Unsupported(reason.to_owned()));
+        }
+        Ok(beside)
     }
-    Gru by |layer, recipe| {
-        let network = layer.network();
-        network.check(network.usual)?;
-        if layer.linear_before_reset == 0 {
-            let reason = "only 1 can be run: the reset gate multiplies after the product, as in PyTorch";
-            return Err(LayerError::invalid("linear_before_reset", 0, reason));
+
+    fn translate(&self, recipe: &mut Recipe, parts: Vec<Part>) -> Result<Vec<Source>, LayerError> {
+        let weights = recipe.meta(Source::Input(2))?;
+        let [_, _, hidden] = weights.dims() else {
+            return Err(LayerError::shape("the weights of the state", "directions×gates·H×H", weights));
+        };
+        if self.hidden_size.is_some_and(|size| hidden.differs(&Dim::from(size))) {
+            let found = format!("{:?}", self.hidden_size);
+            return Err(LayerError::invalid("hidden_size", found, format!("the weights are of {hidden}")));
         }
-        network.run::<GruFunction>(recipe)
+        let layer = Recurrence {
+            cell: self.cell,
+            directions: self.functions()?,
+            batch_first: self.batch_first,
+            clip: self.clip,
+            beside: self.beside(recipe, &hidden.clone())?,
+            parts,
+        };
+        let count = layer.parts.len();
+        let inputs: Vec<Source> = (0..recipe.inputs().len()).map(Source::Input).collect();
+        let made = recipe.step(layer, &inputs)?;
+        Ok((0..count).map(|output| made.output(output)).collect())
     }
 }
+
+/// What inputs behind the weights may be.
+const WANTED: &str = "biases, lengths of sequences, a state, or of an LSTM a memory or peepholes, each once";
 
 /// Registers the operators of this family.
 pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {

@@ -38,7 +38,7 @@ choices! {
 }
 
 crate::operator! {
-    /// `Resize` (since 10): axes resampled to other lengths.
+    /// `Resize` (since 11): axes resampled to other lengths.
     pub struct Resize for "Resize" {
         /// Whether elements are mixed from more places where the output is smaller.
         antialias: Flag = Flag::of(0),

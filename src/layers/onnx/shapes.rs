@@ -1,14 +1,15 @@
 //! Shapes: what lies elsewhere, is repeated, cut off or added, and what is made from a shape alone.
 
+use super::edges::{Ends, Fit};
 use super::fields::{ElementType, Flag, List, count, numbers};
 use super::recipe::{Recipe, Source};
-use super::steps::{Broadcast, Fit, InShape};
+use super::steps::{Broadcast, InShape};
 use super::translated::{Translate, register as add};
 use crate::graph::{LayerError, Registry, RegistryError};
 use crate::layers::arguments::{Argument, InputCount};
 use crate::layers::arithmetic::Numel;
 use crate::layers::axes::Permute;
-use crate::layers::broadcast::Factor;
+use crate::layers::broadcast::{Factor, broadcast};
 use crate::layers::choices::choices;
 use crate::layers::creation::OnesLike;
 use crate::layers::diagonals::{Tril, Triu};
@@ -171,22 +172,6 @@ impl Translate for Transpose {
     }
 }
 
-/// The dimensions that two shapes are broadcast to. Of two that are not known to be equal or 1, the second counts.
-fn broadcast(input: &[Dim], shape: &[Dim]) -> Vec<Dim> {
-    let rank = input.len().max(shape.len());
-    let at = |dims: &[Dim], axis: usize| match (axis + dims.len()).checked_sub(rank) {
-        Some(axis) => dims.get(axis).cloned().unwrap_or(Dim::Fixed(1)),
-        None => Dim::Fixed(1),
-    };
-    let both = (0..rank).map(|axis| (at(input, axis), at(shape, axis)));
-    both.map(|(len, wanted)| match wanted.fixed() {
-        Some(1) => len,
-        None if len.fixed().is_some_and(|len| len != 1) => len,
-        _ => wanted,
-    })
-    .collect()
-}
-
 impl Translate for Expand {
     fn num_inputs(&self) -> RangeInclusive<usize> {
         let count = 1 + self.shape.num_inputs();
@@ -195,7 +180,7 @@ impl Translate for Expand {
 
     fn translate(&self, recipe: &mut Recipe) -> Result<Vec<Source>, LayerError> {
         let shape = self.shape.dims(recipe.inputs())?;
-        let dims = broadcast(recipe.meta(X)?.dims(), &shape);
+        let dims = broadcast(recipe.meta(X)?.dims(), &shape)?;
         Ok(vec![recipe.step(Broadcast(dims), &[X])?])
     }
 }
@@ -391,7 +376,7 @@ impl Translate for CenterCropPad {
             return Err(LayerError::invalid("shape", format!("{wanted:?}"), reason));
         };
         let lens = axes.into_iter().zip(lens).collect();
-        Ok(vec![recipe.step(Fit { lens, is_centred: true }, &[X])?])
+        Ok(vec![recipe.step(Fit { lens, ends: Ends::Both }, &[X])?])
     }
 }
 

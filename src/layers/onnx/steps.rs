@@ -1,9 +1,7 @@
 //! Steps that no operator of PyTorch is: another shape whose lengths may be symbols, and indices made ready.
 
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta, View};
-use crate::layers::arguments::Argument;
 use crate::layers::broadcast::Converted;
-use crate::layers::padding::{Pad, PaddingMode};
 use crate::layers::views::{in_order, view_layers};
 use crate::tensor::{
     DType, Dim, Layout, Shape, TensorError, TensorView, TensorViewMut, resolve_axis, with_bits,
@@ -194,7 +192,7 @@ impl CpuLayer for Backwards {
         &mut self,
         inputs: &[TensorView<'_>],
         outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
+        context: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
         outputs[0].copy_from(&inputs[0])?;
         let steps = inputs[0].shape().get(self.time).copied().unwrap_or(0);
@@ -205,6 +203,7 @@ impl CpuLayer for Backwards {
                 return Err(TensorError::OutOfRange { what, index: len.0, len: len.1 }.into());
             };
             for step in 0..len {
+                context.limits().check_deadline()?;
                 let at = |layout: &Layout, step: usize| {
                     layout.select(self.time, step).and_then(|layout| layout.select(0, sequence))
                 };
@@ -214,110 +213,6 @@ impl CpuLayer for Backwards {
             }
         }
         Ok(())
-    }
-}
-
-/// Zeros around the last axes, as many as make the output of a window as long as the input over the stride, rounded up.
-#[derive(Debug, Clone)]
-pub(super) struct PadSame {
-    /// How many places a window covers, and how far it moves, along each axis.
-    pub(super) axes: Vec<(usize, usize)>,
-    /// Whether the odd place goes to the end.
-    pub(super) at_end: bool,
-}
-
-impl Layer for PadSame {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-        let Some(leading) = inputs[0].rank().checked_sub(self.axes.len()) else {
-            let wanted = format!("at least {} axes", self.axes.len());
-            return Err(LayerError::shape("the input", wanted, &inputs[0]));
-        };
-        let mut dims = inputs[0].dims().to_vec();
-        for (dim, &(reach, stride)) in dims.iter_mut().skip(leading).zip(&self.axes) {
-            let needed = (dim.clone().ceil_div(stride) - 1) * stride + reach;
-            *dim = if stride == 1 { dim.clone() + (reach - 1) } else { needed.max(dim.clone()) };
-        }
-        Ok(vec![inputs[0].with_dims(dims)])
-    }
-}
-
-impl CpuLayer for PadSame {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let lens = inputs[0].shape().iter().rev().zip(outputs[0].shape().iter().rev());
-        let pairs = lens.take(self.axes.len()).flat_map(|(&from, &to)| {
-            let total = i64::try_from(to.saturating_sub(from)).unwrap_or(0);
-            let (less, more) = (total / 2, total - total / 2);
-            if self.at_end { [less, more] } else { [more, less] }
-        });
-        let pad = Argument::Value(pairs.collect());
-        Pad { pad, mode: PaddingMode::Constant, value: None }.forward(inputs, outputs, context)
-    }
-}
-
-/// Zeros of the element type of the input, in a shape.
-#[derive(Debug, Clone)]
-pub(super) struct Zeroed(pub(super) Vec<Dim>);
-
-impl Layer for Zeroed {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-        Ok(vec![inputs[0].with_dims(self.0.clone())])
-    }
-}
-
-impl CpuLayer for Zeroed {
-    fn forward(
-        &mut self,
-        _: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        _: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        with_bits!(outputs[0].dtype(), B => outputs[0].bits::<B>()?.fill(B::default()));
-        Ok(())
-    }
-}
-
-/// Some axes cut or filled up with zeros to given lengths.
-#[derive(Debug, Clone)]
-pub(super) struct Fit {
-    /// The axes and their lengths in the output.
-    pub(super) lens: Vec<(usize, usize)>,
-    /// Whether both ends change, the end by the odd element, or only the end.
-    pub(super) is_centred: bool,
-}
-
-impl Layer for Fit {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-        let mut dims = inputs[0].dims().to_vec();
-        for &(axis, len) in &self.lens {
-            match dims.get_mut(axis) {
-                Some(dim) => *dim = Dim::from(len),
-                None => return Err(LayerError::shape("the input", format!("an axis {axis}"), &inputs[0])),
-            }
-        }
-        Ok(vec![inputs[0].with_dims(dims)])
-    }
-}
-
-impl CpuLayer for Fit {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let lens = inputs[0].shape().iter().rev().zip(outputs[0].shape().iter().rev());
-        let pairs = lens.flat_map(|(&from, &to)| {
-            let [from, to] = [from, to].map(|len| i64::try_from(len).unwrap_or(i64::MAX));
-            let before = if self.is_centred { (to - from) / 2 } else { 0 };
-            [before, to - from - before]
-        });
-        let pad = Argument::Value(pairs.collect());
-        Pad { pad, mode: PaddingMode::Constant, value: None }.forward(inputs, outputs, context)
     }
 }
 

@@ -36,7 +36,7 @@ choices! {
 }
 
 crate::operator! {
-    /// `RoiAlign` (since 10): the parts of pictures N×C×H×W that boxes K×4 enclose, brought to one size, each element the
+    /// `RoiAlign` (since 16): the parts of pictures N×C×H×W that boxes K×4 enclose, brought to one size, each element the
     /// mean of samples between those of the picture.
     pub struct RoiAlign for "RoiAlign" {
         /// Where elements lie.

@@ -27,7 +27,7 @@ def onnx_reductions(m: Onnx) -> None:
     m("ReduceSumSquare", x)
     numbers = m.input(integers(3, -1, 2, 5, 7, -6, dtype=np.int32).reshape(2, 3))
     for name in ("Max", "Min", "Sum", "Mean", "Prod", "L1", "SumSquare"):
-        m(f"Reduce{name}", numbers, axes=None) if False else m(f"Reduce{name}", numbers, m.within(integers(1)))
+        m(f"Reduce{name}", numbers, m.within(integers(1)))
 
 
 @from_onnx
@@ -41,6 +41,7 @@ def onnx_places(m: Onnx) -> None:
     m("Hardmax", x, axis=0)
     m("TopK", x, m.constant(integers(3)), outputs=2)
     m("TopK", x, m.within(integers(1)), outputs=2, axis=0, largest=0)
+    m("TopK", m.input(np.array([4, 1, 3, 9], np.float32)), m.constant(integers(4)), outputs=2, sorted=0)
 
 
 @from_onnx
@@ -51,6 +52,7 @@ def onnx_scans(m: Onnx) -> None:
         for reverse in (0, 1):
             m("CumSum", x, m.within(np.array(-1)), exclusive=exclusive, reverse=reverse)
     m("CumSum", i, m.constant(np.array(0)), exclusive=1)
+    m("CumSum", i, m.constant(np.array(1, np.int32)))
     m("LpNormalization", x)
     m("LpNormalization", x, axis=0, p=1)
     s = m.input(floats(4, 3, 2))
@@ -134,7 +136,7 @@ def onnx_Bernoulli(m: Onnx) -> None:
 
 @from_onnx
 def onnx_shapes(m: Onnx) -> None:
-    m.opset = 18
+    m.opset = 19
     x = m.input(floats(2, 3, 4))
     m("Size", x)
     m("Transpose", x)
@@ -142,7 +144,9 @@ def onnx_shapes(m: Onnx) -> None:
     m("Expand", m.input(floats(1, 2)), m.within(integers(2)))
     m("Slice", x, m.constant(integers(1, -3)), m.constant(integers(9, -1)))
     m("Slice", x, m.within(integers(0, 1)), m.within(integers(1, 3)), m.constant(integers(0, 2)))
-    for mode in ("constant", "reflect", "edge"):
+    m("Slice", x, m.within(integers(-1, 3)), m.within(integers(-9, 0)), m.constant(integers(1, 2)), m.constant(integers(-2, -1)))
+    m("Slice", x, m.constant(integers(0, 1, dtype=np.int32)), m.constant(integers(2, 3, dtype=np.int32)))
+    for mode in ("constant", "reflect", "edge", "wrap"):
         m("Pad", x, m.within(integers(0, 1, 2, 0, 0, 1)), mode=mode)
     m("Pad", x, m.within(integers(1, 0, -1, 2)), m.input(np.array(7, np.float32)), m.constant(integers(0, -1)))
     m("CenterCropPad", x, m.constant(integers(5, 1)), axes=[1, -1])
@@ -154,6 +158,7 @@ def onnx_shapes(m: Onnx) -> None:
     m("EyeLike", square)
     m("EyeLike", square, k=1, dtype=7)
     m("DepthToSpace", m.input(floats(1, 8, 2, 3)), blocksize=2)
+    m("DepthToSpace", m.input(floats(1, 8, 2, 3)), blocksize=2, mode="CRD")
 
 
 @from_onnx
@@ -163,6 +168,17 @@ def onnx_convolutions(m: Onnx) -> None:
         m("Conv", x, w, b, auto_pad=auto_pad, strides=[2, 2], group=2)
         m("Conv", x, m.constant(floats(1, 2, 2, 3)), auto_pad=auto_pad)
         m("ConvTranspose", x, m.constant(floats(2, 1, 3, 3)), auto_pad=auto_pad, strides=[2, 2])
+
+
+@from_onnx
+def onnx_transposed(m: Onnx) -> None:
+    x = m.input(floats(1, 2, 5, 6))
+    weights, b = m.constant(floats(2, 3, 3, 3)), m.constant(floats(3))
+    for auto_pad in ("SAME_UPPER", "SAME_LOWER"):
+        m("ConvTranspose", x, weights, b, auto_pad=auto_pad, strides=[2, 2], output_shape=[9, 12])
+        m("ConvTranspose", x, weights, b, auto_pad=auto_pad, strides=[2, 2], output_shape=[12, 14])
+    m("ConvTranspose", x, weights, b, strides=[2, 2], output_padding=[1, 1], pads=[1, 0, 0, 1])
+    m("ConvTranspose", x, weights, b, auto_pad="VALID", dilations=[2, 1])
 
 
 @from_onnx
@@ -180,8 +196,26 @@ def onnx_pools(m: Onnx) -> None:
     m("LpPool", x, kernel_shape=[3, 3], p=3, strides=[2, 2], auto_pad="SAME_UPPER")
     m("LpPool", x, kernel_shape=[3, 3], p=1, strides=[2, 1], pads=[1, 0, 0, 1])
     m("LpPool", m.input(floats(1, 2, 7)), kernel_shape=[3])
+    m("LpPool", x, kernel_shape=[3, 3], auto_pad="SAME_LOWER", strides=[2, 1])
     places = m.within(integers(3, 5, 8, 10, 19, 22, 27, 30).reshape(1, 2, 2, 2))
     m("MaxUnpool", m.input(floats(1, 2, 2, 2)), places, kernel_shape=[2, 2], strides=[2, 2])
+
+
+@from_onnx
+def onnx_largest(m: Onnx) -> None:
+    x = m.input(floats(2, 2, 5, 6))
+    for more in ({"pads": [1, 0, 0, 1]}, {"auto_pad": "SAME_UPPER"}, {"auto_pad": "SAME_LOWER"}):
+        m("MaxPool", x, kernel_shape=[3, 2], strides=[2, 3], outputs=2, **more)
+    m("MaxPool", x, kernel_shape=[2, 2], pads=[0, 1, 1, 0], strides=[3, 3], ceil_mode=1, outputs=2)
+    m("MaxPool", x, kernel_shape=[2, 3], pads=[0, 1, 1, 0], dilations=[2, 1], storage_order=1, outputs=2)
+    m("MaxPool", m.input(floats(1, 2, 7)), kernel_shape=[3], pads=[2, 0], strides=[2], outputs=2)
+    m("MaxPool", m.input(floats(1, 2, 4, 3, 4)), kernel_shape=[2, 2, 3], auto_pad="SAME_UPPER", outputs=2)
+
+
+@from_onnx
+def onnx_largest_bytes(m: Onnx) -> None:
+    x = m.input((np.arange(30, dtype=np.int8).reshape(1, 1, 5, 6) * 37 % 50 - 120).astype(np.int8))
+    m("MaxPool", x, kernel_shape=[3, 2], strides=[2, 3], pads=[1, 0, 0, 1], outputs=2)
 
 
 @from_onnx
@@ -222,9 +256,36 @@ def onnx_recurrent(m: Onnx) -> None:
         w, r, b = m.constant(floats(1, 5 * gates, 3)), m.constant(floats(1, 5 * gates, 5)), m.constant(floats(1, 10 * gates))
         m(name, x, w, r, b, outputs=3 if name == "LSTM" else 2, hidden_size=5, direction="reverse", **more)
         state = [h, c] if name == "LSTM" else [h]
-        m(name, x, w, r, b, "", *state, outputs=[False, True], hidden_size=5, **more)
+        m(name, x, w, r, b, "", *state, outputs=[False, *(True for _ in state)], hidden_size=5, **more)
         both = m.constant(floats(2, 5 * gates, 3)), m.constant(floats(2, 5 * gates, 5))
         m(name, x, *both, outputs=[True], hidden_size=5, direction="bidirectional", **more)
+
+
+@from_onnx
+def onnx_gates(m: Onnx) -> None:
+    """What recurrent networks of PyTorch do not have."""
+    x, lens = m.input(floats(4, 2, 3)), m.constant(integers(4, 2, dtype=np.int32))
+
+    def weights(gates: int, directions: int = 1) -> list[str]:
+        shapes = (5 * gates, 3), (5 * gates, 5), (10 * gates,)
+        return [m.constant(floats(directions, *shape)) for shape in shapes]
+    lstm, peepholes = weights(4), m.constant(floats(1, 15))
+    m("LSTM", x, *lstm, lens, outputs=3, hidden_size=5, clip=0.5)
+    m("LSTM", x, *lstm, "", "", "", peepholes, outputs=3, hidden_size=5)
+    m("LSTM", x, *lstm, lens, "", "", peepholes, outputs=3, hidden_size=5, direction="reverse", input_forget=1)
+    m("LSTM", x, *lstm, outputs=3, hidden_size=5, activations=["HardSigmoid", "ScaledTanh", "Softsign"],
+      activation_alpha=[0.3, 1.5], activation_beta=[0.4, 0.7])
+    m("LSTM", x, *weights(4, 2), lens, outputs=3, hidden_size=5, direction="bidirectional")
+    gru = weights(3)
+    m("GRU", x, *gru, outputs=2, hidden_size=5)
+    m("GRU", x, *gru, lens, m.input(floats(1, 2, 5)), outputs=2, hidden_size=5, clip=0.4, direction="reverse")
+    m("GRU", x, *gru, lens, outputs=2, hidden_size=5, linear_before_reset=1, clip=0.4)
+    m("GRU", x, *weights(3, 2), outputs=2, hidden_size=5, direction="bidirectional")
+    rnn = weights(1)
+    for name, factors in (("Relu", {}), ("LeakyRelu", {"activation_alpha": [0.2]}), ("Elu", {"activation_alpha": [0.5]}),
+                          ("ThresholdedRelu", {"activation_alpha": [0.3]}), ("Softplus", {}), ("Softsign", {}), ("Sigmoid", {}),
+                          ("Affine", {"activation_alpha": [0.5], "activation_beta": [0.1]})):
+        m("RNN", x, *rnn, lens, outputs=2, hidden_size=5, activations=[name], **factors)
 
 
 @from_onnx
@@ -254,6 +315,8 @@ def onnx_single_indices(m: Onnx) -> None:
     x = m.input(floats(3, 4))
     m("Gather", x, m.constant(np.array(-1)), axis=1)
     m("Gather", x, m.constant(integers(2)))
+    m("Gather", x, m.constant(integers(-1)), axis=-1)
+    m("Gather", m.hidden("Relu", x), m.constant(integers(1)), axis=1)
 
 
 @from_onnx
@@ -287,6 +350,21 @@ def onnx_resized(m: Onnx) -> None:
         resize(sizes=[7, 8], axes=[2, 3], keep_aspect_ratio_policy=policy)
     resize(sizes=[1, 1, 3, 6], mode="linear", coordinate_transformation_mode="tf_crop_and_resize", extrapolation_value=10.0,
            roi=[0, 0, 0.4, 0.6, 1, 1, 1.2, 0.9])
+    for mode in ("linear", "cubic"):
+        for places in ("half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel"):
+            resize(sizes=[7, 3], axes=[2, 3], mode=mode, coordinate_transformation_mode=places)
+        resize(sizes=[3, 2], axes=[2, 3], mode=mode, antialias=1)
+        resize(scales=[1.7, 0.6], axes=[2, 3], mode=mode, exclude_outside=int(mode == "cubic"))
+    resize(sizes=[6, 9], axes=[2, 3], mode="cubic", cubic_coeff_a=-0.5, coordinate_transformation_mode="tf_crop_and_resize",
+           roi=[0.1, 0.2, 0.8, 0.9])
+
+
+@from_onnx
+def onnx_resized_symmetrically(m: Onnx) -> None:
+    m.opset = 19
+    for mode in ("nearest", "linear", "cubic"):
+        m("Resize", m.input(floats(1, 1, 4, 5)), "", m.constant(np.array([2.3, 0.7], np.float32)), axes=[2, 3], mode=mode,
+          coordinate_transformation_mode="half_pixel_symmetric")
 
 
 @from_onnx
@@ -319,6 +397,8 @@ def onnx_means(m: Onnx) -> None:
     x = m.input(floats(2, 3, 4, 5))
     for include in (0, 1):
         m("AveragePool", x, kernel_shape=[3, 3], pads=[0, 0, 1, 1], strides=[2, 2], count_include_pad=include)
+        m("AveragePool", x, kernel_shape=[3, 3], pads=[1, 0, 0, 1], strides=[3, 3], count_include_pad=include, ceil_mode=1)
+        m("AveragePool", x, kernel_shape=[2, 2], pads=[0, 0, 1, 1], strides=[3, 3], count_include_pad=include, ceil_mode=1)
     m("GlobalLpPool", x)
     m("GlobalLpPool", x, p=1)
     m("MeanVarianceNormalization", x)
@@ -337,6 +417,8 @@ def onnx_noise(m: Onnx) -> None:
 def onnx_Mod(m: Onnx) -> None:
     m("Mod", m.within(integers(5, -5, 7, -7)), m.within(integers(3, 3, -2, -2)), fmod=0)
     m("Mod", m.within(integers(5, -5)), m.constant(np.array(3)), fmod=0)
+    m("Mod", m.input(np.array([5.3, -5.3, 7], np.float32)), m.input(np.array([3, 3, -2.5], np.float32)), fmod=1)
+    m("Mod", m.within(integers(5, -5, 7, -7)), m.within(integers(3, 3, -2, -2)), fmod=1)
 
 
 @from_onnx
@@ -363,3 +445,66 @@ def onnx_nothing(m: Onnx) -> None:
     x = m.input(floats(2, 0, 3))
     for name in ("Max", "Min"):
         m(f"Reduce{name}", x, m.constant(integers(1)))
+
+
+@from_onnx
+def onnx_spectra(m: Onnx) -> None:
+    real, numbers = m.input(floats(2, 6, 1)), m.input(floats(2, 6, 2))
+    m("DFT", real, axis=1)
+    m("DFT", real, axis=-2, onesided=1)
+    m("DFT", numbers, axis=1, inverse=1)
+    m("DFT", numbers, m.constant(np.array(8)), axis=0)
+    m("DFT", numbers)
+    sound, window = m.input(floats(1, 32, 1)), m.constant(floats(8))
+    step, length = m.constant(np.array(4)), m.constant(np.array(8))
+    m("STFT", sound, step, window, length)
+    m("STFT", sound, step, window, onesided=0)
+    m("STFT", sound, step, "", length)
+
+
+@from_onnx
+def onnx_spectra_of_any_axis(m: Onnx) -> None:
+    m.opset = 20
+    numbers = m.input(floats(2, 3, 5, 2))
+    m("DFT", numbers, "", m.constant(np.array(-2)))
+    m("DFT", numbers, "", m.constant(np.array(1)), inverse=1)
+    m("DFT", m.input(floats(3, 6, 1)), m.constant(np.array(4)), m.constant(np.array(0)), onesided=1)
+
+
+@from_onnx
+def onnx_windows(m: Onnx) -> None:
+    size = m.within(np.array(9))
+    for name in ("HannWindow", "HammingWindow", "BlackmanWindow"):
+        m(name, m.constant(np.array(8)))
+        m(name, size, periodic=0)
+        m(name, m.constant(np.array(1)), output_datatype=11)
+
+
+@from_onnx
+def onnx_unique(m: Onnx) -> None:
+    x = m.input(np.array([2, 1, 1, 3, 4, 3], np.float32))
+    for order in (0, 1):
+        m("Unique", x, outputs=4, sorted=order)
+        m("Unique", m.input(np.array([[1, 0, 0], [2, 3, 4], [1, 0, 0], [0, 3, 4]], np.float32)), outputs=4, axis=0, sorted=order)
+    m("Unique", m.input(integers(5, 2**53, 2**53 + 1, 5).reshape(2, 2)))
+    m("Unique", m.input(np.array([[1, 0, 1], [2, 3, 2]], np.float32)), outputs=2, axis=-1)
+
+
+@from_onnx
+def onnx_DeformConv(m: Onnx) -> None:
+    m.opset, m.by_evaluator = 19, True
+    x, w, b = m.input(floats(1, 4, 4, 5)), m.constant(floats(2, 2, 2, 2)), m.constant(floats(2))
+    m("DeformConv", x, w, m.input(floats(1, 16, 5, 6)), b, group=2, offset_group=2, pads=[1, 1, 1, 1])
+    m("DeformConv", x, w, m.input(floats(1, 16, 2, 3)), "", m.input(floats(1, 8, 2, 3)), group=2, offset_group=2, pads=[1, 1, 0, 1],
+      strides=[2, 2])
+    m("DeformConv", x, m.constant(floats(3, 4, 2, 2)), m.input(floats(1, 8, 2, 4)), dilations=[2, 1])
+
+
+@from_onnx
+def onnx_draws(m: Onnx) -> None:
+    m.values = False
+    m("Relu", m.input(floats(2)))
+    m("RandomNormal", shape=[2, 3], mean=1.0)
+    m("RandomUniform", shape=[4], low=1.0, high=3.0, dtype=11)
+    m("Multinomial", m.input(floats(2, 3)), sample_size=5, dtype=7)
+    m("Multinomial", m.input(floats(1, 4)))
