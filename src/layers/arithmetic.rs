@@ -93,7 +93,6 @@ const OPERATORS: &[(&str, &[Field], &str)] = &[
     ("aten::addcdiv", PRODUCT, "add(@0,mul(div(@1,@2),@3))"),
     ("aten::addcmul", PRODUCT, "add(@0,mul(mul(@1,@2),@3))"),
     ("aten::exp2", ONE, "pow(2.0,@0)"),
-    ("aten::float_power", POWER, "pow(torch.double(@0),torch.double(@1))"),
     ("aten::frac", ONE, "sub(@0,trunc(@0))"),
     ("aten::lerp", BETWEEN, "add(@0,mul(sub(@1,@0),@2))"),
     ("aten::Bool", ONE, "torch.bool(@0)"),
@@ -199,11 +198,11 @@ fn division() -> Creator {
         match mode.as_deref() {
             None => Ok(Box::new(compiled("div(@0,@1)", &operands)?)),
             Some("floor") => Ok(Box::new(compiled("floor_divide(@0,@1)", &operands)?)),
-            Some("trunc") => Ok(Box::new(TruncatedDivision {
-                factors,
-                floats: compiled("trunc(div(@0,@1))", &operands)?,
-                integers: compiled("floor_divide(sub(@0,fmod(@0,@1)),@1)", &operands)?,
-            })),
+            Some("trunc") => {
+                let floats = compiled("trunc(div(@0,@1))", &operands)?;
+                let integers = compiled("floor_divide(sub(@0,fmod(@0,@1)),@1)", &operands)?;
+                Ok(Box::new(ByType { factors, is_first: DType::is_float, either: [floats, integers] }))
+            }
             Some(other) => Err(LayerError::WrongParameter {
                 key: "rounding_mode".to_owned(),
                 wanted: "None, floor or trunc".to_owned(),
@@ -301,23 +300,24 @@ impl CpuLayer for Numel {
     }
 }
 
-/// A quotient rounded towards zero. That of integers stays exact, which a division of floats would not.
+/// One of two expressions of the same operands, by the type that these have in common.
 #[derive(Debug, Clone)]
-struct TruncatedDivision {
+struct ByType {
     factors: [Factor; 2],
-    floats: Expression,
-    integers: Expression,
+    /// Whether the first one is for a type.
+    is_first: fn(DType) -> bool,
+    either: [Expression; 2],
 }
 
-impl TruncatedDivision {
+impl ByType {
     fn of(&self, inputs: &[TensorMeta]) -> &Expression {
-        if common(inputs, &self.factors).is_float() { &self.floats } else { &self.integers }
+        &self.either[usize::from(!(self.is_first)(common(inputs, &self.factors)))]
     }
 }
 
-impl Layer for TruncatedDivision {
+impl Layer for ByType {
     fn num_inputs(&self) -> RangeInclusive<usize> {
-        self.floats.num_inputs()
+        self.either[0].num_inputs()
     }
 
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
@@ -325,7 +325,7 @@ impl Layer for TruncatedDivision {
     }
 }
 
-impl CpuLayer for TruncatedDivision {
+impl CpuLayer for ByType {
     fn forward(
         &mut self,
         inputs: &[TensorView<'_>],
@@ -337,12 +337,25 @@ impl CpuLayer for TruncatedDivision {
     }
 }
 
+/// `aten::float_power`, in the largest type of floats or of complex numbers.
+fn float_power() -> Creator {
+    let create = |reader: &mut OperatorReader<'_>| -> Result<Box<dyn CpuLayer>, LayerError> {
+        let factors = [first(reader)?, required(reader, "exponent")?];
+        let operands = factors.map(operand);
+        let complex = compiled("pow(torch.complex128(@0),torch.complex128(@1))", &operands)?;
+        let real = compiled("pow(torch.double(@0),torch.double(@1))", &operands)?;
+        Ok(Box::new(ByType { factors, is_first: DType::is_complex, either: [complex, real] }))
+    };
+    creator("`torch.float_power`: a power, in f64 or c128.".to_owned(), POWER, create)
+}
+
 /// Registers the layers of this family.
 pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
     for (op_type, arguments, template) in OPERATORS {
         registry.add(*op_type, of_table(arguments, template))?;
     }
     registry.add("aten::div", division())?;
+    registry.add("aten::float_power", float_power())?;
     registry.add("aten::round", rounding())?;
     registry.add("aten::max", extreme::<Max>("maximum(@0,@1)"))?;
     registry.add("aten::min", extreme::<Min>("minimum(@0,@1)"))?;
