@@ -240,9 +240,9 @@ impl Network<'_> {
                 2 if has_memory && !last.differs(&(hidden.clone() * 3)) => &mut beside.peepholes,
                 3 if beside.hidden.is_none() => &mut beside.hidden,
                 3 if has_memory => &mut beside.memory,
-                _ => &mut None,
+                _ => &mut Some(position),
             };
-            if kind.is_some() || meta.rank() == 0 || meta.rank() > 3 {
+            if kind.is_some() {
                 return Err(LayerError::shape(format!("input {position}"), WANTED, meta));
             }
             *kind = Some(position);
