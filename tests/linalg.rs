@@ -3,10 +3,11 @@
 #![cfg(feature = "linalg")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+use ixion::Limits;
 use ixion::kernels::gemm::gemm;
-use ixion::kernels::lapack;
 use ixion::kernels::matrix::{Triangle, adjoint, exponential, power, solve_triangular};
 use ixion::kernels::{Float, naive};
+use ixion::kernels::{elimination, lapack, symmetric};
 use ixion::tensor::Complex;
 use ndarray::{Array1, Array2, ArrayView2, Axis, array};
 use ndarray_linalg as _;
@@ -121,6 +122,10 @@ fn is_near(a: &Array2<f64>, b: &Array2<f64>, bound: f64) -> bool {
     a.dim() == b.dim() && largest((a - b).view()) <= bound * (1.0 + largest(b.view()))
 }
 
+fn least_squares(a: &Array2<f64>, b: &Array2<f64>, rcond: Option<f64>) -> lapack::Nearest<f64> {
+    lapack::least_squares((&a.view(), &lapack::svd(&a.view(), false).unwrap()), &b.view(), rcond)
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
@@ -136,7 +141,7 @@ proptest! {
     fn equations_are_solved_as_the_naive_solver_does((a, b) in equations()) {
         let want = naive::solve(a.view(), b.view()).unwrap().insert_axis(Axis(1));
         let b = b.insert_axis(Axis(1));
-        prop_assert!(is_near(&lapack::solve(&a.view(), &b.view()).unwrap(), &want, 1e-12));
+        prop_assert!(is_near(&lapack::solve(&a.view(), &b.view(), &Limits::default()).unwrap(), &want, 1e-12));
         let inverse = lapack::inverse(&a.view()).unwrap();
         prop_assert!(is_near(&inverse.dot(&b), &want, 1e-12));
         prop_assert!(is_near(&inverse.dot(&a), &Array2::eye(a.nrows()), 1e-12));
@@ -149,7 +154,7 @@ proptest! {
         let column = column.index(a.ncols());
         a.column_mut(column).fill(0.0);
         prop_assert!(naive::solve(a.view(), b.column(0)).is_none());
-        prop_assert!(matches!(lapack::solve(&a.view(), &b.view()), Err(lapack::Fault::Singular(_))));
+        prop_assert!(matches!(lapack::solve(&a.view(), &b.view(), &Limits::default()), Err(lapack::Fault::Singular(_))));
         prop_assert_eq!(lapack::determinant(&a.view()).unwrap(), 0.0);
     }
 
@@ -160,6 +165,44 @@ proptest! {
         prop_assert!((got - want).abs() <= 1e-8 * (1.0 + want.abs()), "{got} {want}");
         let (sign, log) = lapack::log_determinant(&a.view()).unwrap();
         prop_assert!((sign * log.exp() - of(&a)).abs() <= 1e-10 * (1.0 + of(&a).abs()));
+    }
+
+    /// LU and its equations against LAPACK's, beyond the lengths at which matrices are halved.
+    #[test]
+    fn elimination_is_that_of_lapack(n in 1..80usize, seed in 0..1000usize) {
+        let a = Array2::from_shape_fn((n, n), |(i, j)| {
+            // No two alike: rounding would decide which of them is the largest.
+            ((i * n + j + 1) as f64 * (seed + 1) as f64 * 0.618_033_988_75).fract() - 0.5
+        });
+        let found = elimination::Lu::of(&a.view(), &Limits::default()).unwrap();
+        let mut columns: Vec<f64> = a.t().iter().copied().collect();
+        let layout = lax::layout::MatrixLayout::F { col: n as i32, lda: n as i32 };
+        let pivots = lax::Lapack::lu(layout, &mut columns).unwrap();
+        prop_assert_eq!(elimination::rows_of(&pivots, n).unwrap(), found.rows.clone());
+        let factors = Array2::from_shape_fn((n, n), |(i, j)| columns[j * n + i]);
+        prop_assert!(is_near(&found.factors, &factors, 1e-10));
+        let b = Array2::from_shape_fn((n, 3), |(i, j)| ((i * 5 + j * 3) % 7) as f64 - 3.0);
+        let x = elimination::solve(&found.factors.view(), &found.rows, &b.view(), &Limits::default()).unwrap();
+        prop_assert!(is_near(&a.dot(&x), &b, 1e-9 * (1.0 + largest(x.view()))));
+    }
+
+    /// LDL against LAPACK's, which does it for symmetric real matrices and Hermitian ones.
+    #[test]
+    fn symmetric_matrices_are_taken_apart_as_lapack_does(a in square(9)) {
+        prop_assume!(!a.is_empty());
+        let n = a.nrows();
+        let whole = &a + &a.t();
+        let found = symmetric::Ldl::of(&whole.view(), false, &Limits::default()).unwrap();
+        let mut columns: Vec<f64> = whole.iter().copied().collect();
+        let layout = lax::layout::MatrixLayout::F { col: n as i32, lda: n as i32 };
+        match lax::Lapack::bk(layout, lax::UPLO::Lower, &mut columns) {
+            Err(_) => prop_assert!(found.singular.is_some()),
+            Ok(pivots) => {
+                prop_assert_eq!(&pivots, &found.pivots);
+                let factors = Array2::from_shape_fn((n, n), |(i, j)| if i >= j { columns[j * n + i] } else { 0.0 });
+                prop_assert!(is_near(&found.factors, &factors, 1e-9));
+            }
+        }
     }
 
     #[test]
@@ -196,8 +239,8 @@ proptest! {
         let upper = lapack::cholesky(&positive.view(), true).unwrap();
         prop_assert!(is_near(&upper, &lower.t().to_owned(), 1e-12));
         let mut x = Array2::eye(n);
-        solve_triangular(&lower.view(), Triangle { upper: false, unit: false }, &mut x);
-        solve_triangular(&lower.t(), Triangle { upper: true, unit: false }, &mut x);
+        solve_triangular(&lower.view(), Triangle { upper: false, unit: false }, &mut x.view_mut(), &Limits::default()).unwrap();
+        solve_triangular(&lower.t(), Triangle { upper: true, unit: false }, &mut x.view_mut(), &Limits::default()).unwrap();
         prop_assert!(is_near(&x, &lapack::inverse(&positive.view()).unwrap(), 1e-10));
     }
 
@@ -211,8 +254,8 @@ proptest! {
             scaled.dot(&vectors.t())
         };
         prop_assert!(is_near(&of(&|x| x), &whole, 1e-12));
-        prop_assert!(is_near(&power(&whole, 3), &of(&|x| x.powi(3)), 1e-11));
-        prop_assert!(is_near(&exponential(&whole), &of(&f64::exp), 1e-10));
+        prop_assert!(is_near(&power(&whole, 3, &Limits::default()).unwrap(), &of(&|x| x.powi(3)), 1e-11));
+        prop_assert!(is_near(&exponential(&whole, &Limits::default()).unwrap(), &of(&f64::exp), 1e-10));
     }
 
     #[test]
@@ -228,7 +271,7 @@ proptest! {
     #[test]
     fn the_nearest_leaves_what_is_at_right_angles(a in of_any_size(8), k in 0..3usize) {
         let b = Array2::from_shape_fn((a.nrows(), k), |(i, j)| ((i * 5 + j * 3) % 7) as f64 - 3.0);
-        let found = lapack::least_squares(&a.view(), &b.view(), Some(1e-9)).unwrap();
+        let found = least_squares(&a, &b, Some(1e-9));
         let rest = &b - &a.dot(&found.x);
         prop_assert!(largest(a.t().dot(&rest).view()) < 1e-7);
     }
@@ -279,8 +322,49 @@ fn what_is_not_a_number_is_not_taken_for_singular() {
 #[test]
 fn a_negative_bound_is_the_usual_one() {
     let (a, b) = (array![[1.0, 2.0], [2.0, 4.0]], array![[1.0], [1.0]]);
-    let found = lapack::least_squares(&a.view(), &b.view(), Some(-1.0)).unwrap();
+    let found = least_squares(&a, &b, Some(-1.0));
     assert_eq!(found.rank, 1);
     let want: Array2<f64> = array![[0.12], [0.24]];
     assert!((&found.x - &want).iter().all(|x| x.abs() < 1e-12), "{}", found.x);
+}
+
+#[test]
+fn conditions_of_what_is_not_a_number() {
+    let a = array![[1.0, 2.0], [f64::NAN, 1.0]];
+    for p in [1.0, -1.0, f64::INFINITY, f64::NEG_INFINITY] {
+        assert_eq!(lapack::condition(&a.view(), lapack::Norm::Order(p)), Ok(f64::INFINITY), "{p}");
+    }
+    assert_eq!(lapack::condition(&a.view(), lapack::Norm::Frobenius), Ok(f64::INFINITY));
+    assert_eq!(lapack::condition(&a.view(), lapack::Norm::Nuclear), Err(lapack::Fault::NotFinite));
+    let singular = array![[1.0, 2.0], [2.0, 4.0]];
+    assert!(lapack::condition(&singular.view(), lapack::Norm::Nuclear).unwrap() > 1e14);
+    assert!(lapack::condition(&Array2::<f64>::zeros((2, 2)).view(), lapack::Norm::Nuclear).unwrap().is_nan());
+}
+
+/// OpenBLAS wants megabytes of the stack for a matrix that it shares out among threads, and this one has 256 KiB.
+#[test]
+fn large_matrices_need_no_large_stack() {
+    let thread = std::thread::Builder::new().stack_size(256 << 10).spawn(|| {
+        let number = |i: usize, j: usize| ((i * 7 + j * 3) % 11) as f64 + if i == j { 2000.0 } else { 0.0 };
+        let a = Array2::from_shape_fn((400, 400), |(i, j)| number(i.max(j), i.min(j)));
+        lapack::inverse(&a.view()).unwrap();
+        lapack::cholesky(&a.view(), false).unwrap();
+        lapack::qr(&a.view(), true).unwrap();
+        lapack::svd(&a.view(), false).unwrap();
+        lapack::singular_values(&a.view()).unwrap();
+        lapack::eigen_of_symmetric(&a.view(), false, true).unwrap();
+        lapack::eigen(&a.view(), false).unwrap();
+    });
+    thread.unwrap().join().unwrap();
+}
+
+/// A factorisation cannot be stopped, but what follows it can.
+#[test]
+fn solving_ends_when_the_time_is_up() {
+    let a = Array2::from_shape_fn((300, 300), |(i, j)| {
+        ((i * 7 + j * 3) % 11) as f64 + if i == j { 90.0 } else { 0.0 }
+    });
+    let limits = Limits::default().with_timeout(std::time::Duration::ZERO);
+    let found = lapack::solve(&a.view(), &a.view(), &limits);
+    assert_eq!(found, Err(lapack::Fault::Limit(ixion::LimitError::DeadlineExceeded)));
 }

@@ -1,9 +1,15 @@
 //! Matrices taken apart by LAPACK, one at a time. Only with the feature `linalg`.
 //!
-//! Matrices go in as they are; what is computed is as PyTorch's, which calls the same routines. LAPACK reads columns, so
-//! each matrix is laid out by columns first. Empty matrices never reach it.
+//! Matrices go in as they are. PyTorch asks LAPACK too, mostly for the same routines: here ?syev finds the eigenvalues of
+//! symmetric matrices (there ?syevd), and singular values the nearest solution of equations (there mostly ?gelsy). LAPACK
+//! reads columns, so each matrix is laid out by columns first. Empty matrices never reach it.
+//!
+//! A routine that runs cannot be stopped: time limits are looked at between two of them.
 
+use super::elimination;
+pub use super::matrix::Fault;
 use super::matrix::{Field, adjoint};
+use crate::Limits;
 use lax::error::Error;
 use lax::layout::MatrixLayout;
 use lax::{JobSvd, UPLO};
@@ -11,32 +17,11 @@ use ndarray::{Array2, ArrayView2, Axis, ShapeBuilder, s};
 use ndarray_linalg::{Lapack, Scalar};
 use num_traits::{Float, ToPrimitive, Zero};
 
-/// Why a matrix cannot be taken apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
-    /// Row and column, counted from 1, where elimination finds nothing but 0.
-    #[error("it is singular: nothing but 0 is left for element {0} of the diagonal")]
-    Singular(usize),
-    /// The first leading part, counted in rows, that is not positive definite.
-    #[error("it is not positive definite: its leading part of {0} rows is not")]
-    NotPositive(usize),
-    /// NaN or ∞ among the elements.
-    #[error("it holds NaN or infinite numbers")]
-    NotFinite,
-    /// An iteration that does not end.
-    #[error("LAPACK finds no solution ({0})")]
-    Diverged(i32),
-    /// A matrix, or what LAPACK needs to take it apart, that has more elements than it can count.
-    #[error("it is too large: LAPACK counts to 2147483647")]
-    TooLarge,
-}
-
 impl From<Error> for Fault {
     fn from(error: Error) -> Self {
         match error {
-            Error::LapackComputationalFailure { return_code } | Error::LapackInvalidValue { return_code } => {
-                Self::Diverged(return_code)
-            }
+            Error::LapackComputationalFailure { return_code } => Self::Diverged(return_code),
+            Error::LapackInvalidValue { return_code } => Self::Refused(return_code.unsigned_abs()),
             Error::InvalidShape => Self::TooLarge,
         }
     }
@@ -53,9 +38,28 @@ fn at_row(error: Error, fault: fn(usize) -> Fault) -> Fault {
 }
 
 /// An element type that LAPACK knows: `f32`, `f64` and their complex numbers.
-pub trait Element: Field + Lapack {}
+pub trait Element: Field + Lapack<Real: Send, Complex: Send> {}
 
-impl<T: Field + Lapack> Element for T {}
+impl<T: Field + Lapack<Real: Send, Complex: Send>> Element for T {}
+
+/// Up to so many elements a matrix is computed on the thread that asks for it.
+const SMALL: usize = 1 << 12;
+
+/// What LAPACK may need: several threads of OpenBLAS are ordered from one whose stack holds megabytes of their jobs, and
+/// threads of Rust have 2 MiB.
+const STACK: usize = 64 << 20;
+
+/// Calls a routine of LAPACK for a matrix of so many elements, with room on the stack.
+fn with_room<R: Send>(elements: usize, routine: impl FnOnce() -> R + Send) -> Result<R, Fault> {
+    if elements <= SMALL {
+        return Ok(routine());
+    }
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, routine);
+        let result = thread.map_err(|error| Fault::NoThread(error.kind()))?.join();
+        Ok(result.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    })
+}
 
 /// A product of lengths as LAPACK counts.
 fn count(lens: &[usize]) -> Result<i32, Fault> {
@@ -82,7 +86,8 @@ fn check_finite<T: Element>(a: &ArrayView2<'_, T>) -> Result<(), Fault> {
 }
 
 /// A square matrix as the product of a lower and an upper triangle, with rows swapped.
-struct Factors<T> {
+#[derive(Debug, Clone)]
+pub struct Factors<T> {
     elements: Vec<T>,
     layout: MatrixLayout,
     pivots: lax::Pivot,
@@ -90,10 +95,28 @@ struct Factors<T> {
 }
 
 impl<T: Element> Factors<T> {
-    fn of(a: &ArrayView2<'_, T>) -> Result<Self, Fault> {
+    /// Takes a square matrix apart.
+    ///
+    /// # Errors
+    /// [`Fault::Singular`].
+    pub fn of(a: &ArrayView2<'_, T>) -> Result<Self, Fault> {
         let (mut elements, layout) = columns(a)?;
-        let pivots = T::lu(layout, &mut elements).map_err(|error| at_row(error, Fault::Singular))?;
+        if elements.is_empty() {
+            return Ok(Self { elements, layout, pivots: Vec::new(), n: 0 });
+        }
+        let pivots = with_room(elements.len(), || T::lu(layout, &mut elements))?
+            .map_err(|error| at_row(error, Fault::Singular))?;
         Ok(Self { elements, layout, pivots, n: a.nrows() })
+    }
+
+    /// The x with a·x = b, for n×k right-hand sides.
+    ///
+    /// # Errors
+    /// [`Fault::Limit`] when the time is up.
+    pub fn solve(&self, b: &ArrayView2<'_, T>, limits: &Limits) -> Result<Array2<T>, Fault> {
+        let factors =
+            ArrayView2::from_shape((self.n, self.n).f(), &self.elements).map_err(|_| Fault::TooLarge)?;
+        elimination::solve(&factors, &elimination::rows_of(&self.pivots, self.n)?, b, limits)
     }
 
     fn diagonal(&self) -> impl Iterator<Item = T> {
@@ -151,7 +174,7 @@ pub fn inverse<T: Element>(a: &ArrayView2<'_, T>) -> Result<Array2<T>, Fault> {
         return Ok(a.to_owned());
     }
     let mut factors = Factors::of(a)?;
-    T::inv(factors.layout, &mut factors.elements, &factors.pivots)
+    with_room(a.len(), || T::inv(factors.layout, &mut factors.elements, &factors.pivots))?
         .map_err(|error| at_row(error, Fault::Singular))?;
     Ok(matrix(factors.n, factors.n, &factors.elements))
 }
@@ -159,17 +182,13 @@ pub fn inverse<T: Element>(a: &ArrayView2<'_, T>) -> Result<Array2<T>, Fault> {
 /// The x with a·x = b, for an n×n matrix and n×k right-hand sides.
 ///
 /// # Errors
-/// [`Fault::Singular`].
-pub fn solve<T: Element>(a: &ArrayView2<'_, T>, b: &ArrayView2<'_, T>) -> Result<Array2<T>, Fault> {
-    if a.is_empty() {
-        return Ok(b.to_owned());
-    }
-    let factors = Factors::of(a)?;
-    let (mut elements, _) = columns(b)?;
-    for column in elements.chunks_exact_mut(factors.n) {
-        T::solve(factors.layout, lax::Transpose::No, &factors.elements, &factors.pivots, column)?;
-    }
-    Ok(matrix(b.nrows(), b.ncols(), &elements))
+/// [`Fault::Singular`]; [`Fault::Limit`] when the time is up.
+pub fn solve<T: Element>(
+    a: &ArrayView2<'_, T>,
+    b: &ArrayView2<'_, T>,
+    limits: &Limits,
+) -> Result<Array2<T>, Fault> {
+    Factors::of(a)?.solve(b, limits)
 }
 
 /// The lower triangle l with l·lᴴ = a, of the lower triangle of a; or the upper one u with uᴴ·u = a, of the upper.
@@ -181,7 +200,8 @@ pub fn cholesky<T: Element>(a: &ArrayView2<'_, T>, upper: bool) -> Result<Array2
         return Ok(a.to_owned());
     }
     let (mut elements, layout) = columns(a)?;
-    T::cholesky(layout, triangle(upper), &mut elements).map_err(|error| at_row(error, Fault::NotPositive))?;
+    with_room(a.len(), || T::cholesky(layout, triangle(upper), &mut elements))?
+        .map_err(|error| at_row(error, Fault::NotPositive))?;
     let factor = matrix(a.nrows(), a.ncols(), &elements);
     Ok(Array2::from_shape_fn(factor.raw_dim(), |(i, j)| {
         let inside = if upper { i <= j } else { i >= j };
@@ -211,7 +231,7 @@ pub fn qr<T: Element>(a: &ArrayView2<'_, T>, complete: bool) -> Result<(Array2<T
     let mut wide = Array2::zeros((m, n.max(k)).f());
     wide.slice_mut(s![.., ..n]).assign(a);
     let (mut q, layout) = columns(&wide.view())?;
-    let r = T::qr(layout, &mut q)?;
+    let r = with_room(wide.len(), || T::qr(layout, &mut q))??;
     let (q, r) = (matrix(m, wide.ncols(), &q), matrix(m, wide.ncols(), &r));
     let r = Array2::from_shape_fn((k, n), |(i, j)| if i <= j { r[[i, j]] } else { T::zero() });
     Ok((q.slice(s![.., ..k]).to_owned(), r))
@@ -250,7 +270,7 @@ pub fn svd<T: Element>(a: &ArrayView2<'_, T>, full: bool) -> Result<Singular<T>,
     check_room(m, n, full)?;
     let (mut elements, layout) = columns(a)?;
     let job = if full { JobSvd::All } else { JobSvd::Some };
-    let found = T::svddc(layout, job, &mut elements)?;
+    let found = with_room(a.len(), || T::svddc(layout, job, &mut elements))??;
     let u = matrix(m, rows, &found.u.unwrap_or_default());
     Ok(Singular { u, s: found.s, vh: matrix(columns_, n, &found.vt.unwrap_or_default()) })
 }
@@ -266,7 +286,7 @@ pub fn singular_values<T: Element>(a: &ArrayView2<'_, T>) -> Result<Vec<T::Real>
     check_finite(a)?;
     check_room(a.nrows(), a.ncols(), false)?;
     let (mut elements, layout) = columns(a)?;
-    Ok(T::svddc(layout, JobSvd::None, &mut elements)?.s)
+    Ok(with_room(a.len(), || T::svddc(layout, JobSvd::None, &mut elements))??.s)
 }
 
 /// Eigenvalues, and their vectors as columns.
@@ -286,7 +306,7 @@ pub fn eigen_of_symmetric<T: Element>(
     }
     check_finite(a)?;
     let (mut elements, layout) = columns(a)?;
-    let values = T::eigh(vectors, layout, triangle(upper), &mut elements)?;
+    let values = with_room(a.len(), || T::eigh(vectors, layout, triangle(upper), &mut elements))??;
     Ok((values, matrix(a.nrows(), a.ncols(), &elements)))
 }
 
@@ -304,7 +324,7 @@ pub fn eigen<T: Element>(
     }
     check_finite(a)?;
     let (mut elements, layout) = columns(a)?;
-    let (values, found) = T::eig(vectors, layout, &mut elements)?;
+    let (values, found) = with_room(a.len(), || T::eig(vectors, layout, &mut elements))??;
     Ok((values, if vectors { matrix(n, n, &found) } else { Array2::from_elem((0, 0), T::Complex::zero()) }))
 }
 
@@ -321,18 +341,6 @@ pub fn pseudo_inverse<T: Element>(parts: &Singular<T>, bound: T::Real) -> Array2
 /// A matrix of NaN, where there is none.
 pub fn nothing<T: Element>(dims: (usize, usize)) -> Array2<T> {
     Array2::from_elem(dims, T::nearest(f64::NAN))
-}
-
-/// The row, counted from 1, where elimination finds nothing but 0; 0 where a matrix is not singular.
-///
-/// # Errors
-/// [`Fault::TooLarge`].
-pub fn singular_at<T: Element>(a: &ArrayView2<'_, T>) -> Result<usize, Fault> {
-    match if a.is_empty() { Ok(None) } else { Factors::of(a).map(Some) } {
-        Ok(_) => Ok(0),
-        Err(Fault::Singular(row)) => Ok(row),
-        Err(fault) => Err(fault),
-    }
 }
 
 /// The symmetric or Hermitian matrix whose lower triangle is given.
@@ -361,22 +369,27 @@ pub enum Norm {
 }
 
 impl Norm {
-    /// The norm of a matrix.
-    fn of<T: Element>(self, a: &ArrayView2<'_, T>) -> Result<f64, Fault> {
+    /// The norm of a matrix; NaN where it holds one. Those of singular values are not asked for.
+    fn of<T: Element>(self, a: &ArrayView2<'_, T>) -> f64 {
         let magnitudes = a.mapv(T::magnitude);
-        let axis = match self {
-            Self::Frobenius => return Ok(magnitudes.iter().map(|x| x * x).sum::<f64>().sqrt()),
-            Self::Nuclear => return Ok(singular_values(a)?.into_iter().map(as_f64::<T>).sum()),
-            Self::Order(p) => Axis(usize::from(p.is_infinite())),
+        let (axis, is_largest) = match self {
+            Self::Order(p) => (Axis(usize::from(p.is_infinite())), p > 0.0),
+            Self::Frobenius | Self::Nuclear => return magnitudes.iter().map(|x| x * x).sum::<f64>().sqrt(),
+        };
+        let further = |best: f64, sum: f64| {
+            let is_better = if is_largest { sum > best } else { sum < best };
+            if sum.is_nan() || is_better { sum } else { best }
         };
         let sums = magnitudes.sum_axis(axis);
-        let is_largest = matches!(self, Self::Order(p) if p > 0.0);
-        Ok(sums.iter().copied().reduce(if is_largest { f64::max } else { f64::min }).unwrap_or(0.0))
+        sums.into_iter()
+            .reduce(|best, sum| if best.is_nan() { best } else { further(best, sum) })
+            .unwrap_or(0.0)
     }
 }
 
-/// The norm of a matrix times that of its inverse; ∞ where it has none. 2 and −2 take the largest singular value and the
-/// smallest.
+/// The norm of a matrix times that of its inverse; ∞ where it has none or holds NaN, as PyTorch has it. 2 and −2 divide the
+/// largest and the smallest singular value, and the nuclear norm is the sum of the singular values times that of their
+/// reciprocals: numbers that are merely large where rounding hides that a matrix is singular, and NaN of zeros alone.
 ///
 /// # Errors
 /// As [`svd`].
@@ -392,8 +405,15 @@ pub fn condition<T: Element>(a: &ArrayView2<'_, T>, norm: Norm) -> Result<T::Rea
         let (Some(&first), Some(&last)) = (values.first(), values.last()) else { return Ok(T::Real::zero()) };
         return Ok(if p > 0.0 { first / last } else { last / first });
     }
+    if norm == Norm::Nuclear {
+        let values: Vec<f64> = singular_values(a)?.into_iter().map(as_f64::<T>).collect();
+        return Ok(number(values.iter().sum::<f64>() * values.iter().map(|s| 1.0 / s).sum::<f64>()));
+    }
     match inverse(a) {
-        Ok(inverse) => Ok(number(norm.of(a)? * norm.of(&inverse.view())?)),
+        Ok(inverse) => {
+            let condition = norm.of(a) * norm.of(&inverse.view());
+            Ok(if condition.is_nan() { T::Real::infinity() } else { number(condition) })
+        }
         Err(Fault::Singular(_)) => Ok(T::Real::infinity()),
         Err(fault) => Err(fault),
     }
@@ -412,21 +432,18 @@ pub struct Nearest<T: Scalar> {
     pub s: Vec<T::Real>,
 }
 
-/// The shortest x for which a·x is nearest to b; singular values up to `rcond` times the largest count as 0.
-///
-/// # Errors
-/// As [`svd`].
+/// The shortest x for which a·x is nearest to b, by the [parts](svd) of a; singular values up to `rcond` times the largest
+/// count as 0.
 pub fn least_squares<T: Element>(
-    a: &ArrayView2<'_, T>,
+    (a, parts): (&ArrayView2<'_, T>, &Singular<T>),
     b: &ArrayView2<'_, T>,
     rcond: Option<f64>,
-) -> Result<Nearest<T>, Fault> {
-    let parts = svd(a, false)?;
+) -> Nearest<T> {
     let largest = parts.s.first().map_or(0.0, |&s| as_f64::<T>(s));
     let usual = T::EPSILON * a.nrows().max(a.ncols()) as f64;
     // A negative number is LAPACK's word for the usual bound.
     let bound = T::nearest(rcond.filter(|bound| *bound >= 0.0).unwrap_or(usual) * largest).re();
-    let x = pseudo_inverse(&parts, bound).dot(b);
+    let x = pseudo_inverse(parts, bound).dot(b);
     let rank = parts.s.iter().filter(|&&s| s > bound).count();
     let rest = b - &a.dot(&x);
     let squares = |column: ndarray::ArrayView1<'_, T>| column.iter().map(|x| x.square()).sum::<T::Real>();
@@ -435,5 +452,5 @@ pub fn least_squares<T: Element>(
     } else {
         vec![T::Real::nan(); b.ncols()]
     };
-    Ok(Nearest { x, left_over, rank, s: parts.s })
+    Nearest { x, left_over, rank, s: parts.s.clone() }
 }

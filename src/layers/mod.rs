@@ -86,6 +86,7 @@ pub mod constant;
 pub mod contraction;
 pub mod conversion;
 pub mod convolution;
+pub mod covariance;
 pub mod creation;
 pub mod diagonals;
 pub mod difference;
@@ -104,6 +105,7 @@ pub mod grid;
 pub mod identity;
 pub mod indexing;
 pub mod interpolation;
+pub mod kronecker;
 pub mod layer_normalization;
 pub mod linalg;
 pub mod linear;
@@ -146,6 +148,7 @@ pub mod striding;
 pub mod taking;
 #[cfg(test)]
 pub(crate) mod testing;
+pub mod trapezoid;
 pub mod unpooling;
 mod views;
 mod weights;
@@ -170,6 +173,7 @@ pub fn registry() -> Registry<dyn CpuLayer> {
         contraction::register,
         conversion::register,
         convolution::register,
+        covariance::register,
         creation::register,
         diagonals::register,
         difference::register,
@@ -185,6 +189,7 @@ pub fn registry() -> Registry<dyn CpuLayer> {
         identity::register,
         indexing::register,
         interpolation::register,
+        kronecker::register,
         layer_normalization::register,
         linalg::register,
         linear::register,
@@ -220,6 +225,7 @@ pub fn registry() -> Registry<dyn CpuLayer> {
         stacking::register,
         striding::register,
         taking::register,
+        trapezoid::register,
         unpooling::register,
     ];
     for register in families {

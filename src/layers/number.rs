@@ -37,6 +37,8 @@ pub(super) use with_number;
 pub(super) trait Number: Element {
     /// The number of a parameter: a fraction of an integer is cut off.
     fn of(value: f64) -> Self;
+    /// `a` · `b`.
+    fn times(a: Self, b: Self) -> Self;
     /// `a` · `x` + `b` · `y`.
     fn weighted(a: Self, x: Self, b: Self, y: Self) -> Self;
     /// C = A·B, (m×k)·(k×n) → m×n; the sizes have been compared.
@@ -50,6 +52,10 @@ macro_rules! float_numbers {
         impl Number for $float {
             fn of(value: f64) -> Self {
                 value as Self
+            }
+
+            fn times(a: Self, b: Self) -> Self {
+                a * b
             }
 
             fn weighted(a: Self, x: Self, b: Self, y: Self) -> Self {
@@ -74,6 +80,10 @@ impl Number for i64 {
         value as Self
     }
 
+    fn times(a: Self, b: Self) -> Self {
+        a.wrapping_mul(b)
+    }
+
     fn weighted(a: Self, x: Self, b: Self, y: Self) -> Self {
         a.wrapping_mul(x).wrapping_add(b.wrapping_mul(y))
     }
@@ -96,6 +106,10 @@ impl Number for i64 {
 impl Number for Complex<f64> {
     fn of(value: f64) -> Self {
         value.into()
+    }
+
+    fn times(a: Self, b: Self) -> Self {
+        a * b
     }
 
     fn weighted(a: Self, x: Self, b: Self, y: Self) -> Self {

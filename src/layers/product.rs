@@ -1,6 +1,7 @@
 //! Products of vectors, matrices and batches of matrices.
 
 mod vdot;
+mod vecdot;
 
 use super::arguments::Operand;
 use super::broadcast::broadcasts;
@@ -16,6 +17,7 @@ use crate::tensor::{
 use ndarray::{ArrayView2, ArrayViewMut2, ShapeBuilder, s};
 use std::ops::RangeInclusive;
 pub use vdot::Vdot;
+pub use vecdot::Vecdot;
 
 crate::operator! {
     /// `torch.matmul`: …×m×k times …×k×n gives …×m×n. The axes before are broadcast; a vector is a row on the left and a
@@ -460,6 +462,7 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
     registry.register::<Mv>()?;
     registry.register::<Dot>()?;
     registry.register::<Vdot>()?;
+    registry.register::<Vecdot>()?;
     registry.register::<Addmv>()?;
     registry.register::<Addmm>()?;
     registry.register::<Baddbmm>()

@@ -2,10 +2,11 @@
 
 use super::extremes::{check_order, places, with_order, with_places};
 use super::float::{self, with_float};
+use super::number;
 use super::rows::Rows;
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
 use crate::kernels::Float;
-use crate::tensor::{TensorView, TensorViewMut, resolve_axis};
+use crate::tensor::{Complex, TensorView, TensorViewMut, resolve_axis};
 
 macro_rules! running_extremes {
     ($($(#[doc = $doc:literal])* $name:ident for $op_type:literal by $wins:expr;)*) => {$(
@@ -76,6 +77,9 @@ crate::operator! {
 impl Layer for Logcumsumexp {
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
         resolve_axis(self.dim, inputs[0].rank())?;
+        if inputs[0].dtype().is_complex() {
+            return Ok(vec![inputs[0].with_dims(inputs[0].dims().to_vec())]);
+        }
         float::same_as_input(inputs)
     }
 }
@@ -102,6 +106,39 @@ impl Logcumsumexp {
     }
 }
 
+impl Logcumsumexp {
+    fn run_complex(&self, input: &TensorView<'_>, output: &mut TensorViewMut<'_>) -> Result<(), LayerError> {
+        let along = Rows::new(self.dim, input.shape())?;
+        let (rows, len) = (along.of(input)?, along.len.max(1));
+        let values = number::read::<Complex<f64>>(&rows)?;
+        number::write::<Complex<f64>>(&mut along.of_output(output)?, |output| {
+            for (row, output) in values.chunks_exact(len).zip(output.chunks_exact_mut(len)) {
+                let mut sum = Complex::new(f64::NEG_INFINITY, 0.0);
+                for (&z, to) in row.iter().zip(output) {
+                    sum = joined_complex(sum, z);
+                    *to = sum;
+                }
+            }
+            Ok(())
+        })
+    }
+}
+
+/// The logarithm of eᵃ + eᵇ. As PyTorch has it, its direction is that of the larger one and what the other one turns it by: it
+/// may lie beyond ±π. That of 0 is the first one's.
+fn joined_complex(a: Complex<f64>, b: Complex<f64>) -> Complex<f64> {
+    if a.is_nan() || b.is_nan() {
+        return Complex::new(f64::NAN, f64::NAN);
+    }
+    let (low, high) = if b.re < a.re { (b, a) } else { (a, b) };
+    if high.re.is_infinite() && low.re == high.re {
+        return if high.re < 0.0 { low } else { (low.exp() + high.exp()).ln() };
+    }
+    let part = (low - high).exp();
+    let magnitude = (part.re * (2.0 + part.re) + part.im * part.im).ln_1p() / 2.0;
+    Complex::new(magnitude, part.im.atan2(1.0 + part.re)) + high
+}
+
 /// The logarithm of eᵃ + eᵇ.
 fn joined(a: f64, b: f64) -> f64 {
     if a.is_nan() || b.is_nan() {
@@ -118,6 +155,9 @@ impl CpuLayer for Logcumsumexp {
         outputs: &mut [TensorViewMut<'_>],
         _: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
+        if inputs[0].dtype().is_complex() {
+            return self.run_complex(&inputs[0], &mut outputs[0]);
+        }
         with_float!(inputs[0].dtype(), T => self.run::<T>(&inputs[0], &mut outputs[0]))
     }
 }
@@ -132,6 +172,7 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
 #[cfg(test)]
 mod tests {
     use super::super::testing::{assert_close, operator, tensor};
+    use crate::tensor::Complex;
 
     #[test]
     fn extremes_so_far() {
@@ -144,6 +185,22 @@ mod tests {
         let columns = tensor(&[2, 2], &[4i64, 1, 2, 3]);
         let rows = operator("aten::cummin", &[("dim", "-2")]).with_outputs(2).run(&[&columns]).unwrap();
         assert_eq!(rows[0].to_vec::<i64>().unwrap(), [4, 1, 2, 1]);
+    }
+
+    #[test]
+    fn logarithms_of_complex_sums() {
+        let number = |re: f64, im: f64| Complex::new(re, im);
+        let inf = f64::INFINITY;
+        let z = [number(-inf, 1.0), number(1.0, 2.0), number(1.0, 2.0), number(inf, 1.0), number(0.0, 3.0)];
+        let got = operator("aten::logcumsumexp", &[("dim", "0")]).run_one(&[&tensor(&[5], &z)]).unwrap();
+        let two = number(1.0 + 2f64.ln(), 2.0);
+        let want = [number(-inf, 0.0), number(1.0, 2.0), two, number(inf, 1.0), number(inf, 1.0)];
+        assert_eq!(got.to_vec::<Complex<f64>>().unwrap(), want);
+        // Beyond π: e^(3.1i) and a little of e^(4i).
+        let z = [number(0.0, 3.1), number(-1.0, 4.0)];
+        let got = operator("aten::logcumsumexp", &[("dim", "0")]).run_one(&[&tensor(&[2], &z)]).unwrap();
+        let sum = got.to_vec::<Complex<f64>>().unwrap()[1];
+        assert!(sum.im > std::f64::consts::PI && (sum.exp() - z[0].exp() - z[1].exp()).norm() < 1e-14);
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! A tensor's elements seen through other lengths and strides.
 
+use super::views::view_layers;
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta, View};
-use crate::tensor::{Layout, Shape, TensorView, TensorViewMut};
+use crate::tensor::{Layout, Shape, TensorView, TensorViewMut, resolve_axis};
 
 crate::operator! {
     /// `torch.as_strided`: element i, j, … of the output is that at `storage_offset` + i·`stride[0]` + j·`stride[1]` + …
@@ -71,9 +72,57 @@ impl CpuLayer for AsStrided {
     }
 }
 
+crate::operator! {
+    /// `torch.Tensor.unfold`: windows of an axis, `step` apart; their elements lie along a new last axis. A view.
+    pub struct Windows for "aten::unfold", "Tensor.unfold" {
+        /// The axis; may count from the end.
+        dimension: i64,
+        /// How long a window is.
+        size: usize,
+        /// How far apart windows are.
+        step: usize,
+    }
+    validate |layer| {
+        match layer.step {
+            0 => Err(LayerError::invalid("step", 0, "it must be greater than 0")),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Layer for Windows {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        let axis = resolve_axis(self.dimension, inputs[0].rank())?;
+        let mut dims = inputs[0].dims().to_vec();
+        let len = dims.get(axis).cloned().unwrap_or(1.into());
+        if len.fixed().is_some_and(|len| usize::try_from(len).is_ok_and(|len| len < self.size)) {
+            return Err(LayerError::invalid("size", self.size, format!("the axis has {len} elements")));
+        }
+        if let Some(dim) = dims.get_mut(axis) {
+            *dim = (len - self.size).floor_div(self.step) + 1;
+        }
+        dims.push(self.size.into());
+        Ok(vec![inputs[0].with_dims(dims)])
+    }
+
+    fn view(&self, _: usize, inputs: &[Layout], shape: &Shape) -> Result<Option<View>, LayerError> {
+        let (input, axis) = (&inputs[0], resolve_axis(self.dimension, inputs[0].shape().rank())?);
+        let mut strides = input.strides().to_vec();
+        let own = strides.get(axis).copied().unwrap_or(1);
+        if let Some(stride) = strides.get_mut(axis) {
+            *stride = own.saturating_mul(self.step);
+        }
+        strides.push(own);
+        Ok(Some(View { input: 0, layout: Layout::strided(*shape, &strides, input.offset())? }))
+    }
+}
+
+view_layers!(Windows);
+
 /// Registers the layers of this family.
 pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    registry.register::<AsStrided>()
+    registry.register::<AsStrided>()?;
+    registry.register::<Windows>()
 }
 
 #[cfg(test)]
@@ -113,7 +162,30 @@ mod tests {
     }
 
     #[test]
+    fn windows_of_an_axis() {
+        let x = counting(DType::I64, &[2, 5]);
+        let windows = |dimension, size, step| {
+            let params = [("dimension", dimension), ("size", size), ("step", step)];
+            operator("aten::unfold", &params).run_one(&[&x])
+        };
+        let rows = windows("-1", "2", "3").unwrap();
+        assert_eq!(
+            (rows.shape().dims(), rows.to_vec::<i64>().unwrap()),
+            (&[2, 2, 2][..], vec![0, 1, 3, 4, 5, 6, 8, 9])
+        );
+        let columns = windows("0", "2", "1").unwrap();
+        assert_eq!(columns.shape().dims(), [1, 5, 2]);
+        assert_eq!(columns.to_vec::<i64>().unwrap(), [0, 5, 1, 6, 2, 7, 3, 8, 4, 9]);
+        assert_eq!(windows("1", "0", "1").unwrap().shape().dims(), [2, 6, 0]);
+        assert!(windows("1", "6", "1").is_err() && windows("1", "2", "0").is_err());
+        let large = "9223372036854775807";
+        assert!(windows("1", large, "1").is_err() && windows("1", "1", large).is_ok());
+    }
+
+    #[test]
     fn odd_inputs() {
+        operator("aten::unfold", &[("dimension", "-1"), ("size", "1"), ("step", "2")]).survives(1);
+        operator("aten::unfold", &[("dimension", "0"), ("size", "3"), ("step", "1")]).survives(1);
         operator("torch.as_strided", &[("size", "(2,3)"), ("stride", "(1,1)")]).survives(1);
     }
 }

@@ -221,59 +221,28 @@ elements! {
 #[doc(hidden)]
 macro_rules! __with_element {
     ($dtype:expr, $T:ident => $body:expr) => {
+        $crate::__with_type!(
+            $dtype, $T => $body;
+            F32 => f32, F64 => f64, F16 => $crate::tensor::f16, Bf16 => $crate::tensor::bf16,
+            I64 => i64, I32 => i32, I16 => i16, I8 => i8, U8 => u8, Bool => bool,
+            C32 => $crate::tensor::Complex<$crate::tensor::f16>,
+            C64 => $crate::tensor::Complex<f32>, C128 => $crate::tensor::Complex<f64>
+        )
+    };
+}
+
+/// Runs an expression with `$T` bound to the type that a list gives for a [`DType`]; behind `else` stands what is done with those
+/// that it leaves out.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! __with_type {
+    ($dtype:expr, $T:ident => $body:expr; $($name:ident => $rust:ty),+ $(; else $found:ident => $other:expr)?) => {
         match $dtype {
-            $crate::tensor::DType::F32 => {
-                type $T = f32;
+            $($crate::tensor::DType::$name => {
+                type $T = $rust;
                 $body
-            }
-            $crate::tensor::DType::F64 => {
-                type $T = f64;
-                $body
-            }
-            $crate::tensor::DType::F16 => {
-                type $T = $crate::tensor::f16;
-                $body
-            }
-            $crate::tensor::DType::Bf16 => {
-                type $T = $crate::tensor::bf16;
-                $body
-            }
-            $crate::tensor::DType::I64 => {
-                type $T = i64;
-                $body
-            }
-            $crate::tensor::DType::I32 => {
-                type $T = i32;
-                $body
-            }
-            $crate::tensor::DType::I16 => {
-                type $T = i16;
-                $body
-            }
-            $crate::tensor::DType::I8 => {
-                type $T = i8;
-                $body
-            }
-            $crate::tensor::DType::U8 => {
-                type $T = u8;
-                $body
-            }
-            $crate::tensor::DType::Bool => {
-                type $T = bool;
-                $body
-            }
-            $crate::tensor::DType::C32 => {
-                type $T = $crate::tensor::Complex<$crate::tensor::f16>;
-                $body
-            }
-            $crate::tensor::DType::C64 => {
-                type $T = $crate::tensor::Complex<f32>;
-                $body
-            }
-            $crate::tensor::DType::C128 => {
-                type $T = $crate::tensor::Complex<f64>;
-                $body
-            }
+            })+
+            $($found => $other,)?
         }
     };
 }

@@ -90,8 +90,9 @@ class Folder:
         arrays |= {f"out_{i}": as_array(tensor) for i, tensor in enumerate(outputs)}
         self.write("arrays.npz" if index == 0 else f"arrays_{index}.npz", npz(arrays))
 
-    def write_settings(self, tolerance: float | None, values: bool, feature: str | None = None) -> None:
+    def write_settings(self, tolerance: float | None, values: bool, feature: str | None = None, double: float | None = None) -> None:
         settings = [f"tolerance = {tolerance}"] if tolerance is not None else []
+        settings += [f"tolerance_f64 = {double}"] if double is not None else []
         settings += [] if values else ["values = false"]
         settings += [f'feature = "{feature}"'] if feature is not None else []
         if settings:
@@ -109,13 +110,15 @@ class Export:
     """A module for PNNX to export, with one or more sets of inputs.
 
     With several sets, the dimensions in which the first two differ become dynamic (`?`). A case with a `feature` runs only
-    where Ixion was built with it. The PyTorch in PNNX has no LAPACK: what needs `linalg` it must not run, so it is not told
-    the inputs, and writes a graph without shapes.
+    where Ixion was built with it. The PyTorch in PNNX has no LAPACK: what asks for it, as all with the feature `linalg` and
+    what is said to do so, must not run there, so PNNX is not told the inputs, and writes a graph without shapes.
     """
 
     def __init__(self, module: nn.Module, *inputs: Tensor, others: list[tuple[Tensor, ...]] = [],
-                 tolerance: float | None = None, values: bool = True, optlevel: int = 2, feature: str | None = None):
+                 tolerance: float | None = None, values: bool = True, optlevel: int = 2, feature: str | None = None,
+                 lapack: bool = False):
         self.module, self.sets = module.eval(), [inputs, *others]
+        self.lapack = lapack or feature == "linalg"
         self.tolerance, self.values, self.optlevel, self.feature = tolerance, values, optlevel, feature
 
     def write(self, folder: Folder) -> None:
@@ -139,7 +142,7 @@ class Export:
         with quiet(), torch.no_grad():
             traced = torch.jit.trace(self.module, self.sets[0], check_trace=False)
             traced.save("model.pt")
-            if self.feature == "linalg":
+            if self.lapack:
                 without_inputs("model.pt")
                 subprocess.run([pnnx.EXEC_PATH, "model.pt", f"optlevel={self.optlevel}"], check=False)
                 return
@@ -162,8 +165,8 @@ def without_inputs(path: str) -> None:
 class Model:
     """A direct case: calls of operators, gathered into one text."""
 
-    def __init__(self, tolerance: float | None = None, values: bool = True, feature: str | None = None):
-        self.tolerance, self.values, self.feature = tolerance, values, feature
+    def __init__(self, tolerance: float | None = None, values: bool = True, feature: str | None = None, double: float | None = None):
+        self.tolerance, self.values, self.feature, self.double = tolerance, values, feature, double
         self.text = Text()
         self.inputs: list[Tensor] = []
         self.known: dict[int, tuple[Tensor, str]] = {}
@@ -235,7 +238,7 @@ class Model:
         if weights:
             folder.write("model.bin", weights)
         folder.write_set(0, self.inputs, self.outputs)
-        folder.write_settings(self.tolerance, self.values, self.feature)
+        folder.write_settings(self.tolerance, self.values, self.feature, self.double)
 
 
 def reference(op_type: str, params: dict, weights: dict[str, Tensor] | None):
@@ -263,11 +266,11 @@ def exported(function: Callable[[], Export]) -> Callable[[], Export]:
 
 
 def direct(function: Callable[[Model], None] | None = None, *, tolerance: float | None = None,
-           values: bool = True, feature: str | None = None):
-    """Registers a function that fills a `Model`; its name is the folder's."""
+           values: bool = True, feature: str | None = None, double: float | None = None):
+    """Registers a function that fills a `Model`; its name is the folder's. `double` is the tolerance of f64 and c128."""
     def register(function: Callable[[Model], None]):
         def fill() -> Model:
-            model = Model(tolerance, values, feature)
+            model = Model(tolerance, values, feature, double)
             function(model)
             return model
         assert function.__name__ not in CASES, f"two cases are called {function.__name__}"

@@ -20,8 +20,8 @@ use thin::{Layer, Wanted};
 
 const HELP: &str = "\
 The weights of a linear layer (nn.Linear, F.linear with constant weights) are a matrix. Its singular values, falling, say how \
-much each direction counts; what is kept of them makes two thin layers in a row. A layer is left as it is where that would not \
-make it smaller.
+much each direction counts; what is kept of them makes two thin layers in a row, of the same element type (f32, f64, f16 or bf16). \
+A layer is left as it is where that would not make it smaller.
 
 Shown are, for each layer, its rank, its weights before and after, and the share of its weights that is lost (Frobenius norm); \
 for the model, weights and times of one run before and after, and how far the outputs move on the inputs: those of --input, or \
@@ -93,7 +93,7 @@ impl CompressArgs {
         let smaller = RuntimeGraph::from_pnnx(graph.clone()).with_limits(limits.start());
         let mut smaller = self.subject.engine.build(smaller, &limits.start()).map_err(Failure::failed)?;
         let findings = self.measure(&mut subject, &mut smaller, &layers)?;
-        let is_smaller = layers.iter().any(|layer| layer.is_replaced);
+        let is_smaller = layers.iter().any(Layer::is_replaced);
         if let Some(output) = self.output.as_ref().filter(|_| is_smaller) {
             graph.save(output, archive_beside(output)).map_err(Failure::failed)?;
         }

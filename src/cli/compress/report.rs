@@ -28,12 +28,14 @@ impl Agreement {
             let width = before.shape().last().copied().unwrap_or(1).max(1);
             let (before, after) = (before.to_vec::<f64>()?, after.to_vec::<f64>()?);
             for (&was, &is) in before.iter().zip(&after) {
-                total += was * was;
-                lost += (was - is) * (was - is);
-                let moved = (was - is).abs();
-                // What is NaN in both has not moved; in one of them, it has as far as can be.
-                let moved = if was.is_nan() && is.is_nan() || was == is { 0.0 } else { moved };
-                largest = if moved.is_nan() { f64::INFINITY } else { largest.max(moved) };
+                // What is NaN or infinite in both has not moved, and says nothing of the others; NaN in one of them has moved
+                // as far as can be.
+                let is_same = was.is_nan() && is.is_nan() || was == is;
+                let moved = if is_same { 0.0 } else { (was - is).abs() };
+                let moved = if moved.is_nan() { f64::INFINITY } else { moved };
+                total += if was.is_finite() { was * was } else { 0.0 };
+                lost += moved * moved;
+                largest = largest.max(moved);
             }
             for (was, is) in before.chunks(width).zip(after.chunks(width)) {
                 rows[0] += usize::from(place_of_largest(was) == place_of_largest(is));
@@ -80,7 +82,7 @@ pub(super) fn show(
     for layer in findings.layers {
         let [outputs, inputs] = layer.size;
         let (before, after) = (layer.before() as u64, layer.after() as u64);
-        let error = if layer.is_replaced { numbers::small(layer.error) } else { "0".to_owned() };
+        let error = if layer.is_replaced() { numbers::small(layer.error) } else { "0".to_owned() };
         table.row([
             layer.name.clone(),
             format!("{outputs}×{inputs}"),
@@ -89,11 +91,7 @@ pub(super) fn show(
             numbers::count(after),
             numbers::percent(share(after as f64, before as f64)),
             error,
-            if layer.is_replaced {
-                String::new()
-            } else {
-                "left as it is: two thin layers would not be smaller".to_owned()
-            },
+            layer.fate.reason().map(|reason| format!("left as it is: {reason}")).unwrap_or_default(),
         ]);
     }
     table.write(screen)?;
@@ -125,10 +123,11 @@ pub(super) fn json(subject: &Subject<'_>, findings: &Findings<'_>, written: Opti
             "outputs": layer.size[0],
             "inputs": layer.size[1],
             "rank": layer.rank,
-            "replaced": layer.is_replaced,
+            "replaced": layer.is_replaced(),
+            "reason": layer.fate.reason(),
             "weights_before": layer.before(),
             "weights_after": layer.after(),
-            "error": if layer.is_replaced { layer.error } else { 0.0 },
+            "error": if layer.is_replaced() { layer.error } else { 0.0 },
         })
     };
     let mut object = subject.json();
@@ -150,4 +149,37 @@ pub(super) fn json(subject: &Subject<'_>, findings: &Findings<'_>, written: Opti
         object.extend(findings);
     }
     object
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn agreement(before: &[f32], after: &[f32]) -> Agreement {
+        let tensor = |values: &[f32]| Tensor::from_vec(values.to_vec(), &[values.len()]).unwrap();
+        Agreement::of([(&tensor(before), &tensor(after))].into_iter()).unwrap()
+    }
+
+    #[test]
+    fn differences() {
+        let found = agreement(&[3.0, 4.0], &[3.0, 1.0]);
+        assert_eq!(found, Agreement { error: 0.6, largest: 3.0, rows: [0, 1] });
+        assert_eq!(agreement(&[0.0, 0.0], &[0.0, 0.0]).error, 0.0);
+        assert_eq!(agreement(&[0.0, 0.0], &[0.0, 1.0]).error, f64::INFINITY);
+    }
+
+    /// NaN that stays has not moved; one that comes or goes has moved as far as can be, and says nothing of the rest.
+    #[test]
+    fn what_is_not_a_number() {
+        let same = agreement(&[f32::NAN, 3.0, 4.0], &[f32::NAN, 3.0, 1.0]);
+        assert_eq!((same.error, same.largest), (0.6, 3.0));
+        assert_eq!(agreement(&[f32::NAN, 1.0], &[f32::NAN, 1.0]).error, 0.0);
+        for (before, after) in [([f32::NAN, 1.0], [2.0, 1.0]), ([2.0, 1.0], [f32::NAN, 1.0])] {
+            let found = agreement(&before, &after);
+            assert_eq!((found.error, found.largest), (f64::INFINITY, f64::INFINITY), "{before:?} {after:?}");
+        }
+        let inf = f32::INFINITY;
+        assert_eq!(agreement(&[inf, 3.0, 4.0], &[inf, 3.0, 1.0]).error, 0.6);
+        assert_eq!(agreement(&[inf, 1.0], &[-inf, 1.0]).largest, f64::INFINITY);
+    }
 }

@@ -25,8 +25,29 @@ pub(super) struct Layer {
     pub(super) rank: usize,
     /// The norm of what the weights lose, of that of the weights.
     pub(super) error: f64,
-    /// Whether the layer was replaced: two thin ones may be more than the one.
-    pub(super) is_replaced: bool,
+    pub(super) fate: Fate,
+}
+
+/// Whether a layer was replaced, and if not, why.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// There are two thin ones now.
+    Replaced,
+    /// Two thin ones would not be smaller.
+    Kept,
+    /// Its weights are no floats.
+    NoFloats(DType),
+}
+
+impl Fate {
+    /// Why a layer was left as it is.
+    pub(super) fn reason(self) -> Option<String> {
+        match self {
+            Self::Replaced => None,
+            Self::Kept => Some("two thin layers would not be smaller".to_owned()),
+            Self::NoFloats(dtype) => Some(format!("its weights are {dtype}, and not f32, f64, f16 or bf16")),
+        }
+    }
 }
 
 impl Layer {
@@ -35,9 +56,14 @@ impl Layer {
         self.size[0] * self.size[1]
     }
 
+    /// Whether there are two thin ones now.
+    pub(super) fn is_replaced(&self) -> bool {
+        self.fate == Fate::Replaced
+    }
+
     /// Weights after.
     pub(super) fn after(&self) -> usize {
-        if self.is_replaced { self.rank * (self.size[0] + self.size[1]) } else { self.before() }
+        if self.is_replaced() { self.rank * (self.size[0] + self.size[1]) } else { self.before() }
     }
 }
 
@@ -95,8 +121,7 @@ fn find(graph: &Graph, id: OperatorId) -> Option<Found> {
         "F.linear" => (constant(graph, id, "weight")?, None),
         _ => return None,
     };
-    let is_matrix = weight.shape().len() == 2 && matches!(weight.dtype(), DType::F32 | DType::F16);
-    is_matrix.then_some(Found { operator: id, input, weight, bias })
+    (weight.shape().len() == 2).then_some(Found { operator: id, input, weight, bias })
 }
 
 /// The rank that is wanted of these singular values, and the error that it leaves.
@@ -128,22 +153,40 @@ fn replace(graph: &mut Graph, found: Found, wanted: Wanted) -> Result<Layer, Unt
     let name = graph.operator(found.operator).name().to_owned();
     let weighed = |source| Unthinned::Weight { name: name.clone(), source };
     let size @ [outputs, inputs] = [found.weight.shape()[0], found.weight.shape()[1]];
-    let numbers = found.weight.to_f32s().map_err(weighed)?;
-    let matrix = Array2::from_shape_fn((outputs, inputs), |(i, j)| f64::from(numbers[i * inputs + j]));
+    let dtype = found.weight.dtype();
+    if !dtype.is_float() {
+        return Ok(Layer { name, size, rank: 0, error: 0.0, fate: Fate::NoFloats(dtype) });
+    }
+    let numbers = numbers(&found.weight).map_err(weighed)?;
+    let matrix = Array2::from_shape_fn((outputs, inputs), |(i, j)| numbers[i * inputs + j]);
     let parts = lapack::svd(&matrix.view(), false)
         .map_err(|reason| Unthinned::Matrix { name: name.clone(), reason })?;
     let (rank, error) = rank(&parts.s, wanted);
-    let is_replaced = rank * (outputs + inputs) < outputs * inputs;
-    if is_replaced {
-        let weights = factors(&parts, rank).map(|factor| attribute(&factor, found.weight.dtype()));
+    let fate = if rank * (outputs + inputs) < outputs * inputs { Fate::Replaced } else { Fate::Kept };
+    if fate == Fate::Replaced {
+        let weights = factors(&parts, rank).map(|factor| attribute(&factor, dtype));
         let [outer, inner] = weights;
         split(graph, &found, [outer.map_err(weighed)?, inner.map_err(weighed)?])?;
     }
-    Ok(Layer { name, size, rank, error, is_replaced })
+    Ok(Layer { name, size, rank, error, fate })
 }
 
+/// The elements of an attribute of floats.
+fn numbers(weight: &Attribute) -> Result<Vec<f64>, WeightError> {
+    if weight.dtype() != DType::F64 {
+        return Ok(weight.to_f32s()?.into_iter().map(f64::from).collect());
+    }
+    let bytes = weight.bytes()?;
+    Ok(bytes.as_chunks().0.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect())
+}
+
+/// A matrix as an attribute of floats.
 fn attribute(matrix: &Array2<f64>, dtype: DType) -> Result<Attribute, WeightError> {
     let shape = matrix.shape().to_vec();
+    if dtype == DType::F64 {
+        let bytes: Vec<u8> = matrix.iter().flat_map(|x| x.to_le_bytes()).collect();
+        return Attribute::new(dtype, shape, bytes);
+    }
     let bytes = vec![0; matrix.len() * dtype.size()];
     let mut attribute = Attribute::new(dtype, shape, bytes)?;
     attribute.set_f32s(&matrix.iter().map(|&x| x as f32).collect::<Vec<f32>>())?;

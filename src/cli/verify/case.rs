@@ -230,13 +230,14 @@ fn compare(
 /// The largest absolute difference of two tensors; with what is wrong, where they do not agree.
 fn difference(folder: &Folder, found: &Tensor, wanted: &Tensor) -> Result<f64, (String, f64)> {
     let unread = |error: TensorError| (error.to_string(), f64::INFINITY);
-    let compare = |more| found.allclose(wanted, folder.tolerance, folder.tolerance + more, true);
+    let tolerance = folder.tolerance_of(wanted.dtype());
+    let compare = |more| found.allclose(wanted, tolerance, tolerance + more, true);
     let comparison = compare(0.0).map_err(unread)?;
     let alike = comparison.dtypes[0] == comparison.dtypes[1] && comparison.shapes[0] == comparison.shapes[1];
     match alike {
         true if !folder.values => Ok(0.0),
         _ if comparison.holds() => Ok(comparison.max_abs_diff),
-        true if compare(rounding(wanted, folder.tolerance).map_err(unread)?).map_err(unread)?.holds() => {
+        true if compare(rounding(wanted, tolerance).map_err(unread)?).map_err(unread)?.holds() => {
             Ok(comparison.max_abs_diff)
         }
         _ => Err((comparison.to_string(), if alike { comparison.max_abs_diff } else { 0.0 })),

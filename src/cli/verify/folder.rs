@@ -2,7 +2,7 @@
 
 use crate::cli::failure::toml_message;
 use ixion::Limits;
-use ixion::tensor::Tensor;
+use ixion::tensor::{DType, Tensor};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 
@@ -16,6 +16,8 @@ pub(super) struct Folder {
     pub(super) param: PathBuf,
     pub(super) bin: Option<PathBuf>,
     pub(super) tolerance: f64,
+    /// That of outputs in double precision.
+    doubles: f64,
     /// Whether values are compared, and not only shapes and element types.
     pub(super) values: bool,
 }
@@ -25,6 +27,8 @@ pub(super) struct Folder {
 #[serde(deny_unknown_fields)]
 struct Settings {
     tolerance: Option<f64>,
+    /// That of outputs in double precision.
+    tolerance_f64: Option<f64>,
     values: Option<bool>,
     /// What Ixion has to be built with, for those who choose cases. Without it the model's own error says so.
     #[serde(rename = "feature")]
@@ -48,8 +52,22 @@ impl Folder {
         let settings = Settings::read(&path.join("case.toml"))?;
         let param = text_in(path)?;
         let bin = Some(ixion::graph::archive_beside(&param)).filter(|bin| bin.is_file());
+        let doubles = tolerance.or(settings.tolerance_f64);
         let tolerance = tolerance.or(settings.tolerance).unwrap_or(TOLERANCE);
-        Ok(Self { path: path.to_owned(), param, bin, tolerance, values: settings.values.unwrap_or(true) })
+        let values = settings.values.unwrap_or(true);
+        Ok(Self {
+            path: path.to_owned(),
+            param,
+            bin,
+            tolerance,
+            doubles: doubles.unwrap_or(tolerance),
+            values,
+        })
+    }
+
+    /// The tolerance of an output.
+    pub(super) fn tolerance_of(&self, dtype: DType) -> f64 {
+        if matches!(dtype, DType::F64 | DType::C128) { self.doubles } else { self.tolerance }
     }
 
     /// The sets of inputs and outputs: that of the files `in_N.npy` and `out_N.npy`, or those of `arrays.npz`,
@@ -135,13 +153,15 @@ impl Settings {
             Err(error) => return Err(format!("{}: cannot read the file: {error}", path.display())),
         };
         let settings: Self = toml::from_str(&text).map_err(|error| toml_message(path, &text, &error))?;
-        match settings.tolerance {
-            Some(tolerance) if !(tolerance >= 0.0 && tolerance.is_finite()) => Err(format!(
-                "{}: tolerance is {tolerance}, but must be a number of at least 0",
-                path.display()
-            )),
-            _ => Ok(settings),
+        for (key, found) in [("tolerance", settings.tolerance), ("tolerance_f64", settings.tolerance_f64)] {
+            if let Some(found) = found.filter(|found| !(*found >= 0.0 && found.is_finite())) {
+                return Err(format!(
+                    "{}: {key} is {found}, but must be a number of at least 0",
+                    path.display()
+                ));
+            }
         }
+        Ok(settings)
     }
 }
 
@@ -218,7 +238,13 @@ mod tests {
         assert_eq!(open("", None), Ok((1e-4, true)));
         assert_eq!(open("tolerance = 1e-3\nvalues = false\n", None), Ok((1e-3, false)));
         assert_eq!(open("tolerance = 1e-3\n", Some(0.5)), Ok((0.5, true)));
-        assert!(open("tolerance = -1.0\n", None).is_err());
+        let both = |tolerance| {
+            fs::write(folder.path().join("case.toml"), "tolerance_f64 = 1e-9\n").unwrap();
+            let case = Folder::open(folder.path(), tolerance).unwrap();
+            [DType::F32, DType::C128].map(|dtype| case.tolerance_of(dtype))
+        };
+        assert_eq!((both(None), both(Some(0.5))), ([1e-4, 1e-9], [0.5, 0.5]));
+        assert!(open("tolerance = -1.0\n", None).is_err() && open("tolerance_f64 = inf\n", None).is_err());
         assert!(
             open("\ntolerence = 1e-3\n", None)
                 .unwrap_err()

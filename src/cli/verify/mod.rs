@@ -26,6 +26,7 @@ integers and bools are equal, and floats satisfy |got − want| ≤ T + T·|want
 Results of f32 and f64 may be off by the rounding of their largest element as well, 2⁻²³ or 2⁻⁵² of it, but by no more than 100·T. \
 T is 1e-4, or what --tolerance or the folder's case.toml says:
   tolerance = 1e-3
+  tolerance_f64 = 1e-9  # that of outputs in f64 and c128; else they have the same
   values = false     # only shapes and element types are compared
   feature = \"linalg\"  # the model needs an Ixion with this cargo feature
 

@@ -26,11 +26,7 @@ crate::operator! {
     }
 }
 
-impl Layer for Cholesky {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-        Ok(vec![Stack::of_square(inputs, 0)?.meta()])
-    }
-}
+square_to_square!(Cholesky);
 
 by_lapack!(Cholesky: |layer, inputs, outputs, limits| T => {
     put_matrices(&mut outputs[0], &each(&inputs[0], limits, |a| lapack::cholesky::<T>(&a, layer.upper))?)

@@ -29,11 +29,7 @@ crate::operator! {
     }
 }
 
-impl Layer for Inverse {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-        Ok(vec![Stack::of_square(inputs, 0)?.meta()])
-    }
-}
+square_to_square!(Inverse);
 
 by_lapack!(Inverse: |layer, inputs, outputs, limits| T => {
     put_matrices(&mut outputs[0], &each(&inputs[0], limits, |a| lapack::inverse::<T>(&a))?)

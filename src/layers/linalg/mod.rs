@@ -1,8 +1,8 @@
 //! Linear algebra: the operators of `torch.linalg`.
 //!
-//! Powers, exponentials and triangular systems are always there. What takes matrices apart (determinants, inverses,
-//! equations, QR, singular values, eigenvalues) is done by LAPACK, with the feature `linalg`; without it these operators have
-//! a shape and cannot run.
+//! Powers, exponentials, triangular systems, LU and LDL are always there. What else takes matrices apart (determinants,
+//! inverses, equations, QR, singular values, eigenvalues) is done by LAPACK, with the feature `linalg`; without it these
+//! operators have a shape and cannot run.
 //!
 //! A tensor is a stack of matrices, which lie along its last two axes.
 
@@ -11,30 +11,48 @@ use crate::graph::{LayerError, Registry, RegistryError};
 /// Calls a block with a type for each element type that matrices are computed in.
 macro_rules! with_field {
     ($dtype:expr, $T:ident => $body:expr) => {
-        match $dtype {
-            $crate::tensor::DType::F32 => {
-                type $T = f32;
-                $body
+        $crate::__with_type!(
+            $dtype, $T => $body;
+            F32 => f32, F64 => f64, C64 => $crate::tensor::Complex<f32>, C128 => $crate::tensor::Complex<f64>;
+            else found => Err($crate::layers::linalg::stack::wrong_type("the input", found))
+        )
+    };
+}
+
+/// Implements [`Layer`](crate::graph::Layer) for layers that make of each square matrix another one.
+macro_rules! square_to_square {
+    ($($name:ident)+) => {$(
+        impl $crate::graph::Layer for $name {
+            fn infer(
+                &self,
+                inputs: &[$crate::graph::TensorMeta],
+            ) -> Result<Vec<$crate::graph::TensorMeta>, $crate::graph::LayerError> {
+                Ok(vec![$crate::layers::linalg::stack::Stack::of_square(inputs, 0)?.meta()])
             }
-            $crate::tensor::DType::F64 => {
-                type $T = f64;
-                $body
+        }
+    )+};
+}
+
+/// Implements [`CpuLayer`](crate::graph::CpuLayer) for a layer that computes with matrices: the block has a type for their
+/// elements.
+macro_rules! by_matrices {
+    ($name:ident: |$layer:ident, $inputs:ident, $outputs:ident, $limits:ident| $T:ident => $body:expr) => {
+        impl $crate::graph::CpuLayer for $name {
+            fn forward(
+                &mut self,
+                $inputs: &[$crate::tensor::TensorView<'_>],
+                $outputs: &mut [$crate::tensor::TensorViewMut<'_>],
+                context: &mut $crate::graph::ForwardContext<'_>,
+            ) -> Result<(), $crate::graph::LayerError> {
+                let ($layer, $limits) = (&*self, context.limits());
+                let _ = $layer;
+                with_field!($inputs[0].dtype(), $T => $body)
             }
-            $crate::tensor::DType::C64 => {
-                type $T = $crate::tensor::Complex<f32>;
-                $body
-            }
-            $crate::tensor::DType::C128 => {
-                type $T = $crate::tensor::Complex<f64>;
-                $body
-            }
-            found => Err($crate::layers::linalg::stack::wrong_type("the input", found)),
         }
     };
 }
 
-/// Implements [`CpuLayer`](crate::graph::CpuLayer) for a layer that LAPACK computes: the block is there with the feature
-/// `linalg` alone.
+/// The same for a layer that LAPACK computes: the block is there with the feature `linalg` alone.
 macro_rules! by_lapack {
     ($name:ident: |$layer:ident, $inputs:ident, $outputs:ident, $limits:ident| $T:ident => $body:expr) => {
         impl $crate::graph::CpuLayer for $name {
@@ -76,26 +94,34 @@ mod cholesky;
 mod determinant;
 mod eigen;
 mod inverse;
+mod ldl;
 mod least_squares;
+mod lu;
 mod power;
 mod qr;
+mod reflection;
 mod singular;
 mod solve;
 mod stack;
 mod triangular;
+mod vandermonde;
 
 pub use cholesky::{Cholesky, CholeskyEx};
 pub use determinant::{Det, LogDet, SignAndLogDet};
 pub use eigen::{Eig, Eigh, Eigvals, Eigvalsh};
 pub use inverse::{Inverse, InverseEx, TensorInverse};
+pub use ldl::{LdlFactor, LdlFactorEx, LdlSolve};
 pub use least_squares::LeastSquares;
+pub use lu::{Lu, LuFactor, LuFactorEx, LuSolve, LuSolveOfSides, LuUnpack};
 pub use power::{MatrixExp, MatrixPower};
 pub use qr::Qr;
+pub use reflection::HouseholderProduct;
 pub use singular::{
     Cond, MatrixRank, NuclearNorm, PseudoInverse, PseudoInverseOfTolerances, Svd, SvdOfThin, SvdVals,
 };
 pub use solve::{Solve, SolveEx, TensorSolve};
 pub use triangular::{CholeskyInverse, CholeskySolve, SolveTriangular, TriangularSolve};
+pub use vandermonde::{PowersOfEach, Vander};
 
 pub(super) use singular::{SingularNorm, with_last};
 pub(super) use stack::check_type;
@@ -126,14 +152,25 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
     registry.register::<Eigh>()?;
     registry.register::<Eigvals>()?;
     registry.register::<Eigvalsh>()?;
+    registry.register::<HouseholderProduct>()?;
     registry.register::<Inverse>()?;
     registry.register::<InverseEx>()?;
+    registry.register::<LdlFactor>()?;
+    registry.register::<LdlFactorEx>()?;
+    registry.register::<LdlSolve>()?;
     registry.register::<LeastSquares>()?;
     registry.register::<LogDet>()?;
+    registry.register::<Lu>()?;
+    registry.register::<LuFactor>()?;
+    registry.register::<LuFactorEx>()?;
+    registry.register::<LuSolve>()?;
+    registry.register::<LuSolveOfSides>()?;
+    registry.register::<LuUnpack>()?;
     registry.register::<MatrixExp>()?;
     registry.register::<MatrixPower>()?;
     registry.register::<MatrixRank>()?;
     registry.register::<NuclearNorm>()?;
+    registry.register::<PowersOfEach>()?;
     registry.register::<PseudoInverse>()?;
     registry.register::<PseudoInverseOfTolerances>()?;
     registry.register::<Qr>()?;
@@ -146,7 +183,8 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
     registry.register::<SvdVals>()?;
     registry.register::<TensorInverse>()?;
     registry.register::<TensorSolve>()?;
-    registry.register::<TriangularSolve>()
+    registry.register::<TriangularSolve>()?;
+    registry.register::<Vander>()
 }
 
 #[cfg(test)]

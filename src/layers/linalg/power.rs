@@ -1,13 +1,15 @@
 //! Powers and the exponential of matrices: products do it, but for the inverse that a negative power wants.
 
 use super::available;
-use super::stack::{Stack, each, put_matrices};
-use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
+use super::stack::{each, put_matrices};
+use crate::graph::{CpuLayer, ForwardContext, LayerError};
 #[cfg(feature = "linalg")]
 use crate::kernels::lapack;
-use crate::kernels::matrix;
+#[cfg(not(feature = "linalg"))]
+use crate::kernels::matrix::Field;
+use crate::kernels::matrix::{self, Fault};
 use crate::tensor::{TensorView, TensorViewMut};
-use std::convert::Infallible;
+use ndarray::{Array2, ArrayView2};
 
 crate::operator! {
     /// `torch.linalg.matrix_power`: square matrices multiplied by themselves so many times; a negative number takes the
@@ -23,9 +25,19 @@ crate::operator! {
     pub struct MatrixExp for "aten::linalg_matrix_exp", "aten::matrix_exp" {}
 }
 
-impl Layer for MatrixPower {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-        Ok(vec![Stack::of_square(inputs, 0)?.meta()])
+square_to_square!(MatrixPower MatrixExp);
+
+impl MatrixPower {
+    /// The matrix that is multiplied: of a negative power the inverse.
+    #[cfg(feature = "linalg")]
+    fn base<T: lapack::Element>(&self, a: &ArrayView2<'_, T>) -> Result<Array2<T>, Fault> {
+        if self.n < 0 { lapack::inverse(a) } else { Ok(a.to_owned()) }
+    }
+
+    /// The matrix that is multiplied.
+    #[cfg(not(feature = "linalg"))]
+    fn base<T: Field>(&self, a: &ArrayView2<'_, T>) -> Result<Array2<T>, Fault> {
+        Ok(a.to_owned())
     }
 }
 
@@ -40,40 +52,16 @@ impl CpuLayer for MatrixPower {
         outputs: &mut [TensorViewMut<'_>],
         context: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
+        self.initialize()?;
         let (exponent, limits) = (self.n.unsigned_abs(), context.limits());
-        if self.n >= 0 {
-            return with_field!(inputs[0].dtype(), T => {
-                let power = |a: ndarray::ArrayView2<'_, T>| Ok(matrix::power(&a.to_owned(), exponent));
-                put_matrices(&mut outputs[0], &each::<T, _, Infallible>(&inputs[0], limits, power)?)
-            });
-        }
-        available()?;
-        #[cfg(feature = "linalg")]
-        return with_field!(inputs[0].dtype(), T => {
-            let power = |a: ndarray::ArrayView2<'_, T>| Ok(matrix::power(&lapack::inverse(&a)?, exponent));
-            put_matrices(&mut outputs[0], &each::<T, _, lapack::Fault>(&inputs[0], limits, power)?)
-        });
-        #[cfg(not(feature = "linalg"))]
-        Ok(())
-    }
-}
-
-impl Layer for MatrixExp {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-        Ok(vec![Stack::of_square(inputs, 0)?.meta()])
-    }
-}
-
-impl CpuLayer for MatrixExp {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
         with_field!(inputs[0].dtype(), T => {
-            let exponential = |a: ndarray::ArrayView2<'_, T>| Ok(matrix::exponential(&a.to_owned()));
-            put_matrices(&mut outputs[0], &each::<T, _, Infallible>(&inputs[0], context.limits(), exponential)?)
+            let power = |a: ArrayView2<'_, T>| Ok(matrix::power(&self.base(&a)?, exponent, limits)?);
+            put_matrices(&mut outputs[0], &each(&inputs[0], limits, power)?)
         })
     }
 }
+
+by_matrices!(MatrixExp: |layer, inputs, outputs, limits| T => {
+    let exponential = |a: ArrayView2<'_, T>| Ok(matrix::exponential(&a.to_owned(), limits)?);
+    put_matrices(&mut outputs[0], &each(&inputs[0], limits, exponential)?)
+});

@@ -2,7 +2,8 @@
 
 #[cfg(feature = "linalg")]
 use super::blocks::*;
-use super::stack::Stack;
+use super::stack::{Stack, distinct_axes};
+use crate::Limits;
 use crate::graph::{Layer, LayerError, TensorMeta};
 use crate::layers::broadcast::Factor;
 use crate::layers::choices::choices;
@@ -88,7 +89,8 @@ crate::operator! {
 
 crate::operator! {
     /// `torch.linalg.cond`: how many times larger relative errors become when equations are solved: the norm of A times that of
-    /// its inverse, inf of a singular matrix. Needs the feature `linalg`.
+    /// its inverse; inf of a singular matrix, and of one with NaN. By 2, -2 and `nuc` singular values are divided, which of a
+    /// singular matrix may be merely large. Needs the feature `linalg`.
     pub struct Cond for "aten::linalg_cond" {
         /// The norm: `fro`, `nuc`, 1, -1, 2, -2, `inf` or `-inf`; where absent 2, which takes matrices that are not square too.
         p: Option<Order> = None,
@@ -213,7 +215,7 @@ impl Tolerance {
     fn each<T: lapack::Element, R>(
         &self,
         inputs: &[TensorView<'_>],
-        limits: &crate::Limits,
+        limits: &Limits,
         mut function: impl FnMut(Singular<T>, T::Real) -> R,
     ) -> Result<Vec<R>, LayerError> {
         let [atol, rtol] = self.numbers(inputs, T::EPSILON)?;
@@ -319,9 +321,10 @@ impl SingularNorm {
         self,
         input: &TensorView<'_>,
         output: &mut TensorViewMut<'_>,
+        limits: &Limits,
     ) -> Result<(), LayerError> {
         with_field!(input.dtype(), T => {
-            let values = each(input, &crate::Limits::default(), |a| lapack::singular_values::<T>(&a))?;
+            let values = each(input, limits, |a| lapack::singular_values::<T>(&a))?;
             put(output, values.iter().map(|s| match self {
                 Self::Largest => s.first().copied().unwrap_or(0.0),
                 Self::Smallest => s.last().copied().unwrap_or(0.0),
@@ -336,6 +339,7 @@ impl SingularNorm {
         self,
         _: &TensorView<'_>,
         _: &mut TensorViewMut<'_>,
+        _: &Limits,
     ) -> Result<(), LayerError> {
         super::available()
     }
@@ -375,7 +379,7 @@ impl From<Order> for lapack::Norm {
 
 impl NuclearNorm {
     fn axes(&self, rank: usize) -> Result<Vec<usize>, LayerError> {
-        let axes = crate::tensor::resolve_axes(self.dim.as_deref().unwrap_or(&[-2, -1]), rank)?;
+        let axes = distinct_axes("dim", self.dim.as_deref().unwrap_or(&[-2, -1]), rank)?;
         if axes.len() == 2 {
             Ok(axes)
         } else {

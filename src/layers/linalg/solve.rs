@@ -2,7 +2,7 @@
 
 #[cfg(feature = "linalg")]
 use super::blocks::*;
-use super::stack::Stack;
+use super::stack::{Stack, distinct_axes};
 use crate::graph::{Layer, LayerError, TensorMeta};
 use crate::layers::arguments::Operand;
 use crate::layers::broadcast::broadcast;
@@ -96,28 +96,40 @@ pub(super) fn lens_as_dims(view: &TensorView<'_>) -> Vec<Dim> {
     view.shape().iter().map(|&len| Dim::from(len)).collect()
 }
 
-/// The x of each matrix, and the row that shows a singular one.
+/// The factors of a matrix, or the row that shows that it is singular.
+#[cfg(feature = "linalg")]
+type Apart<T> = Result<lapack::Factors<T>, usize>;
+
+/// Takes each matrix apart, once for all its right-hand sides.
+#[cfg(feature = "linalg")]
+fn apart<T: lapack::Element>(
+    a: &TensorView<'_>,
+    (left, singular): (bool, bool),
+    limits: &crate::Limits,
+) -> Result<Vec<Apart<T>>, LayerError> {
+    // x·A = B is Aᵀ·xᵀ = Bᵀ.
+    each(a, limits, |a| match lapack::Factors::of(&if left { a } else { a.reversed_axes() }) {
+        Err(Fault::Singular(row)) if singular => Ok(Err(row)),
+        factors => factors.map(Ok),
+    })
+}
+
+/// The x of each right-hand side; NaN for singular matrices.
 #[cfg(feature = "linalg")]
 fn solutions<T: lapack::Element>(
+    factors: &[Apart<T>],
     [a, b]: [&TensorView<'_>; 2],
     shape: &[usize],
-    (left, allowed): (bool, bool),
+    left: bool,
     limits: &crate::Limits,
-) -> Result<Vec<(ndarray::Array2<T>, usize)>, LayerError> {
+) -> Result<Vec<ndarray::Array2<T>>, LayerError> {
     let is_vector = is_vector(&lens_as_dims(a), &lens_as_dims(b))?;
     let (b, ends) = (columns_of(b, is_vector)?, if is_vector { 1 } else { 2 });
     let batch = &shape[..shape.len().saturating_sub(ends)];
-    each_pair([a, &b], batch, limits, |a, b| {
-        // x·A = B is Aᵀ·xᵀ = Bᵀ.
-        let x = if left {
-            lapack::solve::<T>(&a, &b)
-        } else {
-            lapack::solve(&a.t(), &b.t()).map(|x| x.reversed_axes())
-        };
-        match x {
-            Err(Fault::Singular(row)) if allowed => Ok((lapack::nothing(b.dim()), row)),
-            x => x.map(|x| (x, 0)),
-        }
+    each_pair([a, &b], batch, limits, |which, _, b| match &factors[which] {
+        Ok(factors) if left => factors.solve(&b, limits),
+        Ok(factors) => Ok(factors.solve(&b.t(), limits)?.reversed_axes()),
+        Err(_) => Ok(lapack::nothing(b.dim())),
     })
 }
 
@@ -132,9 +144,9 @@ impl Layer for Solve {
 }
 
 by_lapack!(Solve: |layer, inputs, outputs, limits| T => {
-    let shape = *outputs[0].shape();
-    let x = solutions::<T>([&inputs[0], &inputs[layer.other.0]], &shape, (layer.left, false), limits)?;
-    put_matrices(&mut outputs[0], x.iter().map(|x| &x.0))
+    let (shape, pair) = (*outputs[0].shape(), [&inputs[0], &inputs[layer.other.0]]);
+    let factors = apart::<T>(pair[0], (layer.left, false), limits)?;
+    put_matrices(&mut outputs[0], &solutions(&factors, pair, &shape, layer.left, limits)?)
 });
 
 impl Layer for SolveEx {
@@ -154,17 +166,15 @@ impl Layer for SolveEx {
 
 by_lapack!(SolveEx: |layer, inputs, outputs, limits| T => {
     let (shape, pair) = (*outputs[0].shape(), [&inputs[0], &inputs[layer.other.0]]);
-    let x = solutions::<T>(pair, &shape, (layer.left, !layer.check_errors), limits)?;
-    put_matrices(&mut outputs[0], x.iter().map(|x| &x.0))?;
-    // Of matrices that stand for several right-hand sides, each is told of once.
-    let each = super::stack::each(&inputs[0], limits, |a| lapack::singular_at::<T>(&a))?;
-    put(&mut outputs[1], each.into_iter().map(|row| row as i32))
+    let factors = apart::<T>(pair[0], (layer.left, !layer.check_errors), limits)?;
+    put_matrices(&mut outputs[0], &solutions(&factors, pair, &shape, layer.left, limits)?)?;
+    put(&mut outputs[1], factors.iter().map(|factors| factors.as_ref().map_or_else(|row| *row as i32, |_| 0)))
 });
 
 impl TensorSolve {
     /// The order of the axes of A.
     fn order(&self, rank: usize) -> Result<Vec<usize>, LayerError> {
-        let moved = crate::tensor::resolve_axes(self.dims.as_deref().unwrap_or_default(), rank)?;
+        let moved = distinct_axes("dims", self.dims.as_deref().unwrap_or_default(), rank)?;
         Ok((0..rank).filter(|axis| !moved.contains(axis)).chain(moved.iter().copied()).collect())
     }
 }
@@ -178,16 +188,18 @@ impl Layer for TensorSolve {
         let b = &inputs[self.other.0];
         let order = self.order(inputs[0].rank())?;
         let dims: Vec<Dim> = order.iter().map(|&axis| inputs[0].dims()[axis].clone()).collect();
-        let Some((_, columns)) = dims.split_at_checked(b.rank()) else {
+        let Some((rows, columns)) = dims.split_at_checked(b.rank()) else {
             return Err(LayerError::shape("the input", "the axes of B and those of x", &inputs[0]));
         };
         let count = |dims: &[Dim]| dims.iter().cloned().fold(Dim::Fixed(1), |all, dim| all * dim);
         let pair = [
-            TensorMeta::new(inputs[0].dtype(), [count(b.dims()), count(columns)]),
+            TensorMeta::new(inputs[0].dtype(), [count(rows), count(columns)]),
             TensorMeta::new(b.dtype(), [count(b.dims()), Dim::Fixed(1)]),
         ];
-        Stack::of_square(&pair, 0)?;
-        Stack::of(&pair, 1)?;
+        let (a, sides) = (Stack::of_square(&pair, 0)?, Stack::of(&pair, 1)?);
+        if a.rows.differs(sides.rows) {
+            return Err(LayerError::shape("B", format!("{} elements, as A has rows", a.rows), b));
+        }
         Ok(vec![inputs[0].with_dims(columns.to_vec())])
     }
 }
@@ -198,5 +210,7 @@ by_lapack!(TensorSolve: |layer, inputs, outputs, limits| T => {
     let b = inputs[layer.other.0].to_tensor()?;
     let n = b.shape().num_elements();
     let (a, b) = (a.reshape(&[n, n])?, b.reshape(&[n, 1])?);
-    put_matrices(&mut outputs[0], &each_pair([&a.view(), &b.view()], &[], limits, |a, b| lapack::solve::<T>(&a, &b))?)
+    put_matrices(&mut outputs[0], &each_pair([&a.view(), &b.view()], &[], limits, |_, a, b| {
+        lapack::solve::<T>(&a, &b, limits)
+    })?)
 });

@@ -2,11 +2,10 @@
 
 use crate::Limits;
 use crate::graph::{LayerError, TensorMeta};
-use crate::kernels::matrix::Field;
+use crate::kernels::matrix::{Fault, Field};
 use crate::layers::broadcast::broadcast;
 use crate::tensor::{DType, Dim, Element, Shape, TensorView, TensorViewMut};
 use ndarray::{Array2, ArrayView2, ArrayViewD, Axis, Ix2, ShapeError};
-use std::fmt::Display;
 
 /// The shape of a stack of matrices: some axes, then rows and columns.
 pub(super) struct Stack<'a> {
@@ -77,6 +76,20 @@ pub(super) fn common_batch(a: &Stack<'_>, b: &Stack<'_>) -> Result<Vec<Dim>, Lay
     broadcast(a.batch, b.batch)
 }
 
+/// Axes that may count from the end, from the beginning.
+///
+/// # Errors
+/// Those of an axis that is not there, and [`LayerError::InvalidParameter`] for one that is named twice.
+pub(super) fn distinct_axes(key: &'static str, dims: &[i64], rank: usize) -> Result<Vec<usize>, LayerError> {
+    let axes = crate::tensor::resolve_axes(dims, rank)?;
+    match axes.iter().enumerate().find(|(at, axis)| axes[..*at].contains(axis)) {
+        Some((at, _)) => {
+            Err(LayerError::invalid(key, format!("{dims:?}"), format!("axis {} is named twice", dims[at])))
+        }
+        None => Ok(axes),
+    }
+}
+
 /// The last two lengths of an input, and those before.
 pub(super) fn lens<'a>(input: &'a TensorView<'_>) -> Result<(&'a [usize], [usize; 2]), LayerError> {
     match input.shape().dims() {
@@ -112,16 +125,19 @@ fn misfit(error: ShapeError) -> LayerError {
     LayerError::Unsupported(error.to_string())
 }
 
-fn failed(index: usize, count: usize, fault: impl Display) -> LayerError {
+fn failed(index: usize, count: usize, fault: Fault) -> LayerError {
+    if let Fault::Limit(error) = fault {
+        return error.into();
+    }
     let which = if count == 1 { "the matrix".to_owned() } else { format!("matrix {index} of {count}") };
     LayerError::Unsupported(format!("{which} cannot be computed: {fault}"))
 }
 
 /// What a function makes of each matrix of an input.
-pub(super) fn each<T: Field, R, E: Display>(
+pub(super) fn each<T: Field, R>(
     input: &TensorView<'_>,
     limits: &Limits,
-    mut function: impl FnMut(ArrayView2<'_, T>) -> Result<R, E>,
+    mut function: impl FnMut(ArrayView2<'_, T>) -> Result<R, Fault>,
 ) -> Result<Vec<R>, LayerError> {
     let (all, count) = (input.array::<T>()?, lens(input)?.0.iter().product());
     let mut results = Vec::with_capacity(count);
@@ -132,19 +148,31 @@ pub(super) fn each<T: Field, R, E: Display>(
     Ok(results)
 }
 
-/// What a function makes of each pair of matrices of two inputs, which are broadcast to these axes.
-pub(super) fn each_pair<T: Field, R, E: Display>(
+/// Which matrix of a stack it is that, broadcast to other axes, has an index.
+fn place(own: &[usize], batch: &[usize], index: usize) -> usize {
+    let (mut rest, mut place, mut step) = (index, 0, 1);
+    for (&len, &all) in own.iter().rev().zip(batch.iter().rev()) {
+        place += if len > 1 { rest % all.max(1) * step } else { 0 };
+        (rest, step) = (rest / all.max(1), step * len);
+    }
+    place
+}
+
+/// What a function makes of each pair of matrices of two inputs, which are broadcast to these axes. It is told, too, which of
+/// the first input's matrices it has: the same one may come again.
+pub(super) fn each_pair<T: Field, R>(
     inputs: [&TensorView<'_>; 2],
     batch: &[usize],
     limits: &Limits,
-    mut function: impl FnMut(ArrayView2<'_, T>, ArrayView2<'_, T>) -> Result<R, E>,
+    mut function: impl FnMut(usize, ArrayView2<'_, T>, ArrayView2<'_, T>) -> Result<R, Fault>,
 ) -> Result<Vec<R>, LayerError> {
+    let own = lens(inputs[0])?.0;
     let (a, b) = (expanded(inputs[0], batch)?, expanded(inputs[1], batch)?);
     let (a, b, count) = (a.array::<T>()?, b.array::<T>()?, batch.iter().product());
     let mut results = Vec::with_capacity(count);
     for index in 0..count {
         limits.check_deadline()?;
-        let result = function(matrix(&a, index)?, matrix(&b, index)?);
+        let result = function(place(own, batch, index), matrix(&a, index)?, matrix(&b, index)?);
         results.push(result.map_err(|fault| failed(index, count, fault))?);
     }
     Ok(results)
@@ -165,4 +193,21 @@ pub(super) fn put_matrices<'m, T: Element>(
     matrices: impl IntoIterator<Item = &'m Array2<T>>,
 ) -> Result<(), LayerError> {
     put(output, matrices.into_iter().flat_map(|matrix| matrix.iter().copied()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn broadcast_matrices_are_found_again() {
+        let places = |own: &[usize], batch: &[usize]| -> Vec<usize> {
+            (0..batch.iter().product()).map(|index| place(own, batch, index)).collect()
+        };
+        assert_eq!(places(&[], &[2, 2]), [0, 0, 0, 0]);
+        assert_eq!(places(&[2], &[2, 2]), [0, 1, 0, 1]);
+        assert_eq!(places(&[2, 1], &[2, 3]), [0, 0, 0, 1, 1, 1]);
+        assert_eq!(places(&[2, 3], &[2, 3]), [0, 1, 2, 3, 4, 5]);
+        assert_eq!(places(&[1, 3], &[0, 3]), [0usize; 0]);
+    }
 }

@@ -1,3 +1,4 @@
+use crate::graph::TensorMeta;
 use crate::layers::testing::{assert_close, operator, tensor};
 use crate::tensor::{Complex, Tensor};
 
@@ -60,6 +61,100 @@ fn factors() {
     assert_eq!(x.to_vec::<Complex<f64>>().unwrap(), [i]);
 }
 
+/// 4, 3; 6, 3 is P·L·U with rows swapped, L = 1, 0; 2/3, 1 and U = 6, 3; 0, 1.
+#[test]
+fn lower_times_upper() {
+    let a = tensor(&[2, 2], &[4.0, 3.0, 6.0, 3.0]);
+    let parts = operator("aten::linalg_lu", &[]).with_outputs(3).run(&[&a]).unwrap();
+    assert_close(&parts[0], &[2, 2], &[0.0, 1.0, 1.0, 0.0]);
+    assert_close(&parts[1], &[2, 2], &[1.0, 0.0, 2.0 / 3.0, 1.0]);
+    assert_close(&parts[2], &[2, 2], &[6.0, 3.0, 0.0, 1.0]);
+    let both = operator("aten::linalg_lu_factor", &[]).with_outputs(2).run(&[&a]).unwrap();
+    assert_close(&both[0], &[2, 2], &[6.0, 3.0, 2.0 / 3.0, 1.0]);
+    assert_eq!(both[1].to_vec::<i32>().unwrap(), [2, 2]);
+    let unpacked = operator("aten::lu_unpack", &[]).with_outputs(3).run(&[&both[0], &both[1]]).unwrap();
+    assert_eq!(unpacked, parts);
+    let row = tensor(&[1, 2], &[10.0, 6.0]);
+    let solve = |left, adjoint, b: &Tensor| {
+        let params = [("left", left), ("adjoint", adjoint)];
+        operator("aten::linalg_lu_solve", &params).run_one(&[&both[0], &both[1], b]).unwrap()
+    };
+    let column = row.reshape(&[2, 1]).unwrap();
+    assert_close(&solve("True", "False", &column), &[2, 1], &[-2.0, 6.0]);
+    assert_close(&solve("True", "True", &column), &[2, 1], &[1.0, 1.0]);
+    assert_close(&solve("False", "False", &row), &[1, 2], &[1.0, 1.0]);
+    assert_close(&solve("False", "True", &row), &[1, 2], &[-2.0, 6.0]);
+    let x = operator("aten::lu_solve", &[]).run_one(&[&column, &both[0], &both[1]]).unwrap();
+    assert_close(&x, &[2, 1], &[-2.0, 6.0]);
+    for pivots in [[0, 1], [1, 3]] {
+        let wrong = [&both[0], &tensor(&[2], &pivots), &column];
+        let error = operator("aten::linalg_lu_solve", &[]).run(&wrong).unwrap_err().to_string();
+        assert!(error.contains("pivot"), "{error}");
+    }
+}
+
+#[test]
+fn singular_matrices_are_told_by_lu_and_ldl() {
+    let singular = tensor(&[2, 2, 2], &[1.0, 0.0, 0.0, 1.0, 1.0, 2.0, 2.0, 4.0]);
+    for op_type in ["aten::linalg_lu_factor", "aten::linalg_ldl_factor"] {
+        let error = operator(op_type, &[]).with_outputs(2).run(&[&singular]).unwrap_err().to_string();
+        assert!(error.contains("matrix 1 of 2") && error.contains("singular"), "{error}");
+    }
+    for op_type in ["aten::linalg_lu_factor_ex", "aten::linalg_ldl_factor_ex"] {
+        let found = operator(op_type, &[]).with_outputs(3).run(&[&singular]).unwrap();
+        assert_eq!(found[2].to_vec::<i32>().unwrap(), [0, 2], "{op_type}");
+        assert!(operator(op_type, &[("check_errors", "True")]).with_outputs(3).run(&[&singular]).is_err());
+    }
+    assert!(operator("aten::linalg_lu", &[("pivot", "False")]).with_outputs(3).run(&[&singular]).is_err());
+}
+
+#[test]
+fn symmetric_equations() {
+    let i = Complex::new(0.0f64, 1.0);
+    let zero = Complex::new(0.0, 0.0);
+    for (hermitian, b) in [("False", [i * 2.0, i]), ("True", [-i * 2.0, i])] {
+        // 0, ±i; i, 0: a block of two rows.
+        let params = [("hermitian", hermitian)];
+        let a = tensor(&[2, 2], &[zero, zero, i, zero]);
+        let parts = operator("aten::linalg_ldl_factor", &params).with_outputs(2).run(&[&a]).unwrap();
+        assert_eq!(parts[1].to_vec::<i32>().unwrap(), [-2, -2]);
+        let x = operator("aten::linalg_ldl_solve", &params);
+        let x = x.run_one(&[&parts[0], &parts[1], &tensor(&[2, 1], &b)]).unwrap();
+        assert_eq!(x.to_vec::<Complex<f64>>().unwrap(), [i / i, i * 2.0 / i]);
+    }
+}
+
+#[test]
+fn axes_must_differ_and_lengths_fit() {
+    let x = tensor(&[2, 2, 2], &[1.0; 8]);
+    let error = operator("aten::nuclear_norm", &[("dim", "(1,-2)")])
+        .infer(&[TensorMeta::of(&x.view())])
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("named twice"), "{error}");
+    let a = Tensor::ones(crate::tensor::DType::F64, &[2, 3, 6]).unwrap();
+    let solve = |shape: &[usize], dims| {
+        let b = Tensor::ones(crate::tensor::DType::F64, shape).unwrap();
+        operator("aten::linalg_tensorsolve", &[("dims", dims)])
+            .infer(&[TensorMeta::of(&a.view()), TensorMeta::of(&b.view())])
+            .map(|_| ())
+    };
+    assert!(solve(&[2, 3], "None").is_ok());
+    assert!(solve(&[2, 3], "(1,1)").unwrap_err().to_string().contains("named twice"));
+    // As many elements as columns, but not as rows.
+    assert!(solve(&[6], "None").is_err() && solve(&[2, 4], "None").is_err());
+}
+
+#[test]
+fn powers_of_numbers() {
+    let x = tensor(&[2], &[3i64, -2]);
+    let run = |op_type, params| operator(op_type, params).run_one(&[&x]).unwrap().to_vec::<i64>().unwrap();
+    assert_eq!(run("aten::linalg_vander", &[("N", "3")]), [1, 3, 9, 1, -2, 4]);
+    assert_eq!(run("aten::vander", &[]), [3, 1, -2, 1]);
+    assert_eq!(run("aten::vander", &[("N", "3"), ("increasing", "True")]), [1, 3, 9, 1, -2, 4]);
+    assert!(operator("aten::linalg_vander", &[("N", "1")]).run(&[&x]).is_err());
+}
+
 #[test]
 fn powers() {
     let power = |n| operator("aten::matrix_power", &[("n", n)]).run_one(&[&matrix()]);
@@ -105,6 +200,35 @@ mod with_lapack {
             &[2],
             &[f64::NEG_INFINITY, f64::NAN],
         );
+    }
+
+    /// What is asked for takes long, and the time is up: the layers themselves look at the clock.
+    #[test]
+    fn norms_look_at_the_clock() {
+        let x = tensor(&[1, 2, 2], &[1.0; 4]);
+        let limits = crate::Limits::default().with_timeout(std::time::Duration::ZERO);
+        for params in [&[("ord", "nuc")][..], &[("ord", "2")]] {
+            let mut layer = operator("aten::linalg_matrix_norm", params).create(1).unwrap();
+            let mut norms = tensor(&[1], &[0.0]);
+            let mut workspace = crate::tensor::Workspace::new().unwrap();
+            let mut context = crate::graph::ForwardContext::new(&mut workspace, &limits);
+            let found = layer.forward(&[x.view()], &mut [norms.view_mut().unwrap()], &mut context);
+            assert!(matches!(found, Err(crate::graph::LayerError::Limit(_))), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn one_matrix_for_many_right_hand_sides() {
+        let b = tensor(&[3, 2, 1], &[4.0, 7.0, 3.0, 4.0, 0.0, 0.0]);
+        let pair = operator("aten::linalg_solve_ex", &[]).with_outputs(2).run(&[&matrix(), &b]).unwrap();
+        assert_close(&pair[0], &[3, 2, 1], &[1.0, 2.0, 1.0, 1.0, 0.0, 0.0]);
+        assert_eq!(pair[1].to_vec::<i32>().unwrap(), [0]);
+        let two = tensor(&[2, 1, 1, 1], &[2.0, 0.0]);
+        let b = tensor(&[1, 3, 1, 1], &[2.0, 4.0, 6.0]);
+        let pair = of_two("aten::linalg_solve_ex", &[]).run(&[&two, &b]).unwrap();
+        let nan = f64::NAN;
+        assert_close(&pair[0], &[2, 3, 1, 1], &[1.0, 2.0, 3.0, nan, nan, nan]);
+        assert_eq!(pair[1].to_vec::<i32>().unwrap(), [0, 1]);
     }
 
     #[test]
@@ -161,7 +285,19 @@ mod with_lapack {
 #[test]
 fn odd_inputs() {
     BY_SUBSTITUTION.iter().chain(&BY_LAPACK).for_each(|op_type| operator(op_type, &[]).survives(1));
+    for op_type in
+        ["aten::linalg_lu", "aten::linalg_lu_factor_ex", "aten::linalg_ldl_factor_ex", "aten::vander"]
+    {
+        operator(op_type, &[]).survives(1);
+    }
+    operator("aten::linalg_vander", &[("N", "3")]).survives(1);
+    for op_type in ["aten::linalg_lu_solve", "aten::linalg_ldl_solve", "aten::lu_solve"] {
+        operator(op_type, &[]).survives(3);
+    }
     for op_type in [
+        "aten::lu_unpack",
+        "aten::linalg_householder_product",
+        "aten::linalg_vecdot",
         "aten::linalg_solve",
         "aten::linalg_solve_ex",
         "aten::linalg_lstsq",

@@ -1,12 +1,12 @@
 //! Systems whose matrix is a triangle, and those whose matrix is known by its Cholesky factor. Substitution does it: no LAPACK.
 
 use super::stack::{Stack, common_batch, each, each_pair, lens, put_matrices};
-use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
-use crate::kernels::matrix::{Field, Triangle, adjoint, solve_triangular};
+use crate::Limits;
+use crate::graph::{Layer, LayerError, TensorMeta};
+use crate::kernels::matrix::{Fault, Field, Triangle, adjoint, solve_triangular};
 use crate::layers::arguments::Operand;
-use crate::tensor::{Shape, TensorView, TensorViewMut};
+use crate::tensor::Shape;
 use ndarray::{Array2, ArrayView2};
-use std::convert::Infallible;
 use std::ops::RangeInclusive;
 
 crate::operator! {
@@ -69,23 +69,34 @@ fn shapes(inputs: &[TensorMeta], [a, b]: [usize; 2], left: bool) -> Result<[Tens
 }
 
 /// The x with a·x = b for a triangle.
-fn substituted<T: Field>(a: &ArrayView2<'_, T>, triangle: Triangle, b: &ArrayView2<'_, T>) -> Array2<T> {
+fn substituted<T: Field>(
+    a: &ArrayView2<'_, T>,
+    triangle: Triangle,
+    b: &ArrayView2<'_, T>,
+    limits: &Limits,
+) -> Result<Array2<T>, Fault> {
     let mut x = b.as_standard_layout().into_owned();
-    solve_triangular(a, triangle, &mut x);
-    x
+    solve_triangular(a, triangle, &mut x.view_mut(), limits)?;
+    Ok(x)
 }
 
 /// The x with a·x = b, for the Cholesky factor of a.
-fn by_factor<T: Field>(factor: &ArrayView2<'_, T>, upper: bool, b: &ArrayView2<'_, T>) -> Array2<T> {
+fn by_factor<T: Field>(
+    factor: &ArrayView2<'_, T>,
+    upper: bool,
+    b: &ArrayView2<'_, T>,
+    limits: &Limits,
+) -> Result<Array2<T>, Fault> {
     let triangle = Triangle { upper, unit: false };
     let turned = adjoint(factor);
     let (first, second) = ((factor.view(), triangle), (turned.view(), triangle.turned()));
     // l·lᴴ with a lower triangle, uᴴ·u with an upper one.
     let (first, second) = if upper { (second, first) } else { (first, second) };
-    substituted(&second.0, second.1, &substituted(&first.0, first.1, b).view())
+    substituted(&second.0, second.1, &substituted(&first.0, first.1, b, limits)?.view(), limits)
 }
 
-fn batch_of(shape: &Shape) -> &[usize] {
+/// The axes before rows and columns.
+pub(super) fn batch_of(shape: &Shape) -> &[usize] {
     let dims = shape.dims();
     &dims[..dims.len().saturating_sub(2)]
 }
@@ -101,25 +112,17 @@ impl Layer for SolveTriangular {
     }
 }
 
-impl CpuLayer for SolveTriangular {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let triangle = Triangle { upper: self.upper, unit: self.unitriangular };
-        let (pair, shape) = ([&inputs[0], &inputs[self.other.0]], *outputs[0].shape());
-        with_field!(inputs[0].dtype(), T => {
-            let x = each_pair::<T, _, Infallible>(pair, batch_of(&shape), context.limits(), |a, b| Ok(if self.left {
-                substituted(&a, triangle, &b)
-            } else {
-                substituted(&a.t(), triangle.turned(), &b.t()).reversed_axes()
-            }))?;
-            put_matrices(&mut outputs[0], &x)
-        })
-    }
-}
+by_matrices!(SolveTriangular: |layer, inputs, outputs, limits| T => {
+    let triangle = Triangle { upper: layer.upper, unit: layer.unitriangular };
+    let (pair, shape) = ([&inputs[0], &inputs[layer.other.0]], *outputs[0].shape());
+    let x = each_pair::<T, _>(pair, batch_of(&shape), limits, |_, a, b| {
+        if layer.left {
+            return substituted(&a, triangle, &b, limits);
+        }
+        Ok(substituted(&a.t(), triangle.turned(), &b.t(), limits)?.reversed_axes())
+    })?;
+    put_matrices(&mut outputs[0], &x)
+});
 
 impl Layer for TriangularSolve {
     fn num_inputs(&self) -> RangeInclusive<usize> {
@@ -135,27 +138,17 @@ impl Layer for TriangularSolve {
     }
 }
 
-impl CpuLayer for TriangularSolve {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let triangle = Triangle { upper: self.upper, unit: self.unitriangular };
-        let (a, shape) = (&inputs[self.matrix.0], *outputs[0].shape());
-        with_field!(inputs[0].dtype(), T => {
-            let x = each_pair::<T, _, Infallible>([a, &inputs[0]], batch_of(&shape), context.limits(), |a, b| Ok(if self.transpose {
-                substituted(&a.t(), triangle.turned(), &b)
-            } else {
-                substituted(&a, triangle, &b)
-            }))?;
-            put_matrices(&mut outputs[0], &x)
-        })?;
-        let whole = a.with_layout(a.layout().expand(outputs[1].shape())?)?;
-        Ok(outputs[1].copy_from(&whole)?)
-    }
-}
+by_matrices!(TriangularSolve: |layer, inputs, outputs, limits| T => {
+    let triangle = Triangle { upper: layer.upper, unit: layer.unitriangular };
+    let (a, shape) = (&inputs[layer.matrix.0], *outputs[0].shape());
+    let x = each_pair::<T, _>([a, &inputs[0]], batch_of(&shape), limits, |_, a, b| {
+        let (a, triangle) = if layer.transpose { (a.reversed_axes(), triangle.turned()) } else { (a, triangle) };
+        substituted(&a, triangle, &b, limits)
+    })?;
+    put_matrices(&mut outputs[0], &x)?;
+    let whole = a.with_layout(a.layout().expand(outputs[1].shape())?)?;
+    Ok(outputs[1].copy_from(&whole)?)
+});
 
 impl Layer for CholeskySolve {
     fn num_inputs(&self) -> RangeInclusive<usize> {
@@ -168,43 +161,16 @@ impl Layer for CholeskySolve {
     }
 }
 
-impl CpuLayer for CholeskySolve {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let (pair, shape) = ([&inputs[self.factor.0], &inputs[0]], *outputs[0].shape());
-        with_field!(inputs[0].dtype(), T => {
-            let x = each_pair::<T, _, Infallible>(pair, batch_of(&shape), context.limits(), |factor, b| {
-                Ok(by_factor(&factor, self.upper, &b))
-            })?;
-            put_matrices(&mut outputs[0], &x)
-        })
-    }
-}
+by_matrices!(CholeskySolve: |layer, inputs, outputs, limits| T => {
+    let (pair, shape) = ([&inputs[layer.factor.0], &inputs[0]], *outputs[0].shape());
+    let x = each_pair::<T, _>(pair, batch_of(&shape), limits, |_, factor, b| by_factor(&factor, layer.upper, &b, limits))?;
+    put_matrices(&mut outputs[0], &x)
+});
 
-impl Layer for CholeskyInverse {
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-        Ok(vec![Stack::of_square(inputs, 0)?.meta()])
-    }
-}
+square_to_square!(CholeskyInverse);
 
-impl CpuLayer for CholeskyInverse {
-    fn forward(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        outputs: &mut [TensorViewMut<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<(), LayerError> {
-        let (_, [n, _]) = lens(&inputs[0])?;
-        with_field!(inputs[0].dtype(), T => {
-            let unit = Array2::<T>::eye(n);
-            let inverses = each::<T, _, Infallible>(&inputs[0], context.limits(), |factor| {
-                Ok(by_factor(&factor, self.upper, &unit.view()))
-            })?;
-            put_matrices(&mut outputs[0], &inverses)
-        })
-    }
-}
+by_matrices!(CholeskyInverse: |layer, inputs, outputs, limits| T => {
+    let unit = Array2::<T>::eye(lens(&inputs[0])?.1[0]);
+    let inverses = each(&inputs[0], limits, |factor| by_factor(&factor, layer.upper, &unit.view(), limits))?;
+    put_matrices(&mut outputs[0], &inverses)
+});

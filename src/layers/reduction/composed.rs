@@ -1,6 +1,7 @@
 //! Reductions of two steps or with two results: without NaN, extremes and moments in pairs, norms of matrices.
 
 use super::{Axes, Operation, Power, Reduction, Unbiased};
+use crate::Limits;
 use crate::graph::{
     CpuLayer, ForwardContext, FromParameter, Layer, LayerError, Registry, RegistryError, TensorMeta,
 };
@@ -346,13 +347,13 @@ impl Norm {
         &self,
         input: &TensorView<'_>,
         output: &mut TensorViewMut<'_>,
-        keepdim: bool,
-        dtype: Option<DType>,
+        (keepdim, dtype): (bool, Option<DType>),
+        limits: &Limits,
     ) -> Result<(), LayerError> {
         if let Self::Singular { norm, dim } = self {
             let whole = input.cast(dtype.unwrap_or(input.dtype()))?;
             let axes = resolve_axes(dim, whole.shape().rank())?;
-            return norm.write(&linalg::with_last(&whole.view(), &axes)?, output);
+            return norm.write(&linalg::with_last(&whole.view(), &axes)?, output, limits);
         }
         let steps = self.steps(keepdim, given(dtype));
         let [first, second] = &steps[..] else {
@@ -412,10 +413,10 @@ macro_rules! norms {
                 &mut self,
                 inputs: &[TensorView<'_>],
                 outputs: &mut [TensorViewMut<'_>],
-                _: &mut ForwardContext<'_>,
+                context: &mut ForwardContext<'_>,
             ) -> Result<(), LayerError> {
                 let norm = self.norm(inputs[0].shape().rank())?;
-                norm.run(&inputs[0], &mut outputs[0], self.keepdim, self.dtype)
+                norm.run(&inputs[0], &mut outputs[0], (self.keepdim, self.dtype), context.limits())
             }
         }
     )*};

@@ -1,13 +1,18 @@
 """Linear algebra: torch.linalg. Where signs or a basis are free, the case multiplies the parts again."""
 
+from functools import partial
+
 import torch
 from torch import Tensor, nn
 
-from case import Export, Model, direct, exported
-from values import INF, randn
+import case
+from case import Export, Model, exported
+from values import INF, NAN, randn
 
 TYPES = [torch.float32, torch.float64, torch.complex64, torch.complex128]
 L = torch.linalg
+# What is computed in double precision is as exact.
+direct = partial(case.direct, double=1e-9)
 
 
 def square(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -266,6 +271,10 @@ def linalg_conditions(model: Model) -> None:
         model.op("aten::nuclear_norm", randn(3, 2, dtype=dtype), f=torch.nuclear_norm, keepdim=False)
         model.op("aten::nuclear_norm", randn(2, 3, 2, dtype=dtype), f=lambda x: torch.nuclear_norm(x, dim=(0, 2), keepdim=True), dim=(0, 2), keepdim=True)
     model.op("aten::linalg_cond", SINGULAR, f=lambda a: L.cond(a, 1), p=1)
+    # PyTorch's word for what is not a number; the nuclear norm divides singular values.
+    for p in (1, -1, INF, -INF, "fro"):
+        model.op("aten::linalg_cond", torch.tensor([[1.0, NAN], [2.0, 1.0]]), f=lambda a: L.cond(a, p), p=p)
+    model.op("aten::linalg_cond", torch.zeros(2, 2), f=lambda a: L.cond(a, "nuc"), p="nuc")
 
 
 @exported
@@ -307,3 +316,88 @@ def linalg_parts() -> Export:
                     L.matrix_rank(p, hermitian=True), L.pinv(a), torch.pinverse(a), L.pinv(a, rcond=0.01), L.pinv(p, hermitian=True),
                     L.cond(p), L.cond(p, 1), L.cond(p, "fro"), L.norm(a, 2), L.norm(a, "nuc"), L.matrix_norm(a, -2), torch.nuclear_norm(a))
     return Export(Net(), randn(4, 3), positive(3, 3), feature="linalg", tolerance=1e-3)
+
+
+def some(dtype: torch.dtype, items: list) -> list:
+    """All of them for one type, the first three for the others."""
+    return items if dtype == torch.float32 else items[:3]
+
+
+@direct
+def linalg_elimination(model: Model) -> None:
+    for dtype in TYPES:
+        for size in some(dtype, [(2, 3, 3), (4, 2), (2, 4), (2, 1, 3, 3), (1, 1), (0, 0), (3, 0), (0, 2, 2)]):
+            a = randn(*size, dtype=dtype)
+            model.op("aten::linalg_lu", a, f=L.lu)
+            model.op("aten::linalg_lu_factor_ex", a, f=L.lu_factor_ex, pivot=True, check_errors=False)
+            factors, pivots = model.op("aten::linalg_lu_factor", a, f=L.lu_factor)
+            model.op("aten::lu_unpack", factors, pivots, f=torch.lu_unpack)
+            model.op("aten::lu_unpack", factors, pivots, f=lambda a, p: torch.lu_unpack(a, p, unpack_data=False), unpack_data=False)
+            model.op("aten::lu_unpack", factors, pivots, f=lambda a, p: torch.lu_unpack(a, p, unpack_pivots=False), unpack_pivots=False)
+        for a, b in some(dtype, [((3, 3), (3, 2)), ((2, 3, 3), (3, 2)), ((3, 3), (2, 3, 1)), ((2, 1, 2, 2), (3, 2, 2)), ((0, 0), (0, 2)), ((2, 2), (2, 0))]):
+            factors, pivots = model.op("aten::linalg_lu_factor", square(*a, dtype=dtype), f=L.lu_factor, shown=False)
+            sides = randn(*b, dtype=dtype)
+            model.op("aten::lu_solve", sides, factors, pivots, f=torch.lu_solve)
+            for adjoint in (False, True):
+                model.op("aten::linalg_lu_solve", factors, pivots, sides, f=lambda a, p, b: L.lu_solve(a, p, b, adjoint=adjoint), adjoint=adjoint)
+                model.op("aten::linalg_lu_solve", factors, pivots, sides.mT.contiguous(), left=False, adjoint=adjoint,
+                         f=lambda a, p, b: L.lu_solve(a, p, b, left=False, adjoint=adjoint))
+    model.op("aten::linalg_lu_factor_ex", torch.stack([torch.eye(2), SINGULAR, torch.zeros(2, 2)]), f=L.lu_factor_ex)
+
+
+@direct
+def linalg_symmetric(model: Model) -> None:
+    for dtype in TYPES:
+        for hermitian in (False, True):
+            for size in some(dtype, [(4, 4), (2, 3, 3), (2, 2), (1, 1), (0, 0), (0, 2, 2)]):
+                a = randn(*size, dtype=dtype)
+                a = a + (a.mH if hermitian else a.mT)
+                for a in (a, a - torch.diag_embed(a.diagonal(dim1=-2, dim2=-1))):
+                    # Only one triangle is read. Of a matrix without a diagonal all blocks have two rows.
+                    if size[-1] % 2 and not bool((a.diagonal(dim1=-2, dim2=-1) != 0).all()):
+                        continue
+                    factors, pivots = model.op("aten::linalg_ldl_factor", a.tril(), f=lambda a: L.ldl_factor(a, hermitian=hermitian), hermitian=hermitian)
+                    model.op("aten::linalg_ldl_factor_ex", a.tril(), f=lambda a: L.ldl_factor_ex(a, hermitian=hermitian), hermitian=hermitian)
+                    sides = randn(*size[:-1], 2, dtype=dtype)
+                    model.op("aten::linalg_ldl_solve", factors, pivots, sides, f=lambda a, p, b: L.ldl_solve(a, p, b, hermitian=hermitian), hermitian=hermitian)
+
+
+@direct
+def linalg_reflections(model: Model) -> None:
+    for dtype in TYPES:
+        for size, count in (((4, 3), 3), ((4, 3), 2), ((3, 3), 0), ((2, 4, 2), 1), ((2, 0), 0), ((0, 3, 2), 2)):
+            a, tau = randn(*size, dtype=dtype), randn(*size[:-2], count, dtype=dtype)
+            model.op("aten::linalg_householder_product", a, tau, f=L.householder_product)
+            model.op("aten::orgqr", a, tau, f=torch.orgqr)
+
+
+@direct
+def linalg_vectors(model: Model) -> None:
+    for dtype in [*TYPES, torch.float16, torch.bfloat16]:
+        for a, b, dim in some(dtype, [((3,), (3,), -1), ((2, 1, 3), (4, 3), -1), ((2, 3), (3,), 0), ((3,), (2, 3), -2), ((), (), -1), ((2, 0), (2, 0), 1), ((0, 2), (2,), 1)]):
+            model.op("aten::linalg_vecdot", randn(*a, dtype=dtype), randn(*b, dtype=dtype), f=lambda x, y: L.vecdot(x, y, dim=dim), dim=dim)
+    for dtype in [*TYPES, torch.int64, torch.int32, torch.uint8]:
+        for size in ((3,), (2, 3), (0, 2), (2, 0)):
+            x = (randn(*size) * 3).abs().to(dtype)
+            if size[-1] > 1:
+                model.op("aten::linalg_vander", x, f=L.vander)
+            model.op("aten::linalg_vander", x, f=lambda x: L.vander(x, N=4), N=4)
+    for dtype in [*TYPES, torch.int64, torch.int16, torch.bool, torch.float16]:
+        x = torch.tensor([1, 2, 0]).to(dtype)
+        model.op("aten::vander", x, f=torch.vander, N=None, increasing=False)
+        for count in (0, 1, 4):
+            model.op("aten::vander", x, f=lambda x: torch.vander(x, count, increasing=True), N=count, increasing=True)
+
+
+@exported
+def linalg_elimination_exported() -> Export:
+    class Net(nn.Module):
+        def forward(self, a, b, v, tau):
+            factors, pivots = L.lu_factor(a)
+            symmetric = a + a.mT
+            ld, rows, _ = L.ldl_factor_ex(symmetric)
+            return (*L.lu(b), factors, pivots, *L.lu_factor_ex(a), L.lu_solve(factors, pivots, b), L.lu_solve(factors, pivots, b.mT, left=False, adjoint=True),
+                    torch.lu_solve(b, factors, pivots), *torch.lu_unpack(factors, pivots), *L.ldl_factor(symmetric), ld, rows,
+                    L.ldl_solve(ld, rows, b), L.householder_product(a, tau), torch.orgqr(a, tau), L.vander(v), L.vander(v, N=2), torch.vander(v),
+                    torch.vander(v, N=2, increasing=True), L.vecdot(a, a), L.vecdot(a, v, dim=0))
+    return Export(Net(), square(3, 3), randn(3, 2), randn(3), randn(2), lapack=True)

@@ -35,9 +35,9 @@ fn shapes(graph: &Graph) -> Vec<(String, Vec<usize>)> {
 fn layers_that_get_smaller_are_split() {
     let mut graph = graph();
     let layers = thin(&mut graph, Wanted::Error(1e-3), &Limits::default()).unwrap();
-    assert_eq!((layers[0].rank, layers[0].is_replaced, layers[0].after()), (2, true, 28));
+    assert_eq!((layers[0].rank, layers[0].is_replaced(), layers[0].after()), (2, true, 28));
     assert!(layers[0].error < 1e-6, "{layers:?}");
-    assert_eq!((layers[1].is_replaced, layers[1].after()), (false, 18));
+    assert_eq!((layers[1].fate, layers[1].after()), (Fate::Kept, 18));
     let want = [("wide.thin", vec![2, 8]), ("wide", vec![6, 2]), ("head", vec![3, 6])];
     assert_eq!(shapes(&graph), want.map(|(name, shape)| (name.to_owned(), shape)));
     graph.check().unwrap();
@@ -80,4 +80,45 @@ fn weights_that_are_no_numbers_are_told() {
     graph.set_attribute(id, "weight", Attribute::from_f32s(vec![3, 6], &[f32::NAN; 18]).unwrap()).unwrap();
     let error = thin(&mut graph, Wanted::Rank(1), &Limits::default()).unwrap_err().to_string();
     assert!(error.contains("`head`") && error.contains("NaN"), "{error}");
+}
+
+/// The weights of the wide layer in another element type.
+fn of_type(dtype: DType) -> Graph {
+    let mut graph = graph();
+    let id = graph.operator_named("w").unwrap();
+    let values = graph.operator(id).attr("data").unwrap().to_f32s().unwrap();
+    let matrix = Array2::from_shape_vec((6, 8), values.into_iter().map(f64::from).collect()).unwrap();
+    let weight = match dtype.is_float() {
+        true => attribute(&matrix, dtype),
+        false => Attribute::new(dtype, vec![6, 8], vec![1; 48 * dtype.size()]),
+    };
+    graph.set_attribute(id, "data", weight.unwrap()).unwrap();
+    graph
+}
+
+#[test]
+fn weights_keep_their_type() {
+    for (dtype, bound) in [(DType::F64, 1e-14), (DType::F16, 1e-3), (DType::Bf16, 1e-2)] {
+        let mut graph = of_type(dtype);
+        let layers = thin(&mut graph, Wanted::Rank(2), &Limits::default()).unwrap();
+        assert!(layers[0].is_replaced() && layers[0].error < bound, "{layers:?}");
+        let factor = |name: &str, rows: usize, columns: usize| {
+            let weight = graph.operator(graph.operator_named(name).unwrap()).attr("weight").unwrap();
+            assert_eq!(weight.dtype(), dtype);
+            Array2::from_shape_vec((rows, columns), numbers(weight).unwrap()).unwrap()
+        };
+        let product = factor("wide", 6, 2).dot(&factor("wide.thin", 2, 8));
+        for ((i, j), x) in product.indexed_iter() {
+            let want = (i * j + 1) as f64;
+            assert!((x - want).abs() < 100.0 * bound, "{dtype}: {x} {want}");
+        }
+    }
+}
+
+#[test]
+fn weights_that_are_no_floats_are_left_out_and_told() {
+    let mut graph = of_type(DType::I8);
+    let layers = thin(&mut graph, Wanted::Rank(2), &Limits::default()).unwrap();
+    assert_eq!((layers[0].fate, layers[0].after()), (Fate::NoFloats(DType::I8), 48));
+    assert!(layers[0].fate.reason().unwrap().contains("i8"));
 }

@@ -1,0 +1,96 @@
+"""Covariances, areas, Kronecker products, windows."""
+
+from functools import partial
+
+import torch
+from torch import nn
+
+import case
+from case import Export, Model, exported
+from values import INF, randn
+
+FLOATS = [torch.float32, torch.float64, torch.complex64, torch.complex128]
+# What is computed in double precision is as exact.
+direct = partial(case.direct, double=1e-9)
+
+
+@direct
+def aten_kron(model: Model) -> None:
+    for dtype in [*FLOATS, torch.float16, torch.int64, torch.uint8]:
+        for a, b in (((2,), (3,)), ((2, 3), (2,)), ((2,), (2, 1, 3)), ((2, 1, 2), (1, 3, 2)), ((), (2,)), ((), ()), ((2, 0), (3, 2)), ((0,), (2, 2))):
+            model.op("aten::kron", (randn(*a) * 3).to(dtype), (randn(*b) * 3).to(dtype), f=torch.kron)
+    true = torch.tensor([True, False])
+    for other in (true, torch.tensor([2, 3], dtype=torch.int16), torch.tensor(2.5, dtype=torch.float64)):
+        model.op("aten::kron", true, other, f=torch.kron)
+        model.op("aten::kron", other, torch.tensor([1.0, 2.0]), f=torch.kron)
+
+
+@direct
+def aten_cov(model: Model) -> None:
+    for dtype in FLOATS:
+        for size in ((3, 5), (1, 4), (4,), (2, 1), (), (2, 0), (0, 3)):
+            x = randn(*size, dtype=dtype)
+            model.op("aten::cov", x, f=torch.cov, correction=1)
+            model.op("aten::cov", x, f=lambda x: torch.cov(x, correction=0), correction=0)
+            model.op("aten::corrcoef", x, f=torch.corrcoef)
+        x, often, weights = randn(2, 4, dtype=dtype), torch.tensor([1, 3, 0, 2]), torch.tensor([0.5, 1.0, 2.0, 0.1], dtype=dtype.to_real())
+        for correction in (0, 1, 2):
+            def cov(**kept):
+                return lambda x, **given: torch.cov(x, correction=correction, **given)
+            model.op("aten::cov", x, named={"fweights": often}, f=cov(), correction=correction)
+            model.op("aten::cov", x, named={"aweights": weights}, f=cov(), correction=correction)
+            model.op("aten::cov", x, named={"fweights": often, "aweights": weights}, f=cov(), correction=correction)
+    for dtype in (torch.int64, torch.uint8):
+        x = torch.tensor([[1, 0, 2], [0, 1, 1]]).to(dtype)
+        model.op("aten::cov", x, f=torch.cov)
+        model.op("aten::corrcoef", x, f=torch.corrcoef)
+    model.op("aten::corrcoef", torch.tensor([[1.0, 1.0], [1.0, 2.0]]), f=torch.corrcoef)
+
+
+@direct
+def aten_trapezoid(model: Model) -> None:
+    kinds = [("aten::trapezoid", torch.trapezoid), ("aten::trapz", torch.trapz), ("aten::cumulative_trapezoid", torch.cumulative_trapezoid)]
+    for op_type, f in kinds:
+        for dtype in FLOATS:
+            sizes = [((5,), -1), ((2, 3), 0), ((2, 3, 4), 1), ((2, 1), 1), ((2, 0), 1), ((0, 3), 1)]
+            for size, dim in sizes if dtype == torch.float32 else sizes[:2]:
+                y = randn(*size, dtype=dtype)
+                model.op(op_type, y, f=lambda y: f(y, dim=dim), dx=1, dim=dim)
+                model.op(op_type, y, f=lambda y: f(y, dx=0.5, dim=dim), dx=0.5, dim=dim)
+                model.op(op_type, y, named={"dx": randn(size[dim])}, f=lambda y, dx: f(y, dx, dim=dim), dim=dim)
+                model.op(op_type, y, named={"dx": randn(*size, dtype=dtype)}, f=lambda y, dx: f(y, dx, dim=dim), dim=dim)
+            model.op(op_type, randn(4, 2, 3, dtype=dtype), named={"dx": randn(2, 3)}, f=lambda y, dx: f(y, dx))
+            model.op(op_type, randn(1, 3, dtype=dtype), named={"dx": randn(4, 3)}, f=lambda y, dx: f(y, dx))
+        for dtype in (torch.int64, torch.uint8, torch.int32):
+            y = torch.tensor([[1, 2, 6], [0, 2, 0]]).to(dtype)
+            model.op(op_type, y, f=lambda y: f(y, dx=2), dx=2, dim=-1)
+            model.op(op_type, y, named={"dx": torch.tensor([1, 2, 4])}, f=lambda y, dx: f(y, dx))
+
+
+@direct
+def aten_unfold(model: Model) -> None:
+    for dtype in [*FLOATS, torch.float16, torch.int64, torch.bool]:
+        x = (randn(3, 6) * 3).to(dtype)
+        for dimension, size, step in ((0, 2, 1), (1, 2, 3), (-1, 6, 1), (1, 0, 2), (1, 1, 9)):
+            model.op("aten::unfold", x, f=lambda x: x.unfold(dimension, size, step), dimension=dimension, size=size, step=step)
+    model.op("aten::unfold", torch.tensor(2.0), f=lambda x: x.unfold(0, 1, 1), dimension=0, size=1, step=1)
+    model.op("Tensor.unfold", randn(2, 3, 5), f=lambda x: x.unfold(2, 3, 2), dimension=2, size=3, step=2)
+
+
+@direct
+def aten_logcumsumexp_complex(model: Model) -> None:
+    for dtype in (torch.complex64, torch.complex128):
+        for size, dim in (((5,), 0), ((3, 4), 0), ((3, 4), -1), ((2, 3, 2), 1), ((), 0), ((0, 2), 0)):
+            model.op("aten::logcumsumexp", randn(*size, dtype=dtype) * 3, f=lambda z: torch.logcumsumexp(z, dim), dim=dim)
+        z = torch.tensor([complex(-INF, 1), complex(-INF, 2), complex(1, 2), complex(INF, 1), complex(0, 3)], dtype=dtype)
+        model.op("aten::logcumsumexp", z, f=lambda z: torch.logcumsumexp(z, 0), dim=0)
+
+
+@exported
+def aten_statistics() -> Export:
+    class Net(nn.Module):
+        def forward(self, a, b, v):
+            return (torch.kron(a, b), torch.cov(a), torch.cov(a, correction=0, aweights=v.abs()), torch.corrcoef(a), torch.trapezoid(a), torch.trapezoid(a, v),
+                    torch.trapezoid(a, dx=2.0, dim=0), torch.trapz(a), torch.trapz(a, v), torch.cumulative_trapezoid(a), torch.cumulative_trapezoid(a, v),
+                    torch.cumulative_trapezoid(a, dx=0.5, dim=0), a.unfold(0, 2, 1), a.unfold(1, 1, 2), torch.logcumsumexp(torch.complex(a, -a), 0))
+    return Export(Net(), randn(3, 4), randn(2), randn(4))
