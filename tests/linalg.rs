@@ -172,7 +172,7 @@ proptest! {
     fn elimination_is_that_of_lapack(n in 1..80usize, seed in 0..1000usize) {
         let a = Array2::from_shape_fn((n, n), |(i, j)| {
             // No two alike: rounding would decide which of them is the largest.
-            ((i * n + j + 1) as f64 * (seed + 1) as f64 * 0.618_033_988_75).fract() - 0.5
+            (((i * n + j + 1) as f64 * 12.9898 + seed as f64 * 78.233).sin() * 43_758.545_3).fract()
         });
         let found = elimination::Lu::of(&a.view(), &Limits::default()).unwrap();
         let mut columns: Vec<f64> = a.t().iter().copied().collect();
@@ -180,7 +180,7 @@ proptest! {
         let pivots = lax::Lapack::lu(layout, &mut columns).unwrap();
         prop_assert_eq!(elimination::rows_of(&pivots, n).unwrap(), found.rows.clone());
         let factors = Array2::from_shape_fn((n, n), |(i, j)| columns[j * n + i]);
-        prop_assert!(is_near(&found.factors, &factors, 1e-10));
+        prop_assert!(is_near(&found.factors, &factors, 1e-8));
         let b = Array2::from_shape_fn((n, 3), |(i, j)| ((i * 5 + j * 3) % 7) as f64 - 3.0);
         let x = elimination::solve(&found.factors.view(), &found.rows, &b.view(), &Limits::default()).unwrap();
         prop_assert!(is_near(&a.dot(&x), &b, 1e-9 * (1.0 + largest(x.view()))));

@@ -57,10 +57,10 @@ def aten_trapezoid(model: Model) -> None:
                 y = randn(*size, dtype=dtype)
                 model.op(op_type, y, f=lambda y: f(y, dim=dim), dx=1, dim=dim)
                 model.op(op_type, y, f=lambda y: f(y, dx=0.5, dim=dim), dx=0.5, dim=dim)
-                model.op(op_type, y, named={"dx": randn(size[dim])}, f=lambda y, dx: f(y, dx, dim=dim), dim=dim)
+                model.op(op_type, y, named={"dx": randn(size[dim], dtype=dtype.to_real())}, f=lambda y, dx: f(y, dx, dim=dim), dim=dim)
                 model.op(op_type, y, named={"dx": randn(*size, dtype=dtype)}, f=lambda y, dx: f(y, dx, dim=dim), dim=dim)
-            model.op(op_type, randn(4, 2, 3, dtype=dtype), named={"dx": randn(2, 3)}, f=lambda y, dx: f(y, dx))
-            model.op(op_type, randn(1, 3, dtype=dtype), named={"dx": randn(4, 3)}, f=lambda y, dx: f(y, dx))
+            model.op(op_type, randn(4, 2, 3, dtype=dtype), named={"dx": randn(2, 3, dtype=dtype.to_real())}, f=lambda y, dx: f(y, dx))
+            model.op(op_type, randn(1, 3, dtype=dtype), named={"dx": randn(4, 3, dtype=dtype.to_real())}, f=lambda y, dx: f(y, dx))
         for dtype in (torch.int64, torch.uint8, torch.int32):
             y = torch.tensor([[1, 2, 6], [0, 2, 0]]).to(dtype)
             model.op(op_type, y, f=lambda y: f(y, dx=2), dx=2, dim=-1)
