@@ -188,7 +188,7 @@ fn permutations_are_all_as_likely() {
 /// The first of two places that are drawn is in proportion to the weights, and so is the second to those that are left.
 #[test]
 fn places_are_drawn_once_one_after_the_other() {
-    let weights = vec![1.0f64, 2.0, 5.0].repeat(COUNT);
+    let weights = [1.0f64, 2.0, 5.0].repeat(COUNT);
     let rows = Tensor::from_vec(weights, &[COUNT, 3]).unwrap();
     let pairs = operator("aten::multinomial", &[("num_samples", "2")]).run_one(&[&rows]).unwrap();
     let pairs: Vec<f64> =
