@@ -57,7 +57,10 @@ impl Converter<'_> {
         let [output] = operator.outputs() else { return false };
         let consumers = self.file.operand(*output).consumers();
         let takes_tensors = |id: &OperatorId| TAKE_TENSORS.contains(&self.file.operator(*id).op_type());
+        // The layer of an expression refuses other parameters.
+        let has_no_others = operator.params().len() == 1;
         is_list
+            && has_no_others
             && !operator.inputs().is_empty()
             && !consumers.is_empty()
             && consumers.iter().all(takes_tensors)
