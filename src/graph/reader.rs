@@ -141,7 +141,7 @@ impl<'a> OperatorReader<'a> {
     ///
     /// # Errors
     /// [`LayerError::UnknownKeys`] with all keys that were not read.
-    pub fn finish(self) -> Result<(), LayerError> {
+    pub fn finish(&self) -> Result<(), LayerError> {
         let named_inputs = self.input_names.iter().skip(1).flatten();
         self.all_read("parameters", self.params.keys())?;
         self.all_read("attributes", self.attrs.keys())?;

@@ -20,7 +20,8 @@ pub(in crate::graph) fn literal(operator: &pnnx::Operator) -> Option<String> {
     }
     match operator.op_type() {
         "prim::Constant" => Some(operator.param("value").map_or("None", |value| value.raw()).to_owned()),
-        "pnnx.Expression" => {
+        // The layer of an expression refuses other parameters.
+        "pnnx.Expression" if operator.params().len() == 1 => {
             let raw = operator.param("expr")?.raw();
             // What is no expression, such as the equation of an einsum, is a word.
             let computes = Expr::parse(raw).is_ok_and(|expr| {

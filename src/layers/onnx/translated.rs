@@ -145,6 +145,8 @@ pub(super) fn register<T: Translate>(registry: &mut Registry) -> Result<(), Regi
     T::TYPES.iter().try_for_each(|op_type| {
         let create = |reader: &mut OperatorReader<'_>| -> Result<Box<dyn CpuLayer>, LayerError> {
             let operator = T::from_operator(reader)?;
+            // A key that nobody reads may be why another one is missing.
+            reader.finish()?;
             operator.validate()?;
             Ok(Box::new(Translated { operator, name: reader.name().to_owned(), ready: Ready::default() }))
         };
