@@ -134,8 +134,6 @@ impl Creator<dyn CpuLayer> {
     pub fn of<T: FromOperator + CpuLayer + 'static>() -> Self {
         let create = |reader: &mut OperatorReader<'_>| -> Result<Box<dyn CpuLayer>, LayerError> {
             let layer = T::from_operator(reader)?;
-            // A key that nobody reads may be why another one is missing.
-            reader.finish()?;
             layer.validate()?;
             Ok(Box::new(layer))
         };
