@@ -74,7 +74,8 @@ impl Cov {
         let ones = Array1::ones(count);
         let each = often.as_ref().unwrap_or(&ones) * weighty.as_ref().unwrap_or(&ones);
         let (sum, correction) = (each.sum(), self.correction as f64);
-        if each.iter().any(|weight| *weight < 0.0) || (count > 0 && sum == 0.0) {
+        let mut given = [&often, &weighty].into_iter().flatten();
+        if given.any(|all| all.iter().any(|weight| *weight < 0.0)) || (count > 0 && sum == 0.0) {
             return Err(LayerError::Unsupported(
                 "weights must not be negative, nor all of them 0".to_owned(),
             ));

@@ -40,6 +40,7 @@ impl Move<'_> {
                     axis
                 })
             }
+            "t" if self.from.is_some_and(|dims| dims.len() < 2) => Ok(axis),
             "t" => Ok(1 - self.resolved(axis)?),
             "narrow" | "index_select" => self.beside(axis, &[self.number("dim")?]),
             "chunk" | "split" | "tensor_split" => self.beside(axis, &[self.number("dim").unwrap_or(0)]),

@@ -80,7 +80,10 @@ fn what_pytorch_cannot_do_is_an_error() {
     let error = resolved(&format!("{START}torch.cumsum c 1 1 a y dim=0 $input=a\npnnx.Output out 1 0 y"));
     let error = error.unwrap_err();
     let GraphError::Operator { source, .. } = &error else { panic!("{error}") };
-    assert!(source.to_string().contains("it takes none; put `torch.dequantize` before it"), "{source}");
+    assert!(
+        source.to_string().contains("it is not computed with them; put `torch.dequantize` before it"),
+        "{source}"
+    );
     let unknown = "pnnx.custom_op.quantized.add s 2 1 a a b arg_2=0.5 arg_3=3 arg_4=1 $arg_0=a $arg_1=a";
     assert!(resolved(&format!("{START}{unknown}\npnnx.Output out 1 0 b")).is_err());
     let mixed = format!("{START}torch.cat c 2 1 a x y dim=0\npnnx.Output out 1 0 y");

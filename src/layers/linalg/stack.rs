@@ -133,6 +133,12 @@ fn failed(index: usize, count: usize, fault: Fault) -> LayerError {
     LayerError::Unsupported(format!("{which} cannot be computed: {fault}"))
 }
 
+/// Checks that there may be so many results, whatever each of them holds.
+fn check_results<R>(count: usize, limits: &Limits) -> Result<(), LayerError> {
+    let bytes = (count as u64).saturating_mul(size_of::<R>() as u64);
+    Ok(limits.check_tensor("what is made of all matrices", bytes)?)
+}
+
 /// What a function makes of each matrix of an input.
 pub(super) fn each<T: Field, R>(
     input: &TensorView<'_>,
@@ -140,6 +146,7 @@ pub(super) fn each<T: Field, R>(
     mut function: impl FnMut(ArrayView2<'_, T>) -> Result<R, Fault>,
 ) -> Result<Vec<R>, LayerError> {
     let (all, count) = (input.array::<T>()?, lens(input)?.0.iter().product());
+    check_results::<R>(count, limits)?;
     let mut results = Vec::with_capacity(count);
     for index in 0..count {
         limits.check_deadline()?;

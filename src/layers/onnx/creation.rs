@@ -79,7 +79,7 @@ random! {
     RandomUniformLike is RandLike for "RandomUniformLike" {
         /// The least.
         low = 0.0,
-        /// What all are below.
+        /// What all are below before they are rounded to the element type.
         high = 1.0,
     } by "add(mul(@0,sub(second,first)),first)";
 }
@@ -143,7 +143,7 @@ random_of_shape! {
     RandomUniform like RandomUniformLike is RandOf for "RandomUniform" {
         /// The least.
         low = 0.0,
-        /// What all are below.
+        /// What all are below before they are rounded to the element type.
         high = 1.0,
     }
 }

@@ -50,7 +50,10 @@ impl Edge {
     pub(super) fn of_rest(self) -> Self {
         match self.around {
             Around::Given { before, after, .. } => Self { around: Around::Rest { before, after }, ..self },
-            _ => self,
+            Around::Same { .. } => {
+                Self { around: Around::Given { before: 0, after: 0, ceil_mode: false }, ..self }
+            }
+            Around::Rest { .. } => self,
         }
     }
 

@@ -122,6 +122,9 @@ impl Translate for LpPool {
     const NAMES: &'static [(&'static str, &'static str)] = NAMES;
 
     fn translate(&self, recipe: &mut Recipe) -> Result<Vec<Source>, LayerError> {
+        if self.p < 1 {
+            return Err(LayerError::invalid("p", self.p, "it must be at least 1"));
+        }
         let windows = self.windows(&pool_kernel(self.kernel_shape.as_deref())?)?;
         check_dense(&windows)?;
         let x = wide(recipe, X)?;

@@ -85,7 +85,6 @@ pub(super) struct Recurrence {
 struct Sizes {
     steps: usize,
     batch: usize,
-    inputs: usize,
     hidden: usize,
 }
 
@@ -124,8 +123,10 @@ fn multiplied<T: Float>(
             None => row.fill(T::zero()),
         }
     }
-    let sums = ArrayViewMut2::from_shape((rows, columns), sums)?;
-    gemm(matrix(a, rows, b.ncols())?, b.t(), sums, true);
+    if b.ncols() > 0 {
+        let sums = ArrayViewMut2::from_shape((rows, columns), sums)?;
+        gemm(matrix(a, rows, b.ncols())?, b.t(), sums, true);
+    }
     Ok(())
 }
 
@@ -236,8 +237,9 @@ impl Recurrence {
             return Err(LayerError::shape("the sequence", "three axes", inputs[0].shape()));
         };
         let (steps, batch) = self.split([a, b]);
-        let sizes = Sizes { steps, batch, inputs: *features, hidden: *hidden };
-        let held = [steps, batch, directions * (rows + hidden), size_of::<T>()];
+        let sizes = Sizes { steps, batch, hidden: *hidden };
+        // Without steps there are states still, and for each sequence a length and a place.
+        let held = [steps.max(1), batch, directions * (rows + hidden).max(1), size_of::<T>().max(8)];
         let held = held.iter().fold(1u64, |held, &len| held.saturating_mul(len as u64));
         context.limits().check_tensor("the gates of a recurrent network", held)?;
         let at = |position: Option<usize>| position.and_then(|position| inputs.get(position));
@@ -309,13 +311,11 @@ impl Recurrence {
         context: &ForwardContext<'_>,
     ) -> Result<(), LayerError> {
         let Some((is_reverse, functions)) = self.directions.get(number) else { return Ok(()) };
-        let Sizes { steps, batch, hidden, inputs } = sizes;
+        let Sizes { steps, batch, hidden, .. } = sizes;
         let rows = weights.input.nrows();
         let mut from_inputs = vec![T::zero(); steps * batch * rows];
         context.limits().check_deadline()?;
-        if inputs > 0 {
-            multiplied(x, weights.input, weights.biases.map(|(first, _)| first), &mut from_inputs)?;
-        }
+        multiplied(x, weights.input, weights.biases.map(|(first, _)| first), &mut from_inputs)?;
         let mut gates = vec![T::zero(); batch * rows];
         for step in 0..steps {
             context.limits().check_deadline()?;

@@ -146,6 +146,10 @@ impl CpuLayer for Different {
         let input = &inputs[0];
         let len = input.shape().get(self.axis).copied().unwrap_or(0);
         let mut found: BTreeMap<Slice, usize> = BTreeMap::new();
+        // A map, a list of elements for each slice, and two numbers for each of those.
+        let held = (len as u64).saturating_mul(128);
+        let held = held.saturating_add((input.num_elements() as u64).saturating_mul(8));
+        context.limits().check_tensor("the different slices", held)?;
         let (mut slices, mut which) = (Vec::<Found>::new(), Vec::with_capacity(len));
         for at in 0..len {
             context.limits().check_deadline()?;

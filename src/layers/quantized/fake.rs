@@ -74,18 +74,20 @@ struct Steps {
     scale: f32,
     /// The number that stands for zero, whole or not.
     zero_point: f64,
+    /// Whether it is whole by its type: such a one is added after rounding, any other one before.
+    is_whole: bool,
     range: [f64; 2],
 }
 
 impl Steps {
-    fn new((scale, zero_point): (f64, f64), range: [i32; 2]) -> Self {
-        Self { scale: scale as f32, zero_point, range: range.map(f64::from) }
+    fn new((scale, zero_point): (f64, f64), is_whole: bool, range: [i32; 2]) -> Self {
+        Self { scale: scale as f32, zero_point, is_whole, range: range.map(f64::from) }
     }
 
     /// The steps from zero of what a number, already counted in steps, is rounded to.
     #[inline(always)]
     fn rounded(&self, steps: f64) -> f64 {
-        let place = if self.zero_point.fract() == 0.0 {
+        let place = if self.is_whole {
             steps.round_ties_even() + self.zero_point
         } else {
             (steps + self.zero_point).round_ties_even()
@@ -97,6 +99,12 @@ impl Steps {
     #[inline(always)]
     fn single(&self, x: f32) -> f32 {
         self.rounded(f64::from(x * (1.0 / self.scale))) as f32 * self.scale
+    }
+
+    /// f64 is divided and multiplied as it is where each slice has a scale.
+    #[inline(always)]
+    fn double_of_channels(&self, x: f64) -> f64 {
+        self.rounded(x * f64::from(1.0 / self.scale)) * f64::from(self.scale)
     }
 
     /// f64 is divided as it is, and multiplied in f32.
@@ -112,11 +120,12 @@ fn round(
     output: &mut TensorViewMut<'_>,
     hows: &[Steps],
     run: usize,
+    double: impl Fn(&Steps, f64) -> f64,
 ) -> Result<(), LayerError> {
     if input.dtype() == DType::F64 {
         let values = float::read::<f64>(input)?;
         return float::write::<f64>(output, |output| {
-            widest(|| by_runs(&values, output, (hows, run), Steps::double));
+            widest(|| by_runs(&values, output, (hows, run), &double));
             Ok(())
         });
     }
@@ -152,8 +161,8 @@ impl CpuLayer for FakeQuantize {
         _: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
         let range = range(self.quant_min, self.quant_max)?;
-        let how = Steps::new(self.factors().numbers(inputs)?, range);
-        round(&inputs[0], &mut outputs[0], &[how], usize::MAX)
+        let how = Steps::new(self.factors().numbers(inputs)?, true, range);
+        round(&inputs[0], &mut outputs[0], &[how], usize::MAX, Steps::double)
     }
 }
 
@@ -186,12 +195,14 @@ impl CpuLayer for FakeQuantizePerChannel {
         let mut hows = Vec::new();
         for pair in self.factors().numbers(inputs)? {
             // PyTorch minds only those that are whole by their type.
-            if zero_points.is_some_and(DType::is_integer) {
+            let is_whole = zero_points.is_some_and(DType::is_integer);
+            if is_whole {
                 inside(pair.1, range)?;
             }
-            hows.push(Steps::new(pair, range));
+            hows.push(Steps::new(pair, is_whole, range));
         }
-        round(&inputs[0], &mut outputs[0], &hows, self.factors().run(inputs[0].shape())?)
+        let run = self.factors().run(inputs[0].shape())?;
+        round(&inputs[0], &mut outputs[0], &hows, run, Steps::double_of_channels)
     }
 }
 
@@ -255,6 +266,10 @@ mod tests {
         let found = fake.run_one(&[&x, &scales, &tensor(&[2], &[1.6f32, 9.6])]).unwrap();
         assert_close(&found, &[2, 2], &[0.2, -0.8, -1.65, -1.65]);
         assert!(fake.run(&[&x, &scales, &tensor(&[2], &[1i32, 9])]).is_err());
+        // A half way between two steps shows by its type when the zero point is added.
+        let (half, scale) = (tensor(&[1, 1], &[0.25f32]), tensor(&[1], &[0.5f32]));
+        assert_close(&fake.run_one(&[&half, &scale, &tensor(&[1], &[1.0f32])]).unwrap(), &[1, 1], &[0.5]);
+        assert_close(&fake.run_one(&[&half, &scale, &tensor(&[1], &[1i32])]).unwrap(), &[1, 1], &[0.0]);
         fake.survives(3);
     }
 }
