@@ -123,7 +123,11 @@ fn is_near(a: &Array2<f64>, b: &Array2<f64>, bound: f64) -> bool {
 }
 
 fn least_squares(a: &Array2<f64>, b: &Array2<f64>, rcond: Option<f64>) -> lapack::Nearest<f64> {
-    lapack::least_squares((&a.view(), &lapack::svd(&a.view(), false).unwrap()), &b.view(), rcond)
+    lapack::least_squares(
+        (&a.view(), &lapack::svd(&a.view(), false, &Limits::default()).unwrap()),
+        &b.view(),
+        rcond,
+    )
 }
 
 proptest! {
@@ -211,7 +215,7 @@ proptest! {
             let (q, r) = lapack::qr(&a.view(), complete).unwrap();
             prop_assert!(is_near(&q.dot(&r), &a, 1e-13));
             prop_assert!(is_near(&q.t().dot(&q), &Array2::eye(q.ncols()), 1e-13));
-            let parts = lapack::svd(&a.view(), complete).unwrap();
+            let parts = lapack::svd(&a.view(), complete, &Limits::default()).unwrap();
             prop_assert!(is_near(&parts.u.t().dot(&parts.u), &Array2::eye(parts.u.ncols()), 1e-13));
             let k = parts.s.len();
             let mut scaled = parts.u.slice(ndarray::s![.., ..k]).to_owned();
@@ -223,7 +227,7 @@ proptest! {
 
     #[test]
     fn pseudo_inverses_are_what_penrose_asks_for(a in of_any_size(9)) {
-        let parts = lapack::svd(&a.view(), false).unwrap();
+        let parts = lapack::svd(&a.view(), false, &Limits::default()).unwrap();
         let inverse = lapack::pseudo_inverse(&parts, 1e-9 * parts.s.first().copied().unwrap_or(0.0));
         let scale = 1.0 + largest(inverse.view());
         prop_assert!(is_near(&a.dot(&inverse).dot(&a), &a, 1e-12 * scale));
@@ -305,9 +309,18 @@ fn complex_matrices_are_solved_and_taken_apart() {
 fn what_lapack_cannot_count_is_refused() {
     for (m, n) in [(46_341, 1), (65_536, 1), (1, 65_536)] {
         let a = Array2::<f32>::zeros((m, n));
-        assert_eq!(lapack::svd(&a.view(), true), Err(lapack::Fault::TooLarge), "{m}×{n}");
+        assert_eq!(lapack::svd(&a.view(), true, &Limits::default()), Err(lapack::Fault::TooLarge), "{m}×{n}");
         assert_eq!(lapack::singular_values(&a.view()).map(|values| values.len()), Ok(1), "{m}×{n}");
     }
+}
+
+/// What LAPACK allocates for itself counts, too.
+#[test]
+fn the_room_of_lapack_is_within_the_limits() {
+    let a = Array2::<f32>::eye(100);
+    let limits = |bytes| Limits { max_tensor_bytes: bytes, ..Limits::default() };
+    assert!(matches!(lapack::svd(&a.view(), false, &limits(100_000)), Err(lapack::Fault::Limit(_))));
+    assert!(lapack::svd(&a.view(), false, &limits(1_000_000)).is_ok());
 }
 
 #[test]
@@ -350,7 +363,7 @@ fn large_matrices_need_no_large_stack() {
         lapack::inverse(&a.view()).unwrap();
         lapack::cholesky(&a.view(), false).unwrap();
         lapack::qr(&a.view(), true).unwrap();
-        lapack::svd(&a.view(), false).unwrap();
+        lapack::svd(&a.view(), false, &Limits::default()).unwrap();
         lapack::singular_values(&a.view()).unwrap();
         lapack::eigen_of_symmetric(&a.view(), false, true).unwrap();
         lapack::eigen(&a.view(), false).unwrap();

@@ -248,18 +248,22 @@ pub struct Singular<T: Scalar> {
     pub vh: Array2<T>,
 }
 
-/// Refuses what LAPACK's own room would be too large for: 3·k² + 7·k + max(m, n) numbers, with k = min(m, n), and the vectors.
-fn check_room(m: usize, n: usize, full: bool) -> Result<(), Fault> {
+/// How many numbers LAPACK's own room holds, 3·k² + 7·k + max(m, n) at most with k = min(m, n); refused where it cannot count
+/// them, or the vectors.
+fn room(m: usize, n: usize, full: bool) -> Result<i32, Fault> {
     let (short, long) = (m.min(n), m.max(n));
-    count(&[4, short + 8, short + 8])?;
-    count(&[4, long]).and(if full { count(&[long, long]) } else { Ok(0) }).map(drop)
+    count(&[4, long])?;
+    if full {
+        count(&[long, long])?;
+    }
+    count(&[4, short + 8, short + 8])
 }
 
 /// The singular values of a matrix with their vectors: all that there are of both sides, or as many as values.
 ///
 /// # Errors
-/// [`Fault::NotFinite`], [`Fault::Diverged`].
-pub fn svd<T: Element>(a: &ArrayView2<'_, T>, full: bool) -> Result<Singular<T>, Fault> {
+/// [`Fault::NotFinite`], [`Fault::Diverged`]; [`Fault::Limit`] where LAPACK's own room is beyond the limits.
+pub fn svd<T: Element>(a: &ArrayView2<'_, T>, full: bool, limits: &Limits) -> Result<Singular<T>, Fault> {
     let (m, n) = a.dim();
     let (rows, columns_) = if full { (m, n) } else { (m.min(n), m.min(n)) };
     let unit = |m, n| Array2::from_shape_fn((m, n), |(i, j)| if i == j { T::one() } else { T::zero() });
@@ -267,7 +271,8 @@ pub fn svd<T: Element>(a: &ArrayView2<'_, T>, full: bool) -> Result<Singular<T>,
         return Ok(Singular { u: unit(m, rows), s: Vec::new(), vh: unit(columns_, n) });
     }
     check_finite(a)?;
-    check_room(m, n, full)?;
+    let bytes = u64::try_from(room(m, n, full)?).unwrap_or(0).saturating_mul(size_of::<T>() as u64);
+    limits.check_tensor("what LAPACK needs beside the matrix", bytes)?;
     let (mut elements, layout) = columns(a)?;
     let job = if full { JobSvd::All } else { JobSvd::Some };
     let found = with_room(a.len(), || T::svddc(layout, job, &mut elements))??;
@@ -284,7 +289,7 @@ pub fn singular_values<T: Element>(a: &ArrayView2<'_, T>) -> Result<Vec<T::Real>
         return Ok(Vec::new());
     }
     check_finite(a)?;
-    check_room(a.nrows(), a.ncols(), false)?;
+    room(a.nrows(), a.ncols(), false)?;
     let (mut elements, layout) = columns(a)?;
     Ok(with_room(a.len(), || T::svddc(layout, JobSvd::None, &mut elements))??.s)
 }

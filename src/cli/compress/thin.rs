@@ -95,7 +95,7 @@ pub(super) fn thin(graph: &mut Graph, wanted: Wanted, limits: &Limits) -> Result
         .into_iter()
         .map(|found| {
             limits.check_deadline()?;
-            replace(graph, found, wanted)
+            replace(graph, found, wanted, limits)
         })
         .collect()
 }
@@ -149,7 +149,7 @@ fn factors(parts: &Singular<f64>, rank: usize) -> [Array2<f64>; 2] {
     [outer, inner]
 }
 
-fn replace(graph: &mut Graph, found: Found, wanted: Wanted) -> Result<Layer, Unthinned> {
+fn replace(graph: &mut Graph, found: Found, wanted: Wanted, limits: &Limits) -> Result<Layer, Unthinned> {
     let name = graph.operator(found.operator).name().to_owned();
     let weighed = |source| Unthinned::Weight { name: name.clone(), source };
     let size @ [outputs, inputs] = [found.weight.shape()[0], found.weight.shape()[1]];
@@ -159,7 +159,7 @@ fn replace(graph: &mut Graph, found: Found, wanted: Wanted) -> Result<Layer, Unt
     }
     let numbers = numbers(&found.weight).map_err(weighed)?;
     let matrix = Array2::from_shape_fn((outputs, inputs), |(i, j)| numbers[i * inputs + j]);
-    let parts = lapack::svd(&matrix.view(), false)
+    let parts = lapack::svd(&matrix.view(), false, limits)
         .map_err(|reason| Unthinned::Matrix { name: name.clone(), reason })?;
     let (rank, error) = rank(&parts.s, wanted);
     let fate = if rank * (outputs + inputs) < outputs * inputs { Fate::Replaced } else { Fate::Kept };

@@ -1,7 +1,6 @@
 //! What things cost, as far as one can tell without trying: a model of a processor with two numbers.
 //!
-//! The model only has to rank alternatives, and to do so in the same way everywhere: plans that were not tuned are equal on
-//! all machines. Where it matters, measure: [`Builder::with_tuning`](crate::engine::Builder::with_tuning).
+//! The model only has to rank alternatives, and to do so in the same way everywhere: plans are equal on all machines.
 
 use crate::graph::{Cost, TensorMeta};
 

@@ -106,7 +106,7 @@ impl Layer for LdlSolve {
 
 by_matrices!(LdlSolve: |layer, inputs, outputs, limits| T => {
     let (pair, shape) = ([&inputs[0], &inputs[layer.other.0]], *outputs[0].shape());
-    let pivots = pivots_of(&inputs[layer.pivots.0], lens(pair[0])?.0.iter().product())?;
+    let pivots = pivots_of(&inputs[layer.pivots.0], lens(pair[0])?.0.iter().product(), limits)?;
     let x = each_pair::<T, _>(pair, batch_of(&shape), limits, |which, factors, b| {
         symmetric::solve((&factors, &pivots[which], layer.hermitian), &b, limits)
     })?;

@@ -93,7 +93,7 @@ by_lapack!(LeastSquares: |layer, inputs, outputs, limits| T => {
     let is_vector = is_vector(&lens_as_dims(a), &lens_as_dims(b))?;
     let (shape, ends) = (*outputs[0].shape(), if is_vector { 1 } else { 2 });
     let batch = &shape[..shape.len().saturating_sub(ends)];
-    let parts = each(a, limits, |a| lapack::svd::<T>(&a, false))?;
+    let parts = each(a, limits, |a| lapack::svd::<T>(&a, false, limits))?;
     let found = each_pair([a, &columns_of(b, is_vector)?], batch, limits, |which, a, b| {
         Ok(lapack::least_squares((&a, &parts[which]), &b, layer.rcond))
     })?;

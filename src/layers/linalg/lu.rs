@@ -1,6 +1,6 @@
 //! LU: a lower and an upper triangle with swapped rows, and equations that they solve. No LAPACK.
 
-use super::stack::{Stack, common_batch, each, each_pair, lens, put, put_matrices};
+use super::stack::{Stack, check_results, common_batch, each, each_pair, lens, put, put_matrices};
 use super::triangular::batch_of;
 use crate::Limits;
 use crate::graph::{Layer, LayerError, TensorMeta};
@@ -180,16 +180,26 @@ pub(super) fn check_pivots(factors: &Stack<'_>, pivots: &TensorMeta) -> Result<(
 }
 
 /// The pivots of each matrix.
-pub(super) fn pivots_of(pivots: &TensorView<'_>, count: usize) -> Result<Vec<Vec<i32>>, LayerError> {
+pub(super) fn pivots_of(
+    pivots: &TensorView<'_>,
+    count: usize,
+    limits: &Limits,
+) -> Result<Vec<Vec<i32>>, LayerError> {
+    check_results::<Vec<i32>>(count, limits)?;
     let len = pivots.shape().last().copied().unwrap_or(0);
     let all = pivots.to_tensor()?.to_vec::<i32>()?;
     Ok((0..count).map(|index| all[index * len..][..len].to_vec()).collect())
 }
 
 /// The rows that were swapped in each matrix.
-fn rows(pivots: &TensorView<'_>, factors: &TensorView<'_>) -> Result<Vec<Vec<usize>>, LayerError> {
+fn rows(
+    pivots: &TensorView<'_>,
+    factors: &TensorView<'_>,
+    limits: &Limits,
+) -> Result<Vec<Vec<usize>>, LayerError> {
     let (batch, [m, _]) = lens(factors)?;
-    let rows = pivots_of(pivots, batch.iter().product())?.into_iter().map(|pivots| rows_of(&pivots, m));
+    let rows =
+        pivots_of(pivots, batch.iter().product(), limits)?.into_iter().map(|pivots| rows_of(&pivots, m));
     rows.collect::<Result<_, Fault>>().map_err(|fault| LayerError::Unsupported(fault.to_string()))
 }
 
@@ -213,7 +223,7 @@ impl Layer for LuUnpack {
 
 by_matrices!(LuUnpack: |layer, inputs, outputs, limits| T => {
     if layer.unpack_pivots {
-        let (rows, m) = (rows(&inputs[layer.pivots.0], &inputs[0])?, lens(&inputs[0])?.1[0]);
+        let (rows, m) = (rows(&inputs[layer.pivots.0], &inputs[0], limits)?, lens(&inputs[0])?.1[0]);
         let order: Vec<Array2<T>> = rows.iter().map(|rows| elimination::permutation(rows, m)).collect();
         put_matrices(&mut outputs[0], &order)?;
     }
@@ -269,7 +279,7 @@ impl Layer for LuSolve {
 
 by_matrices!(LuSolve: |layer, inputs, outputs, limits| T => {
     let (pair, shape) = ([&inputs[0], &inputs[layer.other.0]], *outputs[0].shape());
-    let rows = rows(&inputs[layer.pivots.0], pair[0])?;
+    let rows = rows(&inputs[layer.pivots.0], pair[0], limits)?;
     let x = each_pair::<T, _>(pair, batch_of(&shape), limits, |which, factors, b| {
         solved((&factors, &rows[which]), &b, [layer.left, layer.adjoint], limits)
     })?;
@@ -289,7 +299,7 @@ impl Layer for LuSolveOfSides {
 
 by_matrices!(LuSolveOfSides: |layer, inputs, outputs, limits| T => {
     let (pair, shape) = ([&inputs[layer.factors.0], &inputs[0]], *outputs[0].shape());
-    let rows = rows(&inputs[layer.pivots.0], pair[0])?;
+    let rows = rows(&inputs[layer.pivots.0], pair[0], limits)?;
     let x = each_pair::<T, _>(pair, batch_of(&shape), limits, |which, factors, b| {
         solved((&factors, &rows[which]), &b, [true, false], limits)
     })?;

@@ -126,7 +126,7 @@ impl Layer for Svd {
 }
 
 by_lapack!(Svd: |layer, inputs, outputs, limits| T => {
-    let parts = each(&inputs[0], limits, |a| lapack::svd::<T>(&a, layer.full_matrices))?;
+    let parts = each(&inputs[0], limits, |a| lapack::svd::<T>(&a, layer.full_matrices, limits))?;
     put_matrices(&mut outputs[0], parts.iter().map(|part| &part.u))?;
     put(&mut outputs[1], parts.iter().flat_map(|part| part.s.iter().copied()))?;
     put_matrices(&mut outputs[2], parts.iter().map(|part| &part.vh))
@@ -154,7 +154,7 @@ by_lapack!(SvdOfThin: |layer, inputs, outputs, limits| T => {
         outputs[2].array::<T>()?.fill(T::default());
         return put(&mut outputs[1], values.into_iter().flatten());
     }
-    let parts = each(&inputs[0], limits, |a| lapack::svd::<T>(&a, !layer.some))?;
+    let parts = each(&inputs[0], limits, |a| lapack::svd::<T>(&a, !layer.some, limits))?;
     let v: Vec<_> = parts.iter().map(|part| crate::kernels::matrix::adjoint(&part.vh.view())).collect();
     put_matrices(&mut outputs[0], parts.iter().map(|part| &part.u))?;
     put(&mut outputs[1], parts.iter().flat_map(|part| part.s.iter().copied()))?;
@@ -221,9 +221,9 @@ impl Tolerance {
         let [atol, rtol] = self.numbers(inputs, T::EPSILON)?;
         each(&inputs[0], limits, |a: ndarray::ArrayView2<'_, T>| {
             let parts = if self.hermitian {
-                lapack::svd(&lapack::of_lower(&a).view(), false)
+                lapack::svd(&lapack::of_lower(&a).view(), false, limits)
             } else {
-                lapack::svd(&a, false)
+                lapack::svd(&a, false, limits)
             }?;
             let largest = parts.s.first().map_or(0.0, |&s| lapack::as_f64::<T>(s));
             let bound = T::nearest(atol.max(rtol * largest)).re();

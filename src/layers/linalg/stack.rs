@@ -134,7 +134,7 @@ fn failed(index: usize, count: usize, fault: Fault) -> LayerError {
 }
 
 /// Checks that there may be so many results, whatever each of them holds.
-fn check_results<R>(count: usize, limits: &Limits) -> Result<(), LayerError> {
+pub(super) fn check_results<R>(count: usize, limits: &Limits) -> Result<(), LayerError> {
     let bytes = (count as u64).saturating_mul(size_of::<R>() as u64);
     Ok(limits.check_tensor("what is made of all matrices", bytes)?)
 }
@@ -176,6 +176,7 @@ pub(super) fn each_pair<T: Field, R>(
     let own = lens(inputs[0])?.0;
     let (a, b) = (expanded(inputs[0], batch)?, expanded(inputs[1], batch)?);
     let (a, b, count) = (a.array::<T>()?, b.array::<T>()?, batch.iter().product());
+    check_results::<R>(count, limits)?;
     let mut results = Vec::with_capacity(count);
     for index in 0..count {
         limits.check_deadline()?;
