@@ -9,6 +9,7 @@ mod common;
 
 use common::{MODES, own_cases, runnable_cases};
 use ixion::Limits;
+use ixion::engine::Formats;
 use ixion::graph::{Registry, RuntimeGraph};
 use ixion::pnnx::Graph;
 use ixion::tensor::Tensor;
@@ -29,6 +30,7 @@ fn every_case_passes_in_every_way() {
         let failed = verdicts.iter().filter(|case| case["verdict"] != "pass");
         wrong.extend(failed.map(|case| format!("{mode}: {}: {}", case["name"], case["reason"])));
     }
+    wrong.extend(common::saved::differences(&cases, &Formats::Cheapest));
     assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 

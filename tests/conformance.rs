@@ -6,6 +6,7 @@
 mod common;
 
 use common::MODES;
+use ixion::engine::Formats;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -15,7 +16,9 @@ fn every_case_passes_in_every_way() {
     if cases.is_empty() {
         return;
     }
-    let wrong: Vec<String> = MODES.iter().flat_map(|(mode, options)| wrong(mode, options, &cases)).collect();
+    let mut wrong: Vec<String> =
+        MODES.iter().flat_map(|(mode, options)| wrong(mode, options, &cases)).collect();
+    wrong.extend(common::saved::differences(&cases, &Formats::Cheapest));
     assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 
