@@ -65,7 +65,8 @@ fn formats_and_what_there_was_to_choose_from_come_back() {
     let (_folder, path) = saved(&plan);
     let loaded = Plan::load(&path).unwrap();
     let formats = |plan: &Plan| plan.graph().operands().iter().map(|it| it.format()).collect::<Vec<_>>();
-    let names = |plan: &Plan| plan.graph().operators().iter().map(|it| it.name().to_owned()).collect::<Vec<_>>();
+    let names =
+        |plan: &Plan| plan.graph().operators().iter().map(|it| it.name().to_owned()).collect::<Vec<_>>();
     assert_eq!((formats(&loaded), names(&loaded)), (formats(&plan), names(&plan)));
     assert!(formats(&loaded).iter().any(|format| *format != Format::Plain));
     assert_eq!(loaded.settled(), plan.settled());
@@ -311,7 +312,7 @@ fn layers_have_their_state_back_before_they_are_initialised() {
     );
     file.with_registry(remembering("me", "2", &calls)).load().unwrap();
     let found = calls.lock().unwrap().clone();
-    assert_eq!(found, ["deserialize [7, 7]", "initialize [7, 7]", "deserialize []", "initialize []"]);
+    assert_eq!(found, ["deserialize [7, 7]", "deserialize []", "initialize [7, 7]", "initialize []"]);
 }
 
 #[test]

@@ -122,7 +122,8 @@ pub(super) fn check(plan: &Plan) -> Result<(), EngineError> {
         let Some(layer) = operator.layer().filter(|_| !operands.iter().all(|it| is_plain(&it))) else {
             continue;
         };
-        let metas = plan.shapes.get_all(&operands).unwrap_or_default();
+        // What is not described before the run is refused by the layer itself, if it is.
+        let Some(metas) = plan.shapes.get_all(&operands) else { continue };
         let formats: Vec<TensorFormat> = metas.iter().map(|meta| meta.tensor_format()).collect();
         let takes = guarded(|| {
             Ok((0..operands.len()).all(|at| layer.supports(at, formats.get(..=at).unwrap_or_default())))

@@ -34,7 +34,7 @@ impl PlanFile {
     ///
     /// # Safety
     /// Nobody may write to the file or cut it off as long as this, the plan or a context of it lives; see [`Mapping::of`].
-    /// Replacing it by another file of its name, as [`Plan::save`] does, is fine.
+    /// Replacing it by another file of its name, as [`Plan::save`] does, is fine (Windows refuses to).
     pub unsafe fn map(path: impl AsRef<Path>, limits: &Limits) -> Result<Self, PlanFileError> {
         let path = path.as_ref();
         let refused = |source| PlanFileProblem::Io { action: "map", source }.of(path);
