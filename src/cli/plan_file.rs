@@ -11,10 +11,10 @@ use ixion::vision::ModelCard;
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct PlanFileArgs {
     /// Compares every byte of a plan with its checksums before anything else, its weights too
-    #[arg(long, help_heading = "Plans")]
+    #[arg(long, help_heading = "Plans", hide_short_help = true)]
     pub(crate) verify: bool,
     /// Maps a plan into memory instead of reading its weights; nobody may change the file in place meanwhile
-    #[arg(long, help_heading = "Plans")]
+    #[arg(long, help_heading = "Plans", hide_short_help = true)]
     pub(crate) map: bool,
 }
 

@@ -2,6 +2,7 @@
 
 use super::command::{exactly, ixion, models};
 use insta::assert_snapshot;
+use ixion::engine::file::Kind;
 use serde_json::json;
 use std::path::Path;
 
@@ -156,7 +157,10 @@ fn a_damaged_plan_is_told() {
         settings.add_filter(r"(has|have) \d+", "$1 [number]");
         settings.bind(|| assert_snapshot!([cut_off, header, graph].join("\n\n")));
     });
-    let weight = flipped(8192 + 4096 + 5);
+    std::fs::write(&path, &whole).unwrap();
+    let file = ixion::engine::PlanFile::open(&path, &ixion::Limits::default()).unwrap();
+    let weights = file.sections().iter().find(|section| section.kind == Kind::Weights).unwrap();
+    let weight = flipped(usize::try_from(weights.offset).unwrap() + 5);
     let damaged = error(&weight, "--verify");
     assert!(damaged.contains("the weight `") && damaged.contains("of operator `"), "{damaged}");
     std::fs::write(&path, &weight).unwrap();

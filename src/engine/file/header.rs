@@ -289,7 +289,7 @@ mod tests {
             decode(&mended(page), 12289).err().unwrap().to_string()
         };
         assert!(with(20, 1000).contains("1000 sections do not fit"));
-        assert!(with(20, 3).contains("the sections end at 12288"));
+        assert!(with(20, 3).contains("something stands behind it"));
         assert!(with(HEADER, 99).contains("kind 99"));
         assert!(with(HEADER, Kind::Settings as u32).contains("`settings` is there twice"));
         assert!(with(HEADER, Kind::Card as u32).contains("`graph` is missing"));
