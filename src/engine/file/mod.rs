@@ -1,6 +1,6 @@
 //! The plan file: everything that is needed to run a model, in one file.
 //!
-//! [`Plan::save`](super::Plan::save) writes it, [`PlanFile`] opens it. It holds the graph after the passes with its weights,
+//! [`Plan::save`] writes it, [`PlanFile`] opens it. It holds the graph after the passes with its weights,
 //! the formats and tactics that were settled, what was said of shapes, what layers stored, and the model's `model.toml`.
 //! Loading runs no pass, negotiates no format and tries no tactic.
 //!
