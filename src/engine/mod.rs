@@ -25,7 +25,7 @@
 //! ```
 //!
 //! Whoever needs no more than one context takes a [`Model`]. [`Plan::save`] writes a plan into one file, from which
-//! [`Plan::load`] has it back without optimising anything again; see [`file`].
+//! [`Plan::load`] has it back without optimising anything again; see [`mod@file`].
 
 mod builder;
 mod context;
