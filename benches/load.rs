@@ -1,12 +1,13 @@
-//! How long it takes to read a text and to open a model.
+//! How long it takes to read a text, to open a model, and to load a plan.
 //!
-//! The large model is made by `benches/make_vit.py`; without it that bench is left out. `IXION_BENCH_MODELS` names the
-//! folder that it is in (`target/bench-models` unless told).
+//! The large models are made by `benches/make_vit.py`, and by `tests/export/networks.py` (resnet50); without them those benches
+//! are left out. `IXION_BENCH_MODELS` names the folder that they are in (`target/bench-models` unless told).
 
 #![allow(missing_docs, clippy::expect_used, reason = "a bench that cannot run should stop")]
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use ixion::Limits;
+use ixion::engine::{Builder, PlanFile};
 use ixion::graph::archive_beside;
 use ixion::pnnx::Graph;
 use std::fmt::Write;
@@ -59,5 +60,38 @@ fn open(criterion: &mut Criterion) {
     });
 }
 
-criterion_group!(benches, parse, open);
+/// Plans of networks: header, index and graph are checked, layers are created, shapes are inferred; no weight is read.
+fn plan(criterion: &mut Criterion) {
+    let folder = std::env::var("IXION_BENCH_MODELS").unwrap_or_else(|_| "target/bench-models".to_owned());
+    let large = Path::new(&folder).join("resnet50.pnnx.param");
+    let small = Path::new(env!("CARGO_MANIFEST_DIR")).join("model_file/resnet18/resnet18.pnnx.param");
+    let place = tempfile::tempdir().expect("there is room for plans");
+    for param in [small, large].into_iter().filter(|param| param.is_file()) {
+        let name = param.file_stem().unwrap_or_default().to_string_lossy().replace(".pnnx", "");
+        let path = place.path().join(&name);
+        let built = Builder::new(&param).with_random_weights(1).build().expect("the model is right");
+        built.save(&path).expect("there is room for plans");
+        let mut group = criterion.benchmark_group(format!("plan of {name}"));
+        let limits = Limits::default();
+        // SAFETY: nobody else knows the folder.
+        let map = || unsafe { PlanFile::map(&path, &limits) }.expect("the plan is right");
+        group.bench_function("open mapped", |bench| bench.iter_with_large_drop(map));
+        group.bench_function("load mapped", |bench| {
+            bench.iter_with_large_drop(|| map().load().expect("the plan is right"));
+        });
+        let open = || PlanFile::open(&path, &limits).expect("the plan is right");
+        group.bench_function("load read", |bench| {
+            bench.iter_with_large_drop(|| open().load().expect("the plan is right"));
+        });
+        group.sample_size(10);
+        group.bench_function("verify", |bench| bench.iter(|| open().verify().expect("the plan is right")));
+        group.bench_function("build", |bench| {
+            let source = || open().graph().expect("the plan is right");
+            bench.iter_with_large_drop(|| Builder::from_pnnx(source()).build().expect("the model is right"));
+        });
+        group.finish();
+    }
+}
+
+criterion_group!(benches, parse, open, plan);
 criterion_main!(benches);

@@ -7,8 +7,10 @@
 
 mod common;
 
+use common::saved::differences;
 use common::{MODES, own_cases, runnable_cases};
 use ixion::Limits;
+use ixion::engine::Formats;
 use ixion::graph::{Registry, RuntimeGraph};
 use ixion::pnnx::Graph;
 use ixion::tensor::Tensor;
@@ -29,6 +31,12 @@ fn every_case_passes_in_every_way() {
         let failed = verdicts.iter().filter(|case| case["verdict"] != "pass");
         wrong.extend(failed.map(|case| format!("{mode}: {}: {}", case["name"], case["reason"])));
     }
+    assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn every_case_gives_the_same_bits_from_a_saved_plan() {
+    let wrong = differences(&runnable_cases(), &Formats::Cheapest);
     assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 

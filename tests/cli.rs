@@ -7,6 +7,7 @@ mod cli {
     mod bad_files;
     mod bad_inputs;
     mod bench;
+    mod build;
     mod command;
     mod compress;
     mod convert;

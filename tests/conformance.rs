@@ -6,6 +6,8 @@
 mod common;
 
 use common::MODES;
+use common::saved::differences;
+use ixion::engine::Formats;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -16,6 +18,12 @@ fn every_case_passes_in_every_way() {
         return;
     }
     let wrong: Vec<String> = MODES.iter().flat_map(|(mode, options)| wrong(mode, options, &cases)).collect();
+    assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn every_case_gives_the_same_bits_from_a_saved_plan() {
+    let wrong = differences(&common::conformance_cases(), &Formats::Cheapest);
     assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 

@@ -6,6 +6,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod common;
+#[path = "mutation/plans.rs"]
+mod plans;
 
 use ixion::Limits;
 use ixion::graph::RuntimeGraph;
@@ -157,16 +159,25 @@ fn zero_inputs(runtime: &RuntimeGraph, limits: &Limits) -> Option<Vec<Tensor>> {
     inputs.collect()
 }
 
-#[test]
-fn mutants_end_in_a_result_or_an_error() {
+/// The number of mutants unless told, and the seed.
+fn settings(default: u64) -> (u64, u64) {
     let number = |name: &str, default: u64| {
         std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
     };
-    let (count, seed) = (number("IXION_MUTANTS", 300), number("IXION_SEED", 1));
+    (number("IXION_MUTANTS", default), number("IXION_SEED", 1))
+}
+
+fn generator(seed: u64, mutant: u64) -> StdRng {
+    StdRng::seed_from_u64(seed.wrapping_mul(1_000_003).wrapping_add(mutant))
+}
+
+#[test]
+fn mutants_end_in_a_result_or_an_error() {
+    let (count, seed) = settings(300);
     let models = models();
     let mut ends = std::collections::BTreeMap::<&str, usize>::new();
     for mutant in 0..count {
-        let mut rng = StdRng::seed_from_u64(seed.wrapping_mul(1_000_003).wrapping_add(mutant));
+        let mut rng = generator(seed, mutant);
         let model = &models[rng.random_range(0..models.len())];
         let (param, bin) = match rng.random_range(0..4) {
             0 => (model.param.clone(), mutate_bytes(&model.bin, &mut rng)),

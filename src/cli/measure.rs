@@ -10,7 +10,6 @@ use clap::Args;
 use ixion::Limits;
 use ixion::graph::RuntimeGraph;
 use ixion::tensor::Tensor;
-use ixion::vision::ModelCard;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -71,7 +70,7 @@ impl SubjectArgs {
     }
 
     fn inputs(&self, graph: &RuntimeGraph, limits: &Limits) -> Result<Vec<(String, Tensor)>, Failure> {
-        let card = ModelCard::beside(&self.model.param).map_err(Failure::unusable)?;
+        let card = self.model.card(limits)?;
         let sources = match self.inputs.is_empty() {
             true => beside(&self.model.param, graph)?,
             false => files::sources(&self.inputs)?,

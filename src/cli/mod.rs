@@ -12,6 +12,7 @@
 //! A reader that goes away (`ixion … | head`) is no error.
 
 mod bench;
+mod build;
 #[cfg(feature = "linalg")]
 mod compress;
 #[cfg(not(feature = "linalg"))]
@@ -29,6 +30,7 @@ mod model;
 mod numbers;
 mod operators;
 mod plan;
+mod plan_file;
 mod profile;
 mod progress;
 mod run;
@@ -60,7 +62,7 @@ Examples:
 /// The Rust runtime for PNNX: looks at, runs and checks PyTorch models, without PyTorch
 ///
 /// PNNX writes a PyTorch model as a text (x.pnnx.param) and an archive of weights (x.pnnx.bin). The archive is found beside the
-/// text, unless --bin names another.
+/// text, unless --bin names another. `ixion build` makes one file of them, a plan, which takes the place of both.
 #[derive(Debug, Parser)]
 #[command(name = "ixion", version, after_help = EXIT_CODES, max_term_width = 110)]
 struct Cli {
@@ -80,6 +82,7 @@ enum Command {
     Run(run::RunArgs),
     Inspect(inspect::InspectArgs),
     Verify(verify::VerifyArgs),
+    Build(build::BuildArgs),
     Plan(plan::PlanArgs),
     Bench(bench::BenchArgs),
     Profile(profile::ProfileArgs),
@@ -122,6 +125,7 @@ impl Cli {
             Command::Run(args) => args.run(&self.limits, screen),
             Command::Inspect(args) => args.run(&self.limits, screen),
             Command::Verify(args) => args.run(&self.limits, screen),
+            Command::Build(args) => args.run(&self.limits, screen),
             Command::Plan(args) => args.run(&self.limits, screen),
             Command::Bench(args) => args.run(&self.limits, screen),
             Command::Profile(args) => args.run(&self.limits, screen),

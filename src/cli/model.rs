@@ -1,8 +1,9 @@
 //! The files of a model, as most subcommands take them.
 
 use super::failure::Failure;
+use super::plan_file::PlanFileArgs;
 use super::progress::Spinner;
-use super::runner::{EngineArgs, Runner, graph_error};
+use super::runner::{EngineArgs, Layouts, Runner, graph_error};
 use clap::Args;
 use ixion::engine::EngineError;
 use ixion::graph::{GraphError, RuntimeGraph, archive_beside};
@@ -14,17 +15,22 @@ use std::path::{Path, PathBuf};
 /// The text and the archive of a model.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ModelArgs {
-    /// The model's text, such as model.pnnx.param
+    /// The model's text, such as model.pnnx.param, or a plan that `ixion build` made
     #[arg(value_name = "PARAM")]
     pub(crate) param: PathBuf,
     /// The archive of weights [default: the file beside PARAM that ends in .bin]
     #[arg(long, value_name = "FILE")]
     pub(crate) bin: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) plan: PlanFileArgs,
 }
 
 impl ModelArgs {
-    /// The archive that was named, or the one beside the text if it is there.
+    /// The archive that was named, or the one beside the text if it is there. A plan has its weights itself.
     pub(crate) fn archive(&self) -> Option<PathBuf> {
+        if self.is_plan() {
+            return Some(self.param.clone());
+        }
         let beside = || Some(archive_beside(&self.param)).filter(|path| path.is_file());
         self.bin.clone().or_else(beside)
     }
@@ -37,6 +43,9 @@ impl ModelArgs {
 
     /// Reads the text and the archive's index. Without an archive the weights are absent.
     pub(crate) fn load(&self, limits: &Limits) -> Result<Graph, Failure> {
+        if let Some(plan) = self.plan_file(limits)? {
+            return plan.graph().map_err(|error| self.unusable(error));
+        }
         Graph::load(&self.param, self.archive().as_deref(), limits).map_err(|error| self.unusable(error))
     }
 
@@ -58,6 +67,16 @@ impl ModelArgs {
     ) -> Result<Runner, Failure> {
         engine.check()?;
         let _spinner = Spinner::start(format!("reading {}", self.param.display()));
+        if let Some(plan) = self.plan_file(limits)? {
+            self.check_built(&engine.without, seed)?;
+            if engine.mode.layouts != Layouts::default() {
+                let message = format!("{} is a plan, whose layouts are settled", self.param.display());
+                return Err(
+                    Failure::unusable(message).advise("`ixion build --layouts …` builds one with others")
+                );
+            }
+            return engine.load(plan, limits).map_err(|error| self.unbuilt(error));
+        }
         let mut graph = self.runtime(limits.clone());
         if let Some(seed) = seed {
             graph = graph.with_random_weights(seed);
@@ -66,7 +85,7 @@ impl ModelArgs {
     }
 
     /// The failure of a model that cannot be built. That of an operator is the model's, not the path's.
-    fn unbuilt(&self, error: EngineError) -> Failure {
+    pub(crate) fn unbuilt(&self, error: EngineError) -> Failure {
         match graph_error(&error) {
             Some(GraphError::UnknownOperators { .. }) => Failure::unusable(error).advise(
                 "`ixion inspect` shows the rest of the model; `ixion operators` lists what is supported",
@@ -121,7 +140,7 @@ mod tests {
     use super::*;
 
     fn args(param: &str, bin: Option<&str>) -> ModelArgs {
-        ModelArgs { param: param.into(), bin: bin.map(Into::into) }
+        ModelArgs { param: param.into(), bin: bin.map(Into::into), plan: PlanFileArgs::default() }
     }
 
     #[test]

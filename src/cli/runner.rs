@@ -3,7 +3,7 @@
 use super::failure::Failure;
 use clap::{Args, ValueEnum};
 use ixion::Limits;
-use ixion::engine::{Builder, Context, EngineError, Formats};
+use ixion::engine::{Builder, Context, EngineError, Formats, PlanFile};
 use ixion::graph::{GraphError, LayerTrace, OperandIndex, RuntimeGraph, TensorMeta, Trace};
 use ixion::passes::{PassContext, Passes};
 use ixion::tensor::{DType, Tensor, TensorView};
@@ -163,6 +163,25 @@ impl EngineArgs {
             }
         };
         Ok(Runner { kind, limits })
+    }
+
+    /// Loads a plan, or its graph for the interpreter: what passes do to it they have done.
+    ///
+    /// # Errors
+    /// As [`PlanFile::load`].
+    pub(crate) fn load(&self, plan: PlanFile, limits: &Limits) -> Result<Runner, EngineError> {
+        let kind = match self.mode.interpret {
+            Some(_) => {
+                let mut graph = RuntimeGraph::from_pnnx(plan.graph()?).with_limits(limits.clone());
+                graph.build()?;
+                Kind::Graph(Box::new(graph))
+            }
+            None => {
+                let plan = plan.with_threads(self.threads.into()).load()?;
+                Kind::Engine(Box::new(Context::shared(Arc::new(plan))?))
+            }
+        };
+        Ok(Runner { kind, limits: limits.clone() })
     }
 
     /// In a word, how the model is run.

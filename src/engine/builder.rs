@@ -5,11 +5,11 @@ use super::plan::Names;
 use super::{EngineError, Plan, Port};
 use crate::Limits;
 use crate::graph::{GraphError, Registry, RuntimeGraph, TensorMeta};
-use crate::passes::{PassContext, Passes};
+use crate::passes::{PassContext, Passes, Statistics};
 use crate::pnnx;
 use crate::shape::{InputRange, InputShape, Profile, Shapes};
 use crate::tensor::Tensor;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Reads a model, improves its graph and builds a [`Plan`].
 ///
@@ -29,6 +29,7 @@ pub struct Builder {
     ranges: Vec<InputRange>,
     donations: Vec<(String, String)>,
     formats: Formats,
+    card: Option<String>,
     limits: Limits,
     threads: usize,
 }
@@ -55,6 +56,7 @@ impl Builder {
             ranges: Vec::new(),
             donations: Vec::new(),
             formats: Formats::Cheapest,
+            card: None,
             limits: Limits::default(),
             threads: 1,
         }
@@ -127,6 +129,13 @@ impl Builder {
         Self { formats, ..self }
     }
 
+    /// The text of a `model.toml`, which goes with the plan. Without it that of the file beside the `.param` file is taken,
+    /// if there is one.
+    #[must_use]
+    pub fn with_card(self, text: impl Into<String>) -> Self {
+        Self { card: Some(text.into()), ..self }
+    }
+
     /// Reads the model, runs the passes, creates the layers and computes what depends on no input.
     ///
     /// # Errors
@@ -139,20 +148,63 @@ impl Builder {
         let fixed: Vec<(String, TensorMeta)> = fixed_inputs(&file, &self.shapes).collect();
         let known = fixed.into_iter().fold(known, |known, (name, meta)| known.with_input(name, meta));
         let statistics = self.passes.run(&mut file, known)?;
-        let mut graph = RuntimeGraph::from_pnnx(file)
+        let graph = RuntimeGraph::from_pnnx(file)
             .with_registry(self.registry)
             .with_limits(self.limits.clone())
             .with_path(path.as_deref());
+        let card = self.card.or_else(|| card_beside(path.as_deref()?, &self.limits));
+        let parts = Parts {
+            graph,
+            statistics,
+            shapes: self.shapes,
+            ranges: self.ranges,
+            card,
+            limits: self.limits,
+            threads: self.threads,
+        };
+        let settle = |graph: &mut RuntimeGraph, symbols: &[_], profile: Option<&Profile>| {
+            settle(graph, symbols, profile, &self.formats)
+        };
+        parts.assemble(settle)?.with_donations(&self.donations)
+    }
+}
+
+/// What a plan is made of.
+pub(super) struct Parts {
+    /// A graph that no pass will change any more, and that is not built yet.
+    pub(super) graph: RuntimeGraph,
+    pub(super) statistics: Statistics,
+    pub(super) shapes: Vec<(String, InputShape)>,
+    pub(super) ranges: Vec<InputRange>,
+    pub(super) card: Option<String>,
+    pub(super) limits: Limits,
+    pub(super) threads: usize,
+}
+
+impl Parts {
+    /// Creates the layers, has their formats settled, and computes what depends on no input.
+    pub(super) fn assemble(
+        self,
+        settle: impl FnOnce(
+            &mut RuntimeGraph,
+            &[Option<TensorMeta>],
+            Option<&Profile>,
+        ) -> Result<Vec<Settled>, EngineError>,
+    ) -> Result<Plan, EngineError> {
+        let mut graph = self.graph;
         graph.connect()?;
         let symbols = InputShape::apply(&graph, &self.shapes)?;
         let profile = if self.ranges.is_empty() { None } else { Some(Profile::new(&graph, self.ranges)?) };
-        let settled = settle(&mut graph, &symbols, profile.as_ref(), &self.formats)?;
-        graph.initialize()?;
-        let plan = Plan {
-            statistics,
+        let settled = settle(&mut graph, &symbols, profile.as_ref())?;
+        let source = graph.initialize()?.ok_or(GraphError::AlreadyBuilt)?;
+        Ok(Plan {
+            source,
             settled,
+            card: self.card,
+            statistics: self.statistics,
             shapes: Shapes::infer_known(&graph, &symbols)?,
             symbols,
+            given: self.shapes,
             profile,
             constants: constants(&graph, &self.limits)?,
             inputs: inputs(&graph),
@@ -162,8 +214,7 @@ impl Builder {
             limits: Limits { deadline: None, ..self.limits },
             pool: pool(self.threads)?,
             graph,
-        };
-        plan.with_donations(&self.donations)
+        })
     }
 }
 
@@ -185,6 +236,17 @@ fn settle(
         }
         settled => settled,
     }
+}
+
+/// The text of the card beside a model, if there is one that can be read.
+fn card_beside(param: &Path, limits: &Limits) -> Option<String> {
+    let path = param.with_file_name("model.toml");
+    let length = path.metadata().ok().filter(std::fs::Metadata::is_file)?.len();
+    let text = match limits.check_tensor("the file", length) {
+        Ok(()) => std::fs::read_to_string(&path).map_err(|error| error.to_string()),
+        Err(limit) => Err(limit.to_string()),
+    };
+    text.inspect_err(|error| log::warn!("{}: not taken along: {error}", path.display())).ok()
 }
 
 /// The inputs whose shapes were said, by the names that the file has for their operators.

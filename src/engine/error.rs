@@ -1,8 +1,10 @@
 //! What can go wrong between a builder and a result.
 
+use super::PlanFileError;
 use crate::graph::{GraphError, LayerError, OperatorPlace};
 use crate::memory::MemoryError;
 use crate::passes::PassError;
+use crate::pnnx::PnnxError;
 use crate::shape::ShapeError;
 use crate::tensor::TensorError;
 use crate::{LimitError, graph};
@@ -90,9 +92,18 @@ pub enum EngineError {
     /// A tensor of the caller that cannot be used.
     #[error(transparent)]
     Tensor(#[from] TensorError),
+    /// A plan that could not be saved or loaded.
+    #[error(transparent)]
+    PlanFile(#[from] PlanFileError),
     /// A limit that was met.
     #[error(transparent)]
     Limit(#[from] LimitError),
+}
+
+impl From<PnnxError> for EngineError {
+    fn from(error: PnnxError) -> Self {
+        Self::Graph(error.into())
+    }
 }
 
 impl EngineError {

@@ -24,11 +24,13 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Whoever needs no more than one context takes a [`Model`].
+//! Whoever needs no more than one context takes a [`Model`]. [`Plan::save`] writes a plan into one file, from which
+//! [`Plan::load`] has it back without optimising anything again; see [`mod@file`].
 
 mod builder;
 mod context;
 mod error;
+pub mod file;
 mod formats;
 mod model;
 mod plan;
@@ -41,6 +43,7 @@ mod trace;
 pub use builder::Builder;
 pub use context::Context;
 pub use error::EngineError;
+pub use file::{PlanFile, PlanFileError, PlanFileProblem};
 pub use formats::{Answers, Candidate, Formats, Settled};
 pub use model::Model;
 pub use plan::{Plan, Port};

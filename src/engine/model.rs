@@ -1,6 +1,6 @@
 //! A model in one line.
 
-use super::{Builder, Context, EngineError, Plan};
+use super::{Builder, Context, EngineError, Plan, PlanFile};
 use crate::tensor::Tensor;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,11 +22,15 @@ pub struct Model {
 }
 
 impl Model {
-    /// Reads a `.param` file and the archive beside it.
+    /// Reads a `.param` file and the archive beside it, or a plan that was saved.
     ///
     /// # Errors
-    /// As [`Builder::build`].
+    /// As [`Builder::build`] or [`Plan::load`].
     pub fn load(path: impl Into<PathBuf>) -> Result<Self, EngineError> {
+        let path = path.into();
+        if PlanFile::is_plan(&path) {
+            return Self::of(Plan::load(path)?);
+        }
         Self::of(Builder::new(path).build()?)
     }
 

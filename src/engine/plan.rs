@@ -4,7 +4,8 @@ use super::{Context, EngineError, Settled};
 use crate::Limits;
 use crate::graph::{RuntimeGraph, TensorMeta};
 use crate::passes::Statistics;
-use crate::shape::{Profile, Shapes};
+use crate::pnnx;
+use crate::shape::{InputShape, Profile, Shapes};
 use crate::tensor::{DType, Tensor};
 use std::collections::HashMap;
 
@@ -33,11 +34,17 @@ pub struct Port {
 #[derive(Debug)]
 pub struct Plan {
     pub(super) graph: RuntimeGraph,
+    /// What `graph` was built from, for who saves the plan.
+    pub(super) source: pnnx::Graph,
+    /// The text of the model's card.
+    pub(super) card: Option<String>,
     pub(super) statistics: Statistics,
     pub(super) settled: Vec<Settled>,
     pub(super) shapes: Shapes,
     /// The inputs, with symbols for the lengths that are not fixed.
     pub(super) symbols: Vec<Option<TensorMeta>>,
+    /// What was said of the inputs' shapes.
+    pub(super) given: Vec<(String, InputShape)>,
     pub(super) profile: Option<Profile>,
     /// The values of operators that depend on no input, by the operator's position.
     pub(super) constants: Vec<Option<Tensor>>,
@@ -79,6 +86,11 @@ impl Plan {
     /// Which formats and tactics its operators settled on, those that were put between others left out.
     pub fn settled(&self) -> &[Settled] {
         &self.settled
+    }
+
+    /// The text of the model's `model.toml`, which says how pictures become inputs and what outputs mean.
+    pub fn card(&self) -> Option<&str> {
+        self.card.as_deref()
     }
 
     /// The symbolic shapes of all operands.

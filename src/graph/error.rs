@@ -197,6 +197,8 @@ impl fmt::Display for UnknownOperator {
 pub enum Stage {
     /// Reading parameters and attributes.
     Create,
+    /// Taking over the state that was stored with a plan.
+    Restore,
     /// Preparing itself, once.
     Initialize,
     /// Deriving output shapes.
@@ -205,16 +207,20 @@ pub enum Stage {
     Configure,
     /// Computing.
     Forward,
+    /// Storing its state.
+    Store,
 }
 
 impl fmt::Display for Stage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Stage::Create => "cannot be built",
+            Stage::Restore => "cannot take over its stored state",
             Stage::Initialize => "cannot be initialised",
             Stage::Infer => "does not fit its inputs",
             Stage::Configure => "cannot be configured",
             Stage::Forward => "failed",
+            Stage::Store => "cannot store its state",
         })
     }
 }

@@ -22,24 +22,139 @@ pub(crate) struct Insertion {
     pub(crate) is_output: bool,
 }
 
+/// Something that an engine settled, as it can be stored and done again.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Change {
+    /// See [`RuntimeGraph::set_format`].
+    Format(Settled),
+    /// See [`RuntimeGraph::set_tactic`].
+    Tactic(OperatorIndex, u32),
+    /// See [`RuntimeGraph::insert`].
+    Insert(Vec<Inserted>),
+}
+
+/// Why what was settled cannot be done again.
+#[derive(Debug)]
+pub(crate) enum Unfit {
+    /// It was settled for another graph.
+    Changes(String),
+    /// The layer of this operator refuses its tactic.
+    Tactic(OperatorIndex, LayerError),
+}
+
+impl Inserted {
+    fn of(insertion: &Insertion) -> Self {
+        let Insertion { operand, format, scale, readers, is_output, .. } = insertion;
+        let made = Settled { operand: *operand, format: *format, scale: *scale };
+        Self { made, readers: readers.clone(), is_output: *is_output }
+    }
+}
+
+/// The format of an operand.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Settled {
+    pub(crate) operand: OperandIndex,
+    pub(crate) format: TensorFormat,
+    pub(crate) scale: Option<f32>,
+}
+
+/// An [`Insertion`] without its layer: `made` is the format of what it makes.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Inserted {
+    pub(crate) made: Settled,
+    pub(crate) readers: Vec<(OperatorIndex, usize)>,
+    pub(crate) is_output: bool,
+}
+
 impl RuntimeGraph {
+    /// What an engine settled, in the order in which it did.
+    pub(crate) fn changes(&self) -> &[Change] {
+        &self.changes
+    }
+
+    /// Does what an engine settled for a graph like this. `layer` makes the layers that are inserted, for the format and scale
+    /// of what they make and the scale of what they read.
+    ///
+    /// # Errors
+    /// In words, where something does not fit this graph; the layer that has no such tactic.
+    pub(crate) fn repeat(
+        &mut self,
+        changes: Vec<Change>,
+        op_type: &'static str,
+        layer: impl Fn(&Settled, Option<f32>) -> Box<dyn CpuLayer>,
+    ) -> Result<(), Unfit> {
+        for change in changes {
+            match change {
+                Change::Format(settled) => {
+                    self.check_operand(&settled)?;
+                    self.set_format(settled.operand, settled.format, settled.scale);
+                }
+                Change::Tactic(operator, tactic) => {
+                    if operator.position() >= self.operators.len() {
+                        return Err(Unfit::Changes(format!("there is no operator {}", operator.position())));
+                    }
+                    self.set_tactic(operator, tactic).map_err(|error| Unfit::Tactic(operator, error))?;
+                }
+                Change::Insert(all) => {
+                    let insertion = |inserted| self.insertion(inserted, op_type, &layer);
+                    let insertions = all.into_iter().map(insertion).collect::<Result<Vec<_>, _>>()?;
+                    self.insert(insertions);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn insertion(
+        &self,
+        inserted: Inserted,
+        op_type: &'static str,
+        layer: impl Fn(&Settled, Option<f32>) -> Box<dyn CpuLayer>,
+    ) -> Result<Insertion, Unfit> {
+        let Inserted { made, readers, is_output } = inserted;
+        let source = self.check_operand(&made)?;
+        let reads = |&(reader, position): &(OperatorIndex, usize)| {
+            let reader = self.operators.get(reader.position());
+            reader.is_some_and(|reader| reader.inputs.get(position) == Some(&made.operand))
+        };
+        if !readers.iter().all(reads) || (is_output && !source.is_output) {
+            return Err(Unfit::Changes(format!("operand `{}` is not read like that", source.name)));
+        }
+        let layer = layer(&made, source.scale);
+        let Settled { operand, format, scale } = made;
+        Ok(Insertion { operand, op_type, layer, format, scale, readers, is_output })
+    }
+
+    fn check_operand(&self, settled: &Settled) -> Result<&RuntimeOperand, Unfit> {
+        let position = settled.operand.position();
+        self.operands.get(position).ok_or_else(|| Unfit::Changes(format!("there is no operand {position}")))
+    }
+
     /// Settles the format of an operand.
     pub(crate) fn set_format(&mut self, operand: OperandIndex, format: TensorFormat, scale: Option<f32>) {
+        let settled = Settled { operand, format, scale };
         let operand = &mut self.operands[operand.position()];
-        (operand.format, operand.scale) = (format.format, scale);
+        if (operand.format, operand.scale) != (format.format, scale) {
+            (operand.format, operand.scale) = (format.format, scale);
+            self.changes.push(Change::Format(settled));
+        }
     }
 
     /// Settles how an operator computes.
     pub(crate) fn set_tactic(&mut self, operator: OperatorIndex, tactic: u32) -> Result<(), LayerError> {
-        match &mut self.operators[operator.position()].layer {
-            Some(layer) => guarded(|| layer.set_tactic(tactic)),
-            None => Ok(()),
-        }
+        let Some(layer) = &mut self.operators[operator.position()].layer else { return Ok(()) };
+        guarded(|| layer.set_tactic(tactic))?;
+        self.changes.push(Change::Tactic(operator, tactic));
+        Ok(())
     }
 
     /// Puts operators behind those that make what they read, in this order; those that read an input of the model come first.
     /// Positions of operators change, those of operands stay, new ones come last.
     pub(crate) fn insert(&mut self, insertions: Vec<Insertion>) {
+        if insertions.is_empty() {
+            return;
+        }
+        self.changes.push(Change::Insert(insertions.iter().map(Inserted::of).collect()));
         let mut behind: Vec<Vec<RuntimeOperator>> = Vec::new();
         behind.resize_with(self.operators.len() + 1, Vec::new);
         for insertion in insertions {

@@ -31,7 +31,7 @@ pub use crate::operator;
 pub use attribute::{RuntimeAttribute, WeightSource};
 pub use error::{GraphError, LayerError, OperatorPlace, Stage, UnknownOperator};
 pub(crate) use guard::guarded;
-pub(crate) use insert::Insertion;
+pub(crate) use insert::{Change, Inserted, Insertion, Settled as SettledFormat, Unfit};
 pub use layer::{CloneCpuLayer, Cost, CpuLayer, ForwardContext, Layer, Tactic, TensorFormat, View};
 pub use meta::TensorMeta;
 pub use operator::{OperandIndex, OperatorIndex, RuntimeOperand, RuntimeOperator, RuntimeParameter};

@@ -1,6 +1,7 @@
 //! The nodes and edges of the runtime graph.
 
 use super::error::{OperatorPlace, Stage};
+use super::guard::guarded;
 use super::{CpuLayer, GraphError, LayerError, RuntimeAttribute, TensorMeta};
 use crate::pnnx::{self, Dim};
 use crate::tensor::{DType, Format, Tensor};
@@ -178,6 +179,13 @@ impl RuntimeOperator {
     /// Bytes of all weights.
     pub fn weight_bytes(&self) -> u64 {
         self.attrs.values().map(RuntimeAttribute::byte_len).fold(0, u64::saturating_add)
+    }
+
+    /// Hands the layer the state that it stored.
+    pub(super) fn restore(&mut self, state: &[u8], path: Option<&Path>) -> Result<(), GraphError> {
+        let Some(layer) = &mut self.layer else { return Ok(()) };
+        let result = guarded(|| layer.deserialize(state));
+        result.map_err(|source| self.error(path, Stage::Restore, source))
     }
 
     /// Lets the layer prepare itself, once.

@@ -2,12 +2,14 @@
 
 use super::convert::{convert, randomize};
 use super::draft::Draft;
+use super::insert::Change;
 use super::operator::{OperandIndex, OperatorIndex, RuntimeOperand, RuntimeOperator};
 use super::release::releases;
 use super::{GraphError, LayerError, Registry, Stage, resolve_quantization};
 use crate::Limits;
 use crate::pnnx;
 use crate::tensor::{Tensor, Workspace};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// How far a graph has come.
@@ -47,6 +49,8 @@ pub struct RuntimeGraph {
     random_weights: Option<u64>,
     registry: Registry,
     file: Option<pnnx::Graph>,
+    /// What an engine settled.
+    pub(super) changes: Vec<Change>,
     state: BuildState,
     pub(super) operators: Vec<RuntimeOperator>,
     pub(super) operands: Vec<RuntimeOperand>,
@@ -99,6 +103,7 @@ impl RuntimeGraph {
             random_weights: None,
             registry: Registry::default(),
             file: None,
+            changes: Vec::new(),
             state,
             operators: Vec::new(),
             operands: Vec::new(),
@@ -186,7 +191,7 @@ impl RuntimeGraph {
             return Ok(());
         }
         self.connect()?;
-        self.initialize()
+        self.initialize().map(drop)
     }
 
     /// The first part of [`RuntimeGraph::build`]: all but initialising the layers, so that an engine can settle their formats
@@ -208,8 +213,18 @@ impl RuntimeGraph {
         Ok(())
     }
 
-    /// The second part of [`RuntimeGraph::build`].
-    pub(crate) fn initialize(&mut self) -> Result<(), GraphError> {
+    /// Between the two parts: hands layers what they stored, by the names of their operators; nothing to those that stored
+    /// nothing.
+    pub(crate) fn restore(&mut self, states: &BTreeMap<String, Vec<u8>>) -> Result<(), GraphError> {
+        let path = self.param.as_deref();
+        self.operators.iter_mut().try_for_each(|operator| {
+            let state = states.get(&operator.name).map(Vec::as_slice).unwrap_or_default();
+            operator.restore(state, path)
+        })
+    }
+
+    /// The second part of [`RuntimeGraph::build`]. Hands over the file's graph, which is not needed any more.
+    pub(crate) fn initialize(&mut self) -> Result<Option<pnnx::Graph>, GraphError> {
         let path = self.param.as_deref();
         if let Err(error) = self.operators.iter_mut().try_for_each(|operator| operator.initialize(path)) {
             self.operators.clear();
@@ -217,8 +232,7 @@ impl RuntimeGraph {
             return Err(error);
         }
         self.releases = releases(&self.operators, &self.operands);
-        self.file = None;
-        Ok(())
+        Ok(self.file.take())
     }
 
     /// Reads the file and hands over its graph, for passes to work on and [`RuntimeGraph::from_pnnx`] to take back.
@@ -249,6 +263,11 @@ impl RuntimeGraph {
     pub(crate) fn with_path(self, path: Option<&Path>) -> Self {
         // An archive that is named is not looked for.
         Self { param: path.map(Path::to_path_buf), bin: path.map(archive_beside), ..self }
+    }
+
+    /// Where the layers come from.
+    pub(crate) fn registry(&self) -> &Registry {
+        &self.registry
     }
 
     fn check_weights(&self, file: &pnnx::Graph) -> Result<(), GraphError> {

@@ -279,7 +279,7 @@ mod tests {
         assert!((exponential(&turn) - want).iter().all(|x| x.abs() < 1e-15));
         let large = exponential(&array![[40.0, 0.0], [0.0, -40.0]]);
         assert!((large[[0, 0]] / 40f64.exp() - 1.0).abs() < 1e-13, "{large}");
-        assert_eq!(exponential(&array![[-1e308, 0.0], [0.0, -1e308]]), Array2::zeros((2, 2)));
+        assert_eq!(exponential(&array![[-1e308, 0.0], [0.0, -1e308]]), Array2::<f64>::zeros((2, 2)));
         assert_eq!(exponential(&array![[1e308]]), array![[f64::INFINITY]]);
         assert!(exponential(&array![[f64::NAN, 0.0], [1.0, 1.0]]).iter().all(|x| x.is_nan()));
         assert_eq!(exponential(&Array2::zeros((0, 0))).len(), 0);

@@ -30,6 +30,7 @@ pub use walk::{PIECE, checksum, entry_at, for_each_piece, walk};
 pub use writer::ArchiveWriter;
 
 use crate::Limits;
+use crate::tensor::{DType, Tensor, TensorError};
 use std::collections::HashMap;
 use std::fmt;
 use std::path::Path;
@@ -118,8 +119,18 @@ impl Archive {
 
     fn index(file: ArchiveFile) -> Result<Self, ArchiveError> {
         let entries = reader::index(&file)?;
+        Self::from_entries(file, entries)
+    }
+
+    /// An archive over another kind of file, whose entries are known.
+    ///
+    /// # Errors
+    /// [`ArchiveError::Truncated`] for an entry beyond the end of the file, [`ArchiveError::DuplicateEntry`] for two of one
+    /// name.
+    pub(crate) fn from_entries(file: ArchiveFile, entries: Vec<Entry>) -> Result<Self, ArchiveError> {
         let mut by_name = HashMap::with_capacity(entries.len());
         for (index, entry) in entries.iter().enumerate() {
+            file.check_range(entry.offset, entry.size, format_args!("the data of entry `{}`", entry.name))?;
             // Two operators can share an entry name (`a.b` with `c`, `a` with `b.c`); a guess could mix them up.
             if by_name.insert(entry.name.clone(), index).is_some() {
                 let (archive, entry) = (file.path().to_owned(), entry.name.clone());
@@ -168,6 +179,17 @@ impl Archive {
             Some(position) => self.file.read_into(buffer, position),
             None => Err(self.file.io("read", std::io::ErrorKind::UnexpectedEof.into())),
         }
+    }
+
+    /// The data of an entry as a tensor in their place, where the file is mapped into memory.
+    pub(super) fn mapped(
+        &self,
+        entry: &Entry,
+        dtype: DType,
+        shape: &[usize],
+    ) -> Option<Result<Tensor, TensorError>> {
+        let offset = usize::try_from(entry.offset).ok()?;
+        Some(self.file.mapping()?.tensor(offset, dtype, shape))
     }
 
     /// Computes the CRC-32 of an entry's data, a piece at a time. It equals [`Entry::crc32`] if they are

@@ -12,7 +12,7 @@ pub use error::WeightError;
 pub use floats::decode_floats;
 
 use super::archive::{Archive, ArchiveError};
-use crate::tensor::DType;
+use crate::tensor::{DType, Tensor, TensorError};
 use data::Data;
 use floats::encode_floats;
 use std::borrow::Cow;
@@ -152,6 +152,14 @@ impl Attribute {
         self.inner.data.read_into(buffer)
     }
 
+    /// The elements in their place, where the bytes are in a file that is mapped into memory.
+    pub(crate) fn mapped(&self) -> Option<Result<Tensor, TensorError>> {
+        match &self.inner.data {
+            Data::Stored { archive, entry, .. } => archive.mapped(entry, self.dtype(), self.shape()),
+            _ => None,
+        }
+    }
+
     /// Computes the CRC-32 of the bytes. For bytes in an archive it is compared with the one written there.
     ///
     /// # Errors
@@ -168,12 +176,12 @@ impl Attribute {
     }
 
     /// Compares a checksum with the archive's.
-    pub(super) fn check_crc(&self, found: u32) -> Result<(), WeightError> {
+    pub(crate) fn check_crc(&self, found: u32) -> Result<(), WeightError> {
         self.inner.data.check_crc(found)
     }
 
     /// Passes the bytes to `take` piece by piece, so that they are never all in memory unless they were.
-    pub(super) fn for_each_piece(
+    pub(crate) fn for_each_piece(
         &self,
         take: impl FnMut(&[u8]) -> Result<(), ArchiveError>,
     ) -> Result<(), WeightError> {

@@ -58,8 +58,16 @@ impl Graph {
         Ok(graph)
     }
 
+    /// Reads a `.param` text that messages call by this name.
+    ///
+    /// # Errors
+    /// As [`Graph::load`].
+    pub(crate) fn parse_named(file: &str, text: &[u8], limits: &Limits) -> Result<Self, PnnxError> {
+        parse_bytes(text, file, limits)
+    }
+
     /// Finds the bytes of all attributes in an archive.
-    fn attach(&mut self, archive: Archive) {
+    pub(crate) fn attach(&mut self, archive: Archive) {
         let archive = Arc::new(archive);
         for id in self.operator_ids().to_vec() {
             let Ok(operator) = self.operator_mut(id) else {

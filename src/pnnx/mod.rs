@@ -109,4 +109,5 @@ pub use operand::{Dim, Operand, OperandId};
 pub use operator::{Operator, OperatorId, ParamError, ParamProblem};
 pub use parameter::{FromParameter, ParamTypeError, Parameter};
 pub use problem::SyntaxProblem;
+pub(crate) use save::{replace, write_beside};
 pub use value::Value;

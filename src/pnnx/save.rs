@@ -128,10 +128,10 @@ fn pad(text: &mut String, word: &str) {
 }
 
 /// Writes a temporary file in the folder of `path`, from where it can be renamed.
-fn write_beside(
+pub(crate) fn write_beside<E: From<PnnxError>>(
     path: &Path,
-    write: impl FnOnce(&mut std::fs::File) -> Result<(), PnnxError>,
-) -> Result<NamedTempFile, PnnxError> {
+    write: impl FnOnce(&mut std::fs::File) -> Result<(), E>,
+) -> Result<NamedTempFile, E> {
     let io = |action| move |source| PnnxError::io(path, action, source);
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut file = temporary_in(folder).map_err(io("create a file beside it"))?;
@@ -150,7 +150,8 @@ fn temporary_in(folder: &Path) -> std::io::Result<NamedTempFile> {
     builder.tempfile_in(folder)
 }
 
-fn replace(file: NamedTempFile, path: &Path) -> Result<(), PnnxError> {
+/// Lets a temporary file take the place of `path`.
+pub(crate) fn replace(file: NamedTempFile, path: &Path) -> Result<(), PnnxError> {
     match file.persist(path) {
         Ok(_) => Ok(()),
         Err(error) => Err(PnnxError::io(path, "replace", error.error)),

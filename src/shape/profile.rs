@@ -50,6 +50,26 @@ impl InputRange {
         &self.name
     }
 
+    /// The element type.
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// The smallest shape.
+    pub fn min(&self) -> &[usize] {
+        &self.min
+    }
+
+    /// The shape that what is tuned is tuned for.
+    pub fn optimum(&self) -> &[usize] {
+        &self.optimum
+    }
+
+    /// The largest shape.
+    pub fn max(&self) -> &[usize] {
+        &self.max
+    }
+
     fn check(&self, input: &TensorMeta) -> Result<(), ShapeError> {
         let name = self.name.clone();
         if input.dtype() != self.dtype {

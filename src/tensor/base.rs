@@ -198,19 +198,29 @@ impl Tensor {
         unsafe { TensorView::from_raw(self.dtype, self.layout, self.storage.as_ptr(), self.storage_len()) }
     }
 
-    /// A view for writing. Storage that is shared, and a layout that repeats elements, are copied first.
+    /// A tensor over storage that holds its elements as they are.
+    ///
+    /// # Safety
+    /// The storage must be as long as the shape needs, aligned for the element type, and hold valid elements of it.
+    pub(super) unsafe fn from_storage(dtype: DType, shape: Shape, storage: Storage) -> Self {
+        Self { dtype, layout: Layout::contiguous(shape), storage: Arc::new(storage) }
+    }
+
+    /// A view for writing. Storage that is shared or mapped, and a layout that repeats elements, are copied first.
     ///
     /// # Errors
     /// [`TensorError::OutOfMemory`] when the copy fails.
     pub fn view_mut(&mut self) -> Result<TensorViewMut<'_>> {
-        if Arc::get_mut(&mut self.storage).is_none() || !self.layout.is_injective() {
+        let is_own = Arc::get_mut(&mut self.storage).is_some_and(|storage| storage.is_writable());
+        if !is_own || !self.layout.is_injective() {
             *self = self.deep_copy()?;
         }
         let len = self.storage_len();
-        match Arc::get_mut(&mut self.storage) {
+        match Arc::get_mut(&mut self.storage).filter(|storage| storage.is_writable()) {
             Some(storage) => {
                 let data = storage.as_mut_ptr();
-                // SAFETY: `get_mut` proves that nobody else sees the storage; the layout lies within it and is injective.
+                // SAFETY: `get_mut` proves that nobody else sees the storage, which is no mapped file; the layout lies
+                // within it and is injective.
                 Ok(unsafe { TensorViewMut::from_raw(self.dtype, self.layout, data, len) })
             }
             None => Err(TensorError::InvalidArgument("the storage is shared".into())),

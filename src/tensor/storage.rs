@@ -5,9 +5,11 @@
 //! [`Arc`](std::sync::Arc): tensors share it, and write only when they are its sole owner.
 
 use super::{Element, Result, TensorError};
+use memmap2::Mmap;
 use std::alloc::{self, Layout as AllocLayout};
 use std::any::TypeId;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 /// Alignment of buffers that we allocate: a cache line, and the widest vector register.
 pub const ALIGNMENT: usize = 64;
@@ -16,7 +18,7 @@ pub const ALIGNMENT: usize = 64;
 #[repr(align(64))]
 struct CacheLine;
 
-/// A heap buffer: either aligned and zeroed by us, or taken over from a `Vec`.
+/// A heap buffer, aligned and zeroed by us or taken over from a `Vec`; or a part of a mapped file, which is only read.
 #[derive(Debug)]
 pub(crate) struct Storage {
     data: NonNull<u8>,
@@ -32,11 +34,14 @@ enum Owner {
     Nothing,
     /// The parts of a `Vec<T>` whose type `element` names; `release` puts it together again and drops it.
     Vec { element: TypeId, len: usize, capacity: usize, release: unsafe fn(NonNull<u8>, usize) },
+    /// A part of a file, which stays mapped for as long as this is held.
+    Mapped(#[allow(dead_code, reason = "it is held, not read")] Arc<Mmap>),
 }
 
-// SAFETY: a storage owns its bytes exclusively, like a `Vec`, and the element types are all `Send`.
+// SAFETY: a storage owns its bytes exclusively, like a `Vec`, or nobody writes them (`Mapped`), and the element types are
+// all `Send`.
 unsafe impl Send for Storage {}
-// SAFETY: through `&Storage` bytes are only read; writing needs `&mut Storage`.
+// SAFETY: through `&Storage` bytes are only read; writing needs `&mut Storage`, and is refused for `Mapped`.
 unsafe impl Sync for Storage {}
 
 impl Storage {
@@ -81,13 +86,26 @@ impl Storage {
         }
     }
 
+    /// The bytes of a mapped file from `start` on; `None` when it ends before.
+    pub(super) fn mapped(map: &Arc<Mmap>, start: usize, bytes: usize) -> Option<Self> {
+        let part = map.get(start..start.checked_add(bytes)?)?;
+        let data = NonNull::new(part.as_ptr().cast_mut())?;
+        Some(Self { data, bytes, owner: Owner::Mapped(Arc::clone(map)) })
+    }
+
+    /// Whether the bytes may be written by who has the storage alone.
+    pub(super) fn is_writable(&self) -> bool {
+        !matches!(self.owner, Owner::Mapped(_))
+    }
+
     /// Start of the bytes, for reading.
     pub(super) fn as_ptr(&self) -> *const u8 {
         self.data.as_ptr()
     }
 
-    /// Start of the bytes, for writing.
+    /// Start of the bytes, for writing where the storage [is writable](Self::is_writable).
     pub(crate) fn as_mut_ptr(&mut self) -> *mut u8 {
+        debug_assert!(self.is_writable());
         self.data.as_ptr()
     }
 
@@ -109,7 +127,7 @@ unsafe fn release_vec<T>(data: NonNull<u8>, capacity: usize) {
 impl Drop for Storage {
     fn drop(&mut self) {
         match self.owner {
-            Owner::Nothing => {}
+            Owner::Nothing | Owner::Mapped(_) => {}
             // SAFETY: allocated in `zeroed` with this very layout.
             Owner::Aligned { base, layout } => unsafe { alloc::dealloc(base.as_ptr(), layout) },
             Owner::Vec { capacity, release, .. } => {

@@ -1,6 +1,8 @@
 //! The plan for programs.
 
-use super::planned::Planned;
+use super::planned::{Planned, SavedPlan};
+use ixion::engine::PlanFile;
+use ixion::engine::file::Section;
 use ixion::graph::{OperandIndex, RuntimeOperator};
 use ixion::memory::{Holds, Place, Root, Slot};
 use ixion::passes::PassStatistics;
@@ -14,6 +16,7 @@ pub(super) fn json(param: &Path, planned: &Planned) -> Value {
     json!({
         "version": 1,
         "file": param.display().to_string(),
+        "plan": planned.file.as_ref().map(saved),
         "inputs": graph.inputs().iter().map(|port| tensor(&port.name, port.operand, planned)).collect::<Vec<_>>(),
         "outputs": graph.outputs().iter().map(|port| tensor(&port.name, port.operand, planned)).collect::<Vec<_>>(),
         "passes": {
@@ -39,6 +42,20 @@ pub(super) fn json(param: &Path, planned: &Planned) -> Value {
             "fullest_activation_bytes": report.activations,
             "fullest_scratch_bytes": report.workspace,
         },
+    })
+}
+
+fn saved(file: &SavedPlan) -> Value {
+    let section = |section: &Section| {
+        let Section { kind, offset, length, .. } = section;
+        json!({ "name": kind.name(), "offset": offset, "bytes": length })
+    };
+    json!({
+        "format": PlanFile::VERSION,
+        "model": file.model,
+        "written_by": file.written_by,
+        "bytes": file.bytes,
+        "sections": file.sections.iter().map(section).collect::<Vec<_>>(),
     })
 }
 

@@ -2,7 +2,7 @@
 
 mod json;
 mod picture;
-mod planned;
+pub(super) mod planned;
 mod report;
 mod shapes;
 
@@ -35,6 +35,7 @@ Examples:
   ixion plan model.pnnx.param
   ixion plan model.pnnx.param --input-shape x=8,3,224,224 --memory memory.svg
   ixion plan model.pnnx.param --without fold_batch_norm
+  ixion plan model.plan --verify
   ixion plan model.pnnx.param --json | jq .memory";
 
 /// Shows what becomes of a model before it runs: passes, operators in order, and the memory of each

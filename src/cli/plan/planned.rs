@@ -4,7 +4,8 @@ use super::shapes::{self, InputShape};
 use crate::cli::failure::Failure;
 use crate::cli::model::ModelArgs;
 use ixion::Limits;
-use ixion::engine::{Builder, Plan};
+use ixion::engine::file::Section;
+use ixion::engine::{Builder, Plan, PlanFile};
 use ixion::graph::{OperandIndex, RuntimeGraph, RuntimeOperator, TensorMeta};
 use ixion::memory::{Action, MemoryPlan, MemoryReport, Place, Root};
 use ixion::passes::{Passes, Statistics};
@@ -13,27 +14,48 @@ use ixion::tensor::Layout;
 /// A planned model.
 pub(super) struct Planned {
     plan: Plan,
+    /// The file of the plan, where the model is one.
+    pub(super) file: Option<SavedPlan>,
     metas: Vec<Option<TensorMeta>>,
     pub(super) memory: MemoryPlan,
     pub(super) report: MemoryReport,
 }
 
+/// What is known of the file of a plan.
+pub(super) struct SavedPlan {
+    pub(super) model: Option<String>,
+    pub(super) written_by: String,
+    pub(super) sections: Vec<Section>,
+    pub(super) bytes: u64,
+}
+
+impl SavedPlan {
+    fn of(file: &PlanFile) -> Self {
+        Self {
+            model: file.model().map(str::to_owned),
+            written_by: file.written_by().to_owned(),
+            sections: file.sections().to_vec(),
+            bytes: file.len(),
+        }
+    }
+}
+
 impl Planned {
-    /// Builds the model as an engine does, and plans its memory for these inputs.
+    /// Builds the model as an engine does, or loads it where it is a plan, and plans its memory for these inputs.
     pub(super) fn new(
         model: &ModelArgs,
         given: &[InputShape],
         without: &[String],
         limits: Limits,
     ) -> Result<Self, Failure> {
-        let mut builder = Builder::new(&model.param).with_limits(limits).with_passes(passes(without)?);
-        builder = match (&model.bin, model.archive()) {
-            (Some(bin), _) => builder.with_bin(bin),
-            // Sizes do not depend on what the weights are.
-            (None, None) => builder.with_random_weights(0),
-            (None, Some(_)) => builder,
+        let (plan, file) = match model.plan_file(&limits)? {
+            Some(file) => {
+                model.check_built(without, None)?;
+                let saved = SavedPlan::of(&file);
+                (file.load().map_err(|error| model.unbuilt(error))?, Some(saved))
+            }
+            None => (built(model, without, limits)?, None),
         };
-        let plan = builder.build().map_err(|error| model.unusable(error))?;
         let inputs = shapes::metas(plan.graph(), given)?;
         let mut context = plan.context().map_err(Failure::unusable)?;
         let memory = context.memory_plan(&inputs).map_err(|error| match given {
@@ -44,7 +66,7 @@ impl Planned {
         let metas = context.metas().to_vec();
         drop(context);
         let report = MemoryReport::new(plan.graph(), &memory);
-        Ok(Self { plan, metas, memory, report })
+        Ok(Self { plan, file, metas, memory, report })
     }
 
     /// What the passes did.
@@ -113,7 +135,19 @@ impl Planned {
     }
 }
 
-fn passes(without: &[String]) -> Result<Passes, Failure> {
+fn built(model: &ModelArgs, without: &[String], limits: Limits) -> Result<Plan, Failure> {
+    let mut builder = Builder::new(&model.param).with_limits(limits).with_passes(passes(without)?);
+    builder = match (&model.bin, model.archive()) {
+        (Some(bin), _) => builder.with_bin(bin),
+        // Sizes do not depend on what the weights are.
+        (None, None) => builder.with_random_weights(0),
+        (None, Some(_)) => builder,
+    };
+    builder.build().map_err(|error| model.unusable(error))
+}
+
+/// All passes but these; without any, where one of them is `all`.
+pub(in crate::cli) fn passes(without: &[String]) -> Result<Passes, Failure> {
     let mut passes = Passes::default();
     for name in without {
         match name.as_str() {

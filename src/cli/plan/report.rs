@@ -1,6 +1,6 @@
 //! The plan for human eyes.
 
-use super::planned::Planned;
+use super::planned::{Planned, SavedPlan};
 use crate::cli::numbers::{bytes, percent, plural};
 use crate::cli::screen::{Screen, Style};
 use crate::cli::table::{Align, Table};
@@ -14,6 +14,10 @@ const MOST_REFUSALS: usize = 3;
 /// Writes inputs and outputs, what passes did, the operators in order, and the memory.
 pub(super) fn write(screen: &mut Screen, title: &str, planned: &Planned) -> io::Result<()> {
     writeln!(screen, "{}", screen.paint(Style::Strong, title))?;
+    if let Some(SavedPlan { model, written_by, bytes: size, .. }) = &planned.file {
+        let model = model.as_deref().unwrap_or("a graph");
+        writeln!(screen, "plan    of {model}, by Ixion {written_by}, {}", bytes(*size))?;
+    }
     for port in planned.graph().inputs() {
         tensor(screen, "input ", &port.name, planned.meta(port.operand))?;
     }

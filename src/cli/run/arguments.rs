@@ -4,6 +4,7 @@ use crate::cli::failure::Failure;
 use crate::cli::model::ModelArgs;
 use crate::cli::runner::EngineArgs;
 use clap::Args;
+use ixion::Limits;
 use ixion::vision::{ModelCard, Task};
 use std::path::PathBuf;
 
@@ -82,8 +83,8 @@ fn fraction(text: &str) -> Result<f32, String> {
 
 impl RunArgs {
     /// The model's card, with what the command line overrides.
-    pub(super) fn card(&self) -> Result<Option<ModelCard>, Failure> {
-        let mut card = ModelCard::beside(&self.model.param).map_err(Failure::unusable)?;
+    pub(super) fn card(&self, limits: &Limits) -> Result<Option<ModelCard>, Failure> {
+        let mut card = self.model.card(limits)?;
         self.check_task(card.as_ref())?;
         if let Some(card) = &mut card {
             log::info!("{} says how to use `{}`", card.path.display(), card.name);

@@ -29,7 +29,7 @@ use report::Report;
 impl RunArgs {
     pub(crate) fn run(&self, limits: &LimitArgs, screen: &mut Screen) -> Result<Exit, Failure> {
         let limits = limits.start();
-        let card = self.card()?;
+        let card = self.card(&limits)?;
         let sources = files::sources(&self.inputs)?;
         let mut runner = self.built(&limits)?;
         let mut report = Report::new(self, card.as_ref(), &sources);

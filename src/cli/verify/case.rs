@@ -4,7 +4,7 @@ use super::folder::{Folder, Set};
 use crate::cli::failure::full_message;
 use crate::cli::runner::{EngineArgs, Runner, graph_error, is_misfit};
 use ixion::Limits;
-use ixion::engine::EngineError;
+use ixion::engine::{EngineError, PlanFile};
 use ixion::graph::{GraphError, OperandIndex, RuntimeGraph, Trace};
 use ixion::pnnx::{Dim, Graph};
 use ixion::tensor::{Complex, DType, Tensor, TensorError};
@@ -67,6 +67,9 @@ impl Verdict {
 
     /// The verdict on a graph that cannot be read, built or fed.
     fn unbuilt(error: &EngineError) -> Self {
+        if let EngineError::PlanFile(_) = error {
+            return Self::error(Kind::Read, full_message(error));
+        }
         let Some(found) = graph_error(error) else { return Self::error(Kind::Build, full_message(error)) };
         match found {
             GraphError::UnknownOperators { operators } => {
@@ -131,8 +134,7 @@ fn attempt(
     if checksums {
         check_archive(&folder, limits)?;
     }
-    let graph = RuntimeGraph::new(&folder.param).with_limits(limits.clone());
-    let mut runner = engine.build(graph, limits).map_err(|error| Verdict::unbuilt(&error))?;
+    let mut runner = built(&folder, engine, limits).map_err(|error| Verdict::unbuilt(&error))?;
     let sets = folder.sets().map_err(unreadable)?;
     let mut max_abs_diff = 0f64;
     for set in &sets {
@@ -142,6 +144,13 @@ fn attempt(
         }
     }
     Ok(Verdict::Pass(max_abs_diff))
+}
+
+fn built(folder: &Folder, engine: &EngineArgs, limits: &Limits) -> Result<Runner, EngineError> {
+    match PlanFile::is_plan(&folder.param) {
+        true => engine.load(PlanFile::open(&folder.param, limits)?, limits),
+        false => engine.build(RuntimeGraph::new(&folder.param).with_limits(limits.clone()), limits),
+    }
 }
 
 /// Runs the model on one set of inputs.
@@ -174,6 +183,11 @@ fn run_set(folder: &Folder, set: &Set, runner: &mut Runner, limits: &Limits) -> 
 
 /// Reads every weight and compares it with its checksum.
 fn check_archive(folder: &Folder, limits: &Limits) -> Result<(), Verdict> {
+    if PlanFile::is_plan(&folder.param) {
+        let verified = PlanFile::open(&folder.param, limits).map_err(EngineError::from);
+        let verified = verified.and_then(|plan| plan.verify());
+        return verified.map_err(|error| Verdict::unbuilt(&error));
+    }
     let graph = Graph::load(&folder.param, folder.bin.as_deref(), limits);
     let graph = graph.map_err(|error| Verdict::error(Kind::Read, full_message(&error)))?;
     match graph.verify_checksums().first() {

@@ -165,19 +165,21 @@ impl Settings {
     }
 }
 
-/// The text of the model in a folder: `model.param`, or the only other one.
+/// The text of the model in a folder: `model.param`, or the only other one. Where there is none, the only plan.
 fn text_in(folder: &Path) -> Result<PathBuf, String> {
     let usual = folder.join("model.param");
     if usual.is_file() {
         return Ok(usual);
     }
     let entries = std::fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    let paths = entries.flatten().map(|entry| entry.path());
-    let texts: Vec<PathBuf> =
-        paths.filter(|path| path.extension().is_some_and(|extension| extension == "param")).collect();
-    match <[PathBuf; 1]>::try_from(texts) {
-        Ok([text]) => Ok(text),
-        Err(texts) => {
+    let paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    let ending = |wanted: &str| -> Vec<&PathBuf> {
+        paths.iter().filter(|path| path.extension().is_some_and(|found| found == wanted)).collect()
+    };
+    match (&ending("param")[..], &ending("plan")[..]) {
+        (&[text], _) => Ok(text.clone()),
+        ([], &[plan]) => Ok(plan.clone()),
+        (texts, _) => {
             let path = folder.display();
             Err(format!("{path}: there are {} .param files; one, or model.param, is wanted", texts.len()))
         }

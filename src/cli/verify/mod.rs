@@ -19,7 +19,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 const HELP: &str = "\
-A case is a folder with model.param (or a single other .param), its archive, inputs in_0.npy, in_1.npy, … in the order of the \
+A case is a folder with model.param (or a single other .param) and its archive, or a plan as the only .plan, inputs in_0.npy, in_1.npy, … in the order of the \
 model's inputs, and the wanted outputs out_0.npy, …; or with an arrays.npz that has them as in_0 … and out_0 …. Further sets of \
 inputs and outputs, of other sizes for example, are arrays_1.npz, arrays_2.npz, …. A case passes when every output has the wanted shape and element type, \
 integers and bools are equal, and floats satisfy |got − want| ≤ T + T·|want| (NaN equals NaN, equal infinities are equal). \

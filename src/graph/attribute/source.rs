@@ -54,8 +54,12 @@ impl WeightSource {
     }
 }
 
-/// Reads the bytes of the file straight into the tensor where they are its elements as they stand.
+/// Reads the bytes of the file straight into the tensor where they are its elements as they stand; those of a mapped file
+/// stay where they are.
 fn read(attribute: &pnnx::Attribute) -> Result<Tensor, LayerError> {
+    if let Some(tensor) = attribute.mapped() {
+        return Ok(tensor?);
+    }
     if attribute.dtype() == DType::Bool || cfg!(target_endian = "big") {
         return Ok(Tensor::from_le_bytes(attribute.dtype(), attribute.shape(), &attribute.bytes()?)?);
     }

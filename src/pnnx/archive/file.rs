@@ -3,14 +3,17 @@
 use super::records::Header;
 use super::source::Source;
 use super::{ArchiveError, Entry};
+use crate::tensor::Mapping;
 use crate::{LimitError, Limits};
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-/// A file, or bytes in memory, read by position. Nothing is read that nobody asks for.
+/// A file, or bytes in memory, read by position. Nothing is read that nobody asks for. Clones read the same file.
+#[derive(Clone)]
 pub struct ArchiveFile {
     path: PathBuf,
-    source: Source,
+    source: Arc<Source>,
     limits: Limits,
 }
 
@@ -25,7 +28,7 @@ impl ArchiveFile {
             return Err(ArchiveError::Folder { archive: path });
         }
         match Source::open(&path) {
-            Ok(source) => Ok(Self { path, source, limits: limits.clone() }),
+            Ok(source) => Ok(Self { path, source: source.into(), limits: limits.clone() }),
             Err(source) => Err(ArchiveError::Io { archive: path, action: "open", source }),
         }
     }
@@ -33,7 +36,20 @@ impl ArchiveFile {
     /// Bytes in memory. Messages call them `<bytes>`.
     pub fn from_bytes(bytes: impl Into<Vec<u8>>, limits: &Limits) -> Self {
         let source = Source::from_bytes(bytes.into());
-        Self { path: PathBuf::from("<bytes>"), source, limits: limits.clone() }
+        Self { path: PathBuf::from("<bytes>"), source: source.into(), limits: limits.clone() }
+    }
+
+    /// A file that is mapped into memory.
+    pub fn of_mapping(path: impl Into<PathBuf>, mapping: Mapping, limits: &Limits) -> Self {
+        Self { path: path.into(), source: Source::Mapped(mapping).into(), limits: limits.clone() }
+    }
+
+    /// The mapping, where the file is mapped into memory.
+    pub(super) fn mapping(&self) -> Option<&Mapping> {
+        match &*self.source {
+            Source::Mapped(mapping) => Some(mapping),
+            _ => None,
+        }
     }
 
     /// The file, or `<bytes>`.

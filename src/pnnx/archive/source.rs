@@ -1,5 +1,6 @@
 //! Bytes that are read by position: a file, or memory.
 
+use crate::tensor::Mapping;
 use std::fs::File;
 use std::io;
 use std::path::Path;
@@ -9,6 +10,7 @@ use std::sync::Arc;
 pub(super) enum Source {
     File { file: PositionedFile, length: u64 },
     Memory(Arc<[u8]>),
+    Mapped(Mapping),
 }
 
 impl Source {
@@ -27,6 +29,7 @@ impl Source {
         match self {
             Self::File { length, .. } => *length,
             Self::Memory(bytes) => bytes.len() as u64,
+            Self::Mapped(mapping) => mapping.bytes().len() as u64,
         }
     }
 
@@ -34,15 +37,18 @@ impl Source {
     pub(super) fn read_exact_at(&self, buffer: &mut [u8], position: u64) -> io::Result<()> {
         match self {
             Self::File { file, .. } => file.read_exact_at(buffer, position),
-            Self::Memory(bytes) => {
-                let start = usize::try_from(position).ok();
-                let range = start.and_then(|start| Some(start..start.checked_add(buffer.len())?));
-                let found = range.and_then(|range| bytes.get(range)).ok_or(io::ErrorKind::UnexpectedEof)?;
-                buffer.copy_from_slice(found);
-                Ok(())
-            }
+            Self::Memory(bytes) => copy_at(bytes, buffer, position),
+            Self::Mapped(mapping) => copy_at(mapping.bytes(), buffer, position),
         }
     }
+}
+
+fn copy_at(bytes: &[u8], buffer: &mut [u8], position: u64) -> io::Result<()> {
+    let start = usize::try_from(position).ok();
+    let range = start.and_then(|start| Some(start..start.checked_add(buffer.len())?));
+    let found = range.and_then(|range| bytes.get(range)).ok_or(io::ErrorKind::UnexpectedEof)?;
+    buffer.copy_from_slice(found);
+    Ok(())
 }
 
 #[cfg(unix)]

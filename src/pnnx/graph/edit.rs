@@ -44,6 +44,22 @@ impl Graph {
         Ok(new)
     }
 
+    /// Gives the inputs of an operator these names, one for each. The text cannot always tell which of two inputs is
+    /// named where both are the same operand.
+    ///
+    /// # Errors
+    /// [`GraphError`] when there is no such operator, or it has another number of inputs.
+    pub(crate) fn set_input_names(&mut self, id: OperatorId, names: Vec<Option<String>>) -> Edit {
+        let operator = self.operator_mut(id)?;
+        let count = operator.inputs.len();
+        if names.len() != count {
+            let (operator, index) = (operator.name.to_string(), names.len());
+            return Err(GraphError::NoSuchInput { operator, index, count });
+        }
+        operator.input_names = names.into_iter().collect();
+        Ok(())
+    }
+
     /// Says in which line of the text an operator stands, for one that takes the place of another.
     ///
     /// # Errors

@@ -1,0 +1,184 @@
+//! `ixion build`: a plan in one file.
+
+use super::failure::{Exit, Failure};
+use super::files;
+use super::limits::LimitArgs;
+use super::model::ModelArgs;
+use super::numbers;
+use super::plan::planned::passes;
+use super::plan_file::PlanFileArgs;
+use super::progress::Spinner;
+use super::runner::Layouts;
+use super::screen::Screen;
+use clap::Args;
+use ixion::Limits;
+use ixion::engine::Builder;
+use ixion::pnnx::Graph;
+use ixion::shape::{InputRange, InputShape};
+use std::io::Write;
+use std::path::PathBuf;
+
+const HELP: &str = "\
+A plan is one file: the graph after all passes, its weights, what was said of shapes, and the model.toml beside the model. \
+run, bench, profile, inspect, plan, verify and convert take it in the place of PARAM. Loading it optimises nothing again. It \
+depends on the version of Ixion's layers, and says so where they differ.
+
+Exit codes:
+  0  the plan was written
+  1  a weight is damaged, or the plan could not be written
+  2  the model cannot be read or built, or a usage error
+
+Examples:
+  ixion build model.pnnx.param -o model.plan
+  ixion build model.pnnx.param -o model.plan --input-shape x=n,3,224,224
+  ixion build model.pnnx.param -o model.plan --profile x=1,3,224,224:8,3,224,224:32,3,224,224
+  ixion run model.plan --input picture.png";
+
+/// Builds a model into one file, a plan, which loads in milliseconds
+#[derive(Debug, Args)]
+#[command(after_help = HELP)]
+pub(crate) struct BuildArgs {
+    /// The model's text, such as model.pnnx.param
+    #[arg(value_name = "PARAM")]
+    param: PathBuf,
+    /// The archive of weights [default: the file beside PARAM that ends in .bin]
+    #[arg(long, value_name = "FILE")]
+    bin: Option<PathBuf>,
+    /// Where the plan goes
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+    /// What is known of an input's shape, such as x=n,3,?,224: numbers stay, equal names are equal, ? is anything; may be
+    /// repeated
+    #[arg(short = 's', long, value_name = "NAME=DIMS", value_parser = parse_shape)]
+    input_shape: Vec<(String, InputShape)>,
+    /// The smallest, the usual and the largest shape of an input; once there is one, every input needs one
+    #[arg(long, value_name = "NAME=MIN:OPT:MAX", value_parser = Range::parse)]
+    profile: Vec<Range>,
+    /// Lets an output take the memory of an input that the caller gives away; may be repeated
+    #[arg(long, value_name = "INPUT=OUTPUT", value_parser = parse_donation)]
+    donate: Vec<(String, String)>,
+    /// Layouts of tensors that are chosen from
+    #[arg(long, value_name = "LAYOUTS", value_enum, default_value_t, hide_short_help = true)]
+    layouts: Layouts,
+    /// Leaves out passes by name; `all` leaves the graph as it is
+    #[arg(long, value_name = "PASS", num_args = 1..)]
+    without: Vec<String>,
+    /// Makes up weights from a seed, so that no archive is needed
+    #[arg(long, value_name = "SEED", conflicts_with = "bin")]
+    random_weights: Option<u64>,
+}
+
+/// `NAME=MIN:OPT:MAX`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Range {
+    input: String,
+    shapes: [Vec<usize>; 3],
+}
+
+fn parse_shape(text: &str) -> Result<(String, InputShape), String> {
+    let (name, shape) = InputShape::parse_named(text).map_err(|error| error.to_string())?;
+    Ok((name.to_owned(), shape))
+}
+
+fn parse_donation(text: &str) -> Result<(String, String), String> {
+    let parts = text.split_once('=').filter(|(input, output)| !input.is_empty() && !output.is_empty());
+    let (input, output) =
+        parts.ok_or_else(|| "give an input and an output, such as cache=next_cache".to_owned())?;
+    Ok((input.to_owned(), output.to_owned()))
+}
+
+impl Range {
+    fn parse(text: &str) -> Result<Self, String> {
+        let wanted = || {
+            format!("`{text}` is no range; give three shapes, such as x=1,3,64,64:1,3,224,224:8,3,512,512")
+        };
+        let (input, shapes) =
+            text.rsplit_once('=').filter(|(input, _)| !input.is_empty()).ok_or_else(wanted)?;
+        let len = |len: &str| len.trim().parse::<u32>().map(|len| len as usize).map_err(|_| wanted());
+        let shape = |shape: &str| match shape.trim() {
+            "" => Ok(Vec::new()),
+            shape => shape.split(',').map(len).collect::<Result<Vec<_>, _>>(),
+        };
+        let shapes = shapes.split(':').map(shape).collect::<Result<Vec<_>, _>>()?;
+        let shapes = <[Vec<usize>; 3]>::try_from(shapes).map_err(|_| wanted())?;
+        Ok(Self { input: input.to_owned(), shapes })
+    }
+}
+
+impl BuildArgs {
+    pub(crate) fn run(&self, limits: &LimitArgs, screen: &mut Screen) -> Result<Exit, Failure> {
+        let (limits, model) = (limits.start(), self.model());
+        if model.is_plan() {
+            return Err(Failure::unusable(format!("{} is a plan already", self.param.display()))
+                .advise("build from the .param file that it was built from"));
+        }
+        files::check_kept(&self.output, model.files().iter().map(PathBuf::as_path))?;
+        files::check_new_file(&self.output)?;
+        let spinner = Spinner::start(format!("building {}", self.param.display()));
+        let ranges = self.ranges(&model, &limits)?;
+        let mut builder = Builder::from_graph(model.runtime(limits.clone()))
+            .with_limits(limits)
+            .with_passes(passes(&self.without)?)
+            .with_formats(self.layouts.into());
+        if let Some(seed) = self.random_weights {
+            builder = builder.with_random_weights(seed);
+        }
+        // A card that cannot be used is better found here than when the plan runs.
+        model.card(&Limits::default())?;
+        builder =
+            self.input_shape.iter().fold(builder, |it, (name, shape)| it.with_shape(name, shape.clone()));
+        builder = ranges.into_iter().fold(builder, Builder::with_range);
+        builder = self.donate.iter().fold(builder, |it, (input, output)| it.with_donation(input, output));
+        let plan = builder.build().map_err(|error| model.unbuilt(error))?;
+        drop(spinner);
+        let spinner = Spinner::start(format!("writing {}", self.output.display()));
+        plan.save(&self.output).map_err(Failure::failed)?;
+        drop(spinner);
+        let bytes = std::fs::metadata(&self.output).map(|metadata| metadata.len()).unwrap_or(0);
+        let operators = numbers::plural(plan.graph().operators().len(), "operator");
+        writeln!(screen, "{}: {operators}, {}", self.output.display(), numbers::bytes(bytes))?;
+        Ok(Exit::Fine)
+    }
+
+    fn model(&self) -> ModelArgs {
+        ModelArgs { param: self.param.clone(), bin: self.bin.clone(), plan: PlanFileArgs::default() }
+    }
+
+    /// The ranges, with the element types that the model's text names.
+    fn ranges(&self, model: &ModelArgs, limits: &Limits) -> Result<Vec<InputRange>, Failure> {
+        if self.profile.is_empty() {
+            return Ok(Vec::new());
+        }
+        let text = Graph::load(&self.param, None, limits).map_err(|error| model.unusable(error))?;
+        let range = |Range { input, shapes: [min, optimum, max] }: &Range| {
+            let operand =
+                text.operator_named(input).and_then(|id| text.operator(id).outputs().first().copied());
+            let dtype = operand.and_then(|operand| text.operand(operand).dtype());
+            let dtype = dtype.ok_or_else(|| {
+                Failure::unusable(format!("the model does not tell the element type of an input `{input}`"))
+                    .advise("`ixion inspect` lists the inputs")
+            })?;
+            InputRange::new(input, dtype, min.clone(), optimum.clone(), max.clone())
+                .map_err(Failure::unusable)
+        };
+        self.profile.iter().map(range).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_three_shapes() {
+        let range = Range::parse("x=1,3:2,3:4,3").unwrap();
+        assert_eq!(range, Range { input: "x".to_owned(), shapes: [vec![1, 3], vec![2, 3], vec![4, 3]] });
+        assert_eq!(Range::parse("a=b=::").unwrap().input, "a=b");
+        for wrong in ["1,3:2,3:4,3", "x=1:2", "x=1:2:3:4", "x=a:b:c", "=1:1:1", "x=-1:1:1"] {
+            assert!(Range::parse(wrong).unwrap_err().contains("is no range"), "{wrong}");
+        }
+        assert!(
+            parse_donation("a=b").is_ok() && parse_donation("a").is_err() && parse_donation("=b").is_err()
+        );
+    }
+}

@@ -1,0 +1,295 @@
+//! The formats and tactics that a plan settled on, as JSON: what was done to the graph, and what there was to choose from.
+
+use super::error::PlanFileProblem;
+use super::header::Kind;
+use crate::engine::formats::{Answers, Candidate, Settled};
+use crate::engine::{EngineError, Plan};
+use crate::graph::{
+    Change, CpuLayer, Inserted, LayerError, OperandIndex, OperatorIndex, RuntimeGraph, SettledFormat, Stage,
+    Tactic, TensorFormat, Unfit, guarded,
+};
+use crate::layers::reformat::Reformat;
+use crate::tensor::{DType, Format, MAX_RANK};
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use std::path::Path;
+
+/// The section of choices. Numbers that are not whole are texts, which keep every bit.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Choices {
+    changes: Vec<Done>,
+    operators: Vec<Operator>,
+}
+
+/// Something that was done to the graph.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "snake_case")]
+enum Done {
+    Format(Made),
+    /// Position of the operator, and the tactic's number.
+    Tactic(usize, u32),
+    Insert(Vec<Insert>),
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Made {
+    operand: usize,
+    format: String,
+    scale: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Insert {
+    made: Made,
+    readers: Vec<(usize, usize)>,
+    is_output: bool,
+}
+
+/// What an operator had to choose from.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Operator {
+    name: String,
+    chosen: Option<usize>,
+    candidates: Vec<Way>,
+    /// What it takes and refuses, position by position.
+    answers: Vec<(Vec<String>, Vec<String>)>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Way {
+    formats: Vec<String>,
+    tactic: u32,
+    price: String,
+}
+
+impl Choices {
+    /// What a plan settled on; none where it had nothing to settle.
+    pub(super) fn of(plan: &Plan) -> Option<Self> {
+        let changes: Vec<Done> = plan.graph.changes().iter().map(Done::of).collect();
+        let operators: Vec<Operator> = plan.settled.iter().map(Operator::of).collect();
+        let is_any = !changes.is_empty() || !operators.is_empty();
+        is_any.then_some(Self { changes, operators })
+    }
+
+    pub(super) fn to_bytes(&self) -> Result<Vec<u8>, PlanFileProblem> {
+        serde_json::to_vec(self).map_err(|error| PlanFileProblem::Unwritable(error.to_string()))
+    }
+
+    pub(super) fn parse(bytes: &[u8]) -> Result<Self, PlanFileProblem> {
+        serde_json::from_slice(bytes).map_err(|error| wrong(error.to_string()))
+    }
+
+    /// Does to a graph that is connected what was done to the one that was saved.
+    pub(super) fn apply(&self, graph: &mut RuntimeGraph, path: &Path) -> Result<Vec<Settled>, EngineError> {
+        let of_path = |problem: PlanFileProblem| EngineError::from(problem.of(path));
+        let names = self.operators.iter().zip(graph.operators()).all(|(a, b)| a.name == b.name());
+        if !names || self.operators.len() > graph.operators().len() {
+            return Err(of_path(wrong("its operators are not those of the graph".to_owned())));
+        }
+        let settled = self.operators.iter().zip(graph.operators());
+        let settled: Result<Vec<Settled>, _> =
+            settled.map(|(operator, of_graph)| operator.settled(of_graph.layer())).collect();
+        let settled = settled.map_err(of_path)?;
+        let changes: Result<Vec<Change>, _> = self.changes.iter().map(Done::change).collect();
+        let reformat = |made: &SettledFormat, from: Option<f32>| -> Box<dyn CpuLayer> {
+            Box::new(Reformat::new(made.format, from, made.scale))
+        };
+        graph.repeat(changes.map_err(of_path)?, Reformat::TYPE, reformat).map_err(|unfit| match unfit {
+            Unfit::Changes(reason) => of_path(wrong(reason)),
+            Unfit::Tactic(operator, source) => {
+                let operator = graph.operator(operator);
+                EngineError::of_operator(operator, graph.path(), Stage::Configure, source)
+            }
+        })?;
+        Ok(settled)
+    }
+}
+
+/// Asks all layers whose tensors are not plain whether they take them so.
+pub(super) fn check(plan: &Plan) -> Result<(), EngineError> {
+    let is_plain = |operand: &&OperandIndex| {
+        let operand = plan.graph.operand(**operand);
+        operand.format() == Format::Plain && operand.scale().is_none()
+    };
+    for operator in plan.graph.operators() {
+        let operands: Vec<OperandIndex> =
+            operator.inputs().iter().chain(operator.outputs()).copied().collect();
+        let Some(layer) = operator.layer().filter(|_| !operands.iter().all(|it| is_plain(&it))) else {
+            continue;
+        };
+        // What is not described before the run is refused by the layer itself, if it is.
+        let Some(metas) = plan.shapes.get_all(&operands) else { continue };
+        let formats: Vec<TensorFormat> = metas.iter().map(|meta| meta.tensor_format()).collect();
+        let takes = guarded(|| {
+            Ok((0..operands.len()).all(|at| layer.supports(at, formats.get(..=at).unwrap_or_default())))
+        });
+        let fault = |source| EngineError::of_operator(operator, plan.graph.path(), Stage::Configure, source);
+        if !takes.map_err(fault)? {
+            let list: Vec<String> = formats.iter().map(ToString::to_string).collect();
+            return Err(fault(LayerError::NoFormat(format!("the plan gives it {}", list.join(", ")))));
+        }
+    }
+    Ok(())
+}
+
+fn wrong(reason: String) -> PlanFileProblem {
+    PlanFileProblem::corrupt(Kind::Choices, reason)
+}
+
+/// Reads what [`TensorFormat`] prints: `f32`, `i8 quantized`, `f32 16c`, `f32 8@2`.
+fn parse_format(text: &str) -> Result<TensorFormat, PlanFileProblem> {
+    let parse = || {
+        let mut words = text.split(' ');
+        let mut format = TensorFormat::plain(DType::from_name(words.next()?)?);
+        for word in words {
+            let cut = word.strip_suffix('c').map(|block| (block, "1")).or_else(|| word.split_once('@'));
+            match (word, cut) {
+                ("quantized", _) => format.is_quantized = true,
+                (_, Some((block, axis))) => {
+                    let (block, axis) = (block.parse::<u8>().ok()?, axis.parse::<u8>().ok()?);
+                    let is_possible = (2..=64).contains(&block) && usize::from(axis) < MAX_RANK;
+                    format = is_possible.then(|| format.blocked(axis, block))?;
+                }
+                _ => return None,
+            }
+        }
+        Some(format)
+    };
+    parse().ok_or_else(|| wrong(format!("`{text}` is no format")))
+}
+
+fn parse_number<T: std::str::FromStr>(text: &str) -> Result<T, PlanFileProblem> {
+    text.parse().map_err(|_| wrong(format!("`{text}` is no number")))
+}
+
+impl Made {
+    fn of(made: &SettledFormat) -> Self {
+        let SettledFormat { operand, format, scale } = made;
+        Self {
+            operand: operand.position(),
+            format: format.to_string(),
+            scale: scale.map(|scale| format!("{scale:?}")),
+        }
+    }
+
+    fn settled(&self) -> Result<SettledFormat, PlanFileProblem> {
+        let scale = self.scale.as_deref().map(parse_number::<f32>).transpose()?;
+        if scale.is_some_and(|scale| !(scale.is_finite() && scale > 0.0)) {
+            return Err(wrong(format!("a scale of {scale:?}")));
+        }
+        Ok(SettledFormat {
+            operand: OperandIndex::new(self.operand),
+            format: parse_format(&self.format)?,
+            scale,
+        })
+    }
+}
+
+impl Done {
+    fn of(change: &Change) -> Self {
+        let readers = |readers: &[(OperatorIndex, usize)]| {
+            readers.iter().map(|(reader, position)| (reader.position(), *position)).collect()
+        };
+        let insert = |inserted: &Inserted| Insert {
+            made: Made::of(&inserted.made),
+            readers: readers(&inserted.readers),
+            is_output: inserted.is_output,
+        };
+        match change {
+            Change::Format(made) => Self::Format(Made::of(made)),
+            Change::Tactic(operator, tactic) => Self::Tactic(operator.position(), *tactic),
+            Change::Insert(all) => Self::Insert(all.iter().map(insert).collect()),
+        }
+    }
+
+    fn change(&self) -> Result<Change, PlanFileProblem> {
+        let inserted = |insert: &Insert| {
+            let readers =
+                insert.readers.iter().map(|&(reader, at)| (OperatorIndex::new(reader), at)).collect();
+            Ok(Inserted { made: insert.made.settled()?, readers, is_output: insert.is_output })
+        };
+        Ok(match self {
+            Self::Format(made) => Change::Format(made.settled()?),
+            Self::Tactic(operator, tactic) => Change::Tactic(OperatorIndex::new(*operator), *tactic),
+            Self::Insert(all) => {
+                Change::Insert(all.iter().map(inserted).collect::<Result<_, PlanFileProblem>>()?)
+            }
+        })
+    }
+}
+
+impl Operator {
+    fn of(settled: &Settled) -> Self {
+        let texts = |formats: &[TensorFormat]| formats.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let way = |candidate: &Candidate| Way {
+            formats: texts(&candidate.formats),
+            tactic: candidate.tactic.id,
+            price: format!("{:?}", candidate.price),
+        };
+        Self {
+            name: settled.operator.clone(),
+            chosen: settled.chosen,
+            candidates: settled.candidates.iter().map(way).collect(),
+            answers: settled.answers.iter().map(|it| (texts(&it.taken), texts(&it.refused))).collect(),
+        }
+    }
+
+    fn settled(&self, layer: Option<&dyn CpuLayer>) -> Result<Settled, PlanFileProblem> {
+        let mut known = HashMap::new();
+        let formats =
+            |texts: &[String]| texts.iter().map(|text| parse_format(text)).collect::<Result<Vec<_>, _>>();
+        if let Some(layer) = layer.filter(|_| !self.candidates.is_empty()) {
+            let tactics = guarded(|| Ok(layer.tactics())).map_err(|error| wrong(error.to_string()))?;
+            known.extend(tactics.into_iter().map(|tactic| (tactic.id, tactic)));
+        }
+        let tactic = |id: u32| -> Result<Tactic, PlanFileProblem> {
+            known.get(&id).copied().ok_or_else(|| wrong(format!("`{}` has no tactic {id}", self.name)))
+        };
+        let candidate = |way: &Way| {
+            let price = parse_number(&way.price)?;
+            Ok(Candidate { formats: formats(&way.formats)?.into(), tactic: tactic(way.tactic)?, price })
+        };
+        let answers = self
+            .answers
+            .iter()
+            .map(|(taken, refused)| Ok(Answers { taken: formats(taken)?, refused: formats(refused)? }));
+        Ok(Settled {
+            operator: self.name.clone(),
+            candidates: self.candidates.iter().map(candidate).collect::<Result<_, PlanFileProblem>>()?,
+            chosen: self.chosen.filter(|&chosen| chosen < self.candidates.len()),
+            answers: answers.collect::<Result<_, PlanFileProblem>>()?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formats_are_read_as_they_are_written() {
+        let plain = TensorFormat::plain(DType::Bf16);
+        for format in
+            [plain, TensorFormat::quantized(), plain.blocked(1, 16), TensorFormat::quantized().blocked(2, 8)]
+        {
+            assert_eq!(parse_format(&format.to_string()).unwrap(), format);
+        }
+        for wrong in ["", "f31", "f32 0c", "f32 1c", "f32 8@8", "f32 300c", "f32  8c", "f32 c", "f32 8@"] {
+            assert!(parse_format(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn numbers_keep_every_bit() {
+        for number in [0.1f32, f32::MIN_POSITIVE, 1.0 / 3.0] {
+            assert_eq!(parse_number::<f32>(&format!("{number:?}")).unwrap().to_bits(), number.to_bits());
+        }
+        let made = Made { operand: 0, format: "i8 quantized".to_owned(), scale: Some("NaN".to_owned()) };
+        assert!(made.settled().is_err());
+    }
+}

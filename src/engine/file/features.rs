@@ -1,0 +1,81 @@
+//! What a plan needs of the processor.
+
+use super::error::PlanFileProblem;
+use crate::engine::Plan;
+
+/// The features without which the plan's tactics cannot run, by Rust's names. So far all layers choose when they run.
+pub(super) fn needed(_plan: &Plan) -> Vec<String> {
+    Vec::new()
+}
+
+/// Refuses a plan that needs what this processor lacks.
+pub(super) fn check(features: &[String]) -> Result<(), PlanFileProblem> {
+    match features.iter().find(|feature| !is_there(feature)) {
+        Some(feature) => Err(PlanFileProblem::Feature(feature.clone())),
+        None => Ok(()),
+    }
+}
+
+macro_rules! detect {
+    ($detected:ident, $name:expr, $($feature:tt),+) => {
+        match $name {
+            $($feature => std::arch::$detected!($feature),)+
+            _ => false,
+        }
+    };
+}
+
+/// Whether the processor has a feature. Nobody has one whose name is not known.
+fn is_there(name: &str) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return detect!(
+        is_x86_feature_detected,
+        name,
+        "sse4.1",
+        "sse4.2",
+        "avx",
+        "avx2",
+        "fma",
+        "f16c",
+        "avxvnni",
+        "avx512f",
+        "avx512bw",
+        "avx512cd",
+        "avx512dq",
+        "avx512vl",
+        "avx512vnni",
+        "avx512bf16",
+        "avx512fp16"
+    );
+    #[cfg(target_arch = "aarch64")]
+    return detect!(
+        is_aarch64_feature_detected,
+        name,
+        "neon",
+        "dotprod",
+        "fp16",
+        "i8mm",
+        "bf16",
+        "sve",
+        "sve2"
+    );
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    {
+        let _ = name;
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_processor_lacks_is_named() {
+        assert!(check(&[]).is_ok());
+        let error = check(&["avx9000".to_owned()]).unwrap_err().to_string();
+        assert!(error.contains("a processor with `avx9000`"), "{error}");
+        #[cfg(target_arch = "x86_64")]
+        assert_eq!(is_there("avx2"), std::arch::is_x86_feature_detected!("avx2"));
+    }
+}

@@ -1,0 +1,216 @@
+//! The plan file: everything that is needed to run a model, in one file.
+//!
+//! [`Plan::save`] writes it, [`PlanFile`] opens it. It holds the graph after the passes with its weights,
+//! the formats and tactics that were settled, what was said of shapes, what layers stored, and the model's `model.toml`.
+//! Loading runs no pass, negotiates no format and tries no tactic.
+//!
+//! # Layout, version 1
+//!
+//! All numbers are little-endian and unsigned. The file is a header, an index, and sections.
+//!
+//! ```text
+//! header (64 bytes) │ index (24 bytes a section) │ zeros up to 4096 │ section │ zeros │ section │ …
+//! ```
+//!
+//! | byte | header |
+//! |---|---|
+//! | 0 | the magic number: `89` `IXPLN` `0D 0A` |
+//! | 8 | u32: version of the format, 1 |
+//! | 12 | u32: flags, 0 |
+//! | 16 | u32 0x01020304, in the byte order of the machine that wrote the file |
+//! | 20 | u32: number of sections |
+//! | 24 | u64: length of the file |
+//! | 32 | 24 bytes: Ixion's version in ASCII, filled up with zeros |
+//! | 56 | u32: CRC-32 of the index |
+//! | 60 | u32: CRC-32 of the header up to here |
+//!
+//! An entry of the index is u32 kind, u32 CRC-32 of the section, u64 offset, u64 length. Every section begins at the first
+//! multiple of 4096 behind the one before, the first one at 4096; between them are zeros; the last one ends the file. There
+//! is at most one of each kind:
+//!
+//! | kind | section | contents |
+//! |---|---|---|
+//! | 1 | settings, required | JSON: see [below](#settings) |
+//! | 2 | graph, required | the graph after the passes, a [`.param` text](crate::pnnx) |
+//! | 3 | card | the text of `model.toml` |
+//! | 4 | states | for each layer that stored something: u32 length and name of the operator, u64 length and the bytes |
+//! | 5 | table of weights, required | for each attribute of the graph, in the order of the text: u64 offset in the section of weights, u64 length, u32 CRC-32, u32 zero |
+//! | 6 | weights, required | the attributes' little-endian bytes, each at the first multiple of 64 behind the one before; between them are zeros |
+//! | 7 | choices | JSON: `changes`, the formats, tactics and reformats that were settled, in the order in which they were; `operators`, what each had to choose from |
+//!
+//! ## Settings
+//!
+//! `model`: the file name of the `.param` file. `layers`: type, namespace and version of each operator's creator; the
+//! registry must have the same. `features`: what the processor must have, by Rust's names. `shapes`, `ranges` and
+//! `donations` (positions): what the builder was told. `passes`: what they did, without times. `lines`: the lines of the
+//! operators in the model's own text, for messages. `operands` and `inputs`: element types and shapes of operands, and names
+//! of inputs, that the text cannot tell. Nothing else is allowed, and nothing may be missing.
+//!
+//! # What is checked
+//!
+//! Opening a file checks header, index and all sections but the weights against their checksums, and every offset and length
+//! against the file and the [`Limits`] before it is used. So damage that is not found can only be in the weights:
+//! [`PlanFile::verify`] reads them all. Damaged weights that nobody verified give wrong results, but neither a panic nor an
+//! access out of bounds.
+//!
+//! Two builds of a model by the same version of Ixion with the same settings give the same bytes.
+
+mod choices;
+mod error;
+mod exact;
+mod features;
+mod header;
+mod read;
+mod settings;
+mod states;
+mod verify;
+mod weights;
+mod write;
+
+pub use error::{PlanFileError, PlanFileProblem};
+pub use header::{Kind, Section};
+
+use super::{EngineError, Plan};
+use crate::Limits;
+use crate::graph::Registry;
+use crate::passes::Statistics;
+use crate::pnnx;
+use crate::pnnx::archive::ArchiveFile;
+use choices::Choices;
+use header::MAGIC;
+use settings::Settings;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::Read;
+use std::path::Path;
+use weights::Place;
+
+/// A plan file that is open: what it holds is known, and nothing of its weights is read.
+///
+/// ```
+/// use ixion::Limits;
+/// use ixion::engine::{Builder, PlanFile};
+/// use ixion::tensor::Tensor;
+/// # let param = concat!(env!("CARGO_MANIFEST_DIR"), "/model_file/linear/linear.pnnx.param");
+/// # let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("linear.plan");
+/// Builder::new(param).build()?.save(&path)?;
+///
+/// let file = PlanFile::open(&path, &Limits::default())?;
+/// file.verify()?;
+/// let plan = file.with_threads(2).load()?;
+/// let outputs = plan.context()?.run(&[Tensor::ones(ixion::tensor::DType::F32, &[1, 32])?])?;
+/// assert_eq!(outputs[0].shape().dims(), &[1, 128]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct PlanFile {
+    file: ArchiveFile,
+    /// Ixion's version.
+    written_by: String,
+    sections: Vec<Section>,
+    settings: Settings,
+    text: Vec<u8>,
+    card: Option<String>,
+    states: BTreeMap<String, Vec<u8>>,
+    places: Vec<Place>,
+    choices: Choices,
+    limits: Limits,
+    registry: Registry,
+    threads: usize,
+}
+
+impl PlanFile {
+    /// The version of the format that is written and read.
+    pub const VERSION: u32 = header::VERSION;
+
+    /// Whether a file begins as plans do.
+    pub fn is_plan(path: impl AsRef<Path>) -> bool {
+        let path = path.as_ref();
+        let mut start = [0; MAGIC.len()];
+        // Opening a pipe would wait for a writer.
+        let is_file = path.metadata().is_ok_and(|found| found.is_file());
+        is_file
+            && std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut start)).is_ok()
+            && start == MAGIC
+    }
+
+    /// Creates layers from this registry instead of the built-in one.
+    #[must_use]
+    pub fn with_registry(self, registry: Registry) -> Self {
+        Self { registry, ..self }
+    }
+
+    /// Runs on so many threads; 0 stands for all that the machine has. Default: 1.
+    #[must_use]
+    pub fn with_threads(self, threads: usize) -> Self {
+        Self { threads, ..self }
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        self.file.path()
+    }
+
+    /// The number of bytes.
+    pub fn len(&self) -> u64 {
+        self.file.len()
+    }
+
+    /// Whether there are no bytes: never, for a file that could be opened.
+    pub fn is_empty(&self) -> bool {
+        self.file.is_empty()
+    }
+
+    /// The version of Ixion that wrote it.
+    pub fn written_by(&self) -> &str {
+        &self.written_by
+    }
+
+    /// The file name of the model that it was built from.
+    pub fn model(&self) -> Option<&str> {
+        self.settings.model.as_deref()
+    }
+
+    /// The text of the model's `model.toml`.
+    pub fn card(&self) -> Option<&str> {
+        self.card.as_deref()
+    }
+
+    /// The sections, in the order of the file.
+    pub fn sections(&self) -> &[Section] {
+        &self.sections
+    }
+
+    /// What the passes did when it was built. They are not timed.
+    pub fn statistics(&self) -> Statistics {
+        self.settings.statistics()
+    }
+}
+
+/// What is needed of the file is shown, not its contents.
+impl fmt::Debug for PlanFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PlanFile")
+            .field("path", &self.path())
+            .field("written_by", &self.written_by)
+            .field("sections", &self.sections)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Plan {
+    /// Reads a plan that [`Plan::save`] wrote. [`PlanFile`] can do more.
+    ///
+    /// # Errors
+    /// As [`PlanFile::open`] and [`PlanFile::load`].
+    pub fn load(path: impl AsRef<Path>) -> Result<Self, EngineError> {
+        PlanFile::open(path, &Limits::default())?.load()
+    }
+}
+
+/// All attributes of a graph in the order of its text, each with its operator.
+fn attributes(graph: &pnnx::Graph) -> impl Iterator<Item = (&str, &str, &pnnx::Attribute)> {
+    graph.operators().flat_map(|(_, operator)| {
+        operator.attrs().iter().map(|(key, attribute)| (operator.name(), key.as_str(), attribute))
+    })
+}

@@ -1,0 +1,73 @@
+//! What layers stored, by the names of their operators.
+
+use super::error::PlanFileProblem;
+use super::header::{Kind, long, number};
+use crate::engine::{EngineError, Plan};
+use crate::graph::{Stage, guarded};
+use std::collections::BTreeMap;
+
+/// Asks all layers of a plan, and puts what they say into a section. There is none where nobody says anything.
+pub(super) fn encode(plan: &Plan) -> Result<Option<Vec<u8>>, EngineError> {
+    let mut section = Vec::new();
+    for operator in plan.graph.operators() {
+        let Some(layer) = operator.layer() else { continue };
+        let state = guarded(|| layer.serialize())
+            .map_err(|source| EngineError::of_operator(operator, plan.graph.path(), Stage::Store, source))?;
+        if state.is_empty() {
+            continue;
+        }
+        let name = operator.name().as_bytes();
+        // Names come from a text whose length is limited, but here is where it matters.
+        let length = u32::try_from(name.len()).unwrap_or(u32::MAX);
+        section.extend(length.to_le_bytes());
+        section.extend(name);
+        section.extend((state.len() as u64).to_le_bytes());
+        section.extend(state);
+    }
+    Ok((!section.is_empty()).then_some(section))
+}
+
+/// Takes a section apart.
+pub(super) fn decode(section: &[u8]) -> Result<BTreeMap<String, Vec<u8>>, PlanFileProblem> {
+    let wrong = |reason: &str| PlanFileProblem::corrupt(Kind::States, reason);
+    let mut states = BTreeMap::new();
+    let mut rest = section;
+    while !rest.is_empty() {
+        let (name, state, behind) =
+            one(rest).ok_or_else(|| wrong("it ends in the middle of a layer's state"))?;
+        let name = std::str::from_utf8(name).map_err(|_| wrong("an operator's name is not UTF-8"))?;
+        if states.insert(name.to_owned(), state.to_vec()).is_some() {
+            return Err(wrong(&format!("operator `{name}` is there twice")));
+        }
+        rest = behind;
+    }
+    Ok(states)
+}
+
+/// A name, a state, and what is behind them.
+fn one(bytes: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
+    let length = usize::try_from(number(bytes, 0)?).ok()?;
+    let (name, rest) = bytes.get(4..)?.split_at_checked(length)?;
+    let length = usize::try_from(long(rest, 0)?).ok()?;
+    let (state, rest) = rest.get(8..)?.split_at_checked(length)?;
+    Some((name, state, rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_section_that_is_cut_off_or_repeats_itself_is_refused() {
+        let one = [&2u32.to_le_bytes()[..], b"ab", &3u64.to_le_bytes(), &[7, 8, 9]].concat();
+        assert_eq!(decode(&one).unwrap(), BTreeMap::from([("ab".to_owned(), vec![7, 8, 9])]));
+        for length in 1..one.len() {
+            assert!(decode(&one[..length]).is_err(), "{length}");
+        }
+        assert!(
+            decode(&[one.clone(), one].concat()).unwrap_err().to_string().contains("`ab` is there twice")
+        );
+        assert!(decode(&[255; 20]).is_err());
+        assert!(decode(&[]).unwrap().is_empty());
+    }
+}

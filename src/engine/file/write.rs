@@ -1,0 +1,168 @@
+//! From a plan to its file.
+
+use super::choices::Choices;
+use super::error::PlanFileProblem;
+use super::header::{self, Kind, PAGE, Section, aligned};
+use super::settings::Settings;
+use super::weights::{ALIGNMENT, Place};
+use super::{attributes, states, weights};
+use crate::engine::{EngineError, Plan};
+use crate::pnnx::{ArchiveError, Attribute, Graph, replace, write_beside};
+use crc32fast::Hasher;
+use std::collections::HashSet;
+use std::fs::File;
+use std::io::{self, BufWriter, Seek, SeekFrom, Write};
+use std::path::Path;
+
+impl Plan {
+    /// Writes the plan into a file, from which [`Plan::load`] has it back.
+    ///
+    /// The file is written beside its place and then moved there: readers see the old file or the new one. It may be the
+    /// one that this plan was loaded from.
+    ///
+    /// # Errors
+    /// [`EngineError::PlanFile`] when the file cannot be written, or the graph cannot be written as a text; weights that are
+    /// damaged or cannot be read; a layer that cannot store its state.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<(), EngineError> {
+        let path = path.as_ref();
+        let of_path = |problem: PlanFileProblem| EngineError::from(problem.of(path));
+        let settings = Settings::of(self).and_then(|settings| settings.to_bytes()).map_err(of_path)?;
+        let choices = Choices::of(self).map(|choices| choices.to_bytes()).transpose().map_err(of_path)?;
+        check_names(&self.source).map_err(of_path)?;
+        let (text, states) = (self.source.to_param_text(), states::encode(self)?);
+        let file = write_beside(path, |file| {
+            let mut writer = Writer::new(file, path)?;
+            writer.section(Kind::Graph, |writer| writer.put(text.as_bytes()))?;
+            if let Some(card) = &self.card {
+                writer.section(Kind::Card, |writer| writer.put(card.as_bytes()))?;
+            }
+            if let Some(choices) = &choices {
+                writer.section(Kind::Choices, |writer| writer.put(choices))?;
+            }
+            if let Some(states) = &states {
+                writer.section(Kind::States, |writer| writer.put(states))?;
+            }
+            let places = writer.section(Kind::Weights, |writer| writer.weights(&self.source))?;
+            writer.section(Kind::Table, |writer| writer.put(&weights::encode(&places)))?;
+            writer.section(Kind::Settings, |writer| writer.put(&settings))?;
+            writer.finish()
+        })?;
+        Ok(replace(file, path)?)
+    }
+}
+
+/// Two operators can share the name of a weight (`a.b` with `c`, `a` with `b.c`): the loaded graph could not tell them apart.
+fn check_names(graph: &Graph) -> Result<(), PlanFileProblem> {
+    let mut names = HashSet::new();
+    let twice = attributes(graph)
+        .map(|(operator, key, _)| [operator, key].join("."))
+        .find(|it| !names.insert(it.clone()));
+    match twice {
+        Some(name) => {
+            Err(PlanFileProblem::Unwritable(format!("two weights are called `{name}`; rename an operator")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Writes section after section.
+struct Writer<'a> {
+    out: BufWriter<&'a mut File>,
+    path: &'a Path,
+    position: u64,
+    /// Of the section that is being written.
+    hasher: Hasher,
+    sections: Vec<Section>,
+}
+
+impl<'a> Writer<'a> {
+    /// The first page is left empty until all sections are known.
+    fn new(file: &'a mut File, path: &'a Path) -> Result<Self, EngineError> {
+        let (out, sections) = (BufWriter::with_capacity(1 << 16, file), Vec::new());
+        let mut writer = Self { out, path, position: 0, hasher: Hasher::new(), sections };
+        writer.zeros(PAGE)?;
+        Ok(writer)
+    }
+
+    fn section<T>(
+        &mut self,
+        kind: Kind,
+        write: impl FnOnce(&mut Self) -> Result<T, EngineError>,
+    ) -> Result<T, EngineError> {
+        self.zeros(aligned(self.position, PAGE) - self.position)?;
+        self.hasher = Hasher::new();
+        let offset = self.position;
+        let made = write(self)?;
+        let crc32 = std::mem::take(&mut self.hasher).finalize();
+        self.sections.push(Section { kind, crc32, offset, length: self.position - offset });
+        Ok(made)
+    }
+
+    /// Writes all attributes of a graph, and says where each of them is.
+    fn weights(&mut self, graph: &Graph) -> Result<Vec<Place>, EngineError> {
+        let start = self.position;
+        let mut places = Vec::new();
+        for (_, _, attribute) in attributes(graph) {
+            self.zeros(aligned(self.position - start, ALIGNMENT) - (self.position - start))?;
+            let offset = self.position - start;
+            let crc32 = self.weight(attribute)?;
+            places.push(Place { offset, length: attribute.byte_len() as u64, crc32 });
+        }
+        Ok(places)
+    }
+
+    /// Writes the bytes of an attribute, a piece at a time, and returns their checksum.
+    fn weight(&mut self, attribute: &Attribute) -> Result<u32, EngineError> {
+        let (mut hasher, mut failed) = (Hasher::new(), None);
+        let read = attribute.for_each_piece(|piece| {
+            hasher.update(piece);
+            self.write(piece).map_err(|error| {
+                let (archive, source) = (self.path.to_owned(), error.kind().into());
+                failed = Some(error);
+                ArchiveError::Io { archive, action: "write", source }
+            })
+        });
+        if let Some(error) = failed {
+            return Err(self.refused(error));
+        }
+        let of_weight = |error| EngineError::from(crate::pnnx::PnnxError::from(error));
+        read.map_err(of_weight)?;
+        let found = hasher.finalize();
+        // Otherwise damaged bytes would leave with a checksum that calls them good.
+        attribute.check_crc(found).map_err(of_weight)?;
+        Ok(found)
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> Result<(), EngineError> {
+        self.write(bytes).map_err(|error| self.refused(error))
+    }
+
+    fn zeros(&mut self, count: u64) -> Result<(), EngineError> {
+        let zeros = [0; PAGE as usize];
+        self.put(zeros.get(..usize::try_from(count).unwrap_or(zeros.len())).unwrap_or(&zeros))
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.out.write_all(bytes)?;
+        self.hasher.update(bytes);
+        self.position += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Writes the first page.
+    fn finish(mut self) -> Result<(), EngineError> {
+        let no_room = || PlanFileProblem::Unwritable("there are too many sections".to_owned());
+        let page =
+            header::encode(&self.sections).ok_or_else(no_room).map_err(|problem| problem.of(self.path))?;
+        let mut write = || -> io::Result<()> {
+            self.out.seek(SeekFrom::Start(0))?;
+            self.out.write_all(&page)?;
+            self.out.flush()
+        };
+        write().map_err(|error| self.refused(error))
+    }
+
+    fn refused(&self, source: io::Error) -> EngineError {
+        PlanFileProblem::Io { action: "write", source }.of(self.path).into()
+    }
+}
