@@ -1,7 +1,7 @@
 //! Operators that an engine puts between those of a model.
 
 use super::operator::{OperandIndex, OperatorIndex, RuntimeOperand, RuntimeOperator};
-use super::{CpuLayer, LayerError, RuntimeGraph, TensorFormat, guarded};
+use super::{CpuLayer, LayerError, RuntimeGraph, TensorFormat, TensorMeta, guarded};
 
 /// An operator with one input and one output, to be put behind the operand that it reads.
 #[derive(Debug)]
@@ -29,10 +29,19 @@ impl RuntimeGraph {
         (operand.format, operand.scale) = (format.format, scale);
     }
 
-    /// Settles how an operator computes.
-    pub(crate) fn set_tactic(&mut self, operator: OperatorIndex, tactic: u32) -> Result<(), LayerError> {
+    /// Settles how an operator computes, and tells it what for.
+    pub(crate) fn settle(
+        &mut self,
+        operator: OperatorIndex,
+        tactic: u32,
+        inputs: &[TensorMeta],
+        outputs: &[TensorMeta],
+    ) -> Result<(), LayerError> {
         match &mut self.operators[operator.position()].layer {
-            Some(layer) => guarded(|| layer.set_tactic(tactic)),
+            Some(layer) => guarded(|| {
+                layer.configure(inputs, outputs)?;
+                layer.set_tactic(tactic)
+            }),
             None => Ok(()),
         }
     }

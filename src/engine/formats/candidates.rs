@@ -43,6 +43,13 @@ impl Tensors {
         self.inputs.get(position).or_else(|| self.outputs.get(position.checked_sub(self.inputs.len())?))
     }
 
+    /// Whether all have the same type and shape.
+    fn are_alike(&self) -> bool {
+        let mut all = self.inputs.iter().chain(&self.outputs).map(|meta| (meta.dtype(), meta.dims()));
+        let first = all.next();
+        all.all(|other| Some(other) == first)
+    }
+
     fn len(&self) -> usize {
         self.inputs.len() + self.outputs.len()
     }
@@ -75,9 +82,10 @@ pub(super) fn offer(
     blocks: &[u8],
 ) -> Result<Offer, LayerError> {
     let Some(layer) = operator.layer() else { return Ok(Offer::default()) };
-    let mut survey = Survey { layer, tensors, blocks, found: Vec::new(), answers: Vec::new() };
-    survey.answers.resize(tensors.len(), Answers::default());
+    let answers = vec![Answers::default(); tensors.len()];
+    let mut survey = Survey { layer, tensors, blocks, is_pointwise: false, found: Vec::new(), answers };
     guarded(|| {
+        survey.is_pointwise = layer.is_pointwise() && tensors.are_alike();
         survey.ask(&mut Formats::new());
         Ok(())
     })?;
@@ -95,6 +103,7 @@ struct Survey<'a> {
     layer: &'a dyn CpuLayer,
     tensors: &'a Tensors,
     blocks: &'a [u8],
+    is_pointwise: bool,
     found: Vec<Formats>,
     answers: Vec<Answers>,
 }
@@ -112,7 +121,10 @@ impl Survey<'_> {
                 return;
             }
             decided.push(format);
-            let is_taken = self.layer.supports(position, decided);
+            let is_taken = match self.is_pointwise {
+                true => decided.first() == Some(&format),
+                false => self.layer.supports(position, decided),
+            };
             self.answers[position].note(format, is_taken);
             if is_taken {
                 self.ask(decided);
@@ -162,8 +174,14 @@ fn priced(
     let Tensors { inputs, outputs } = tensors.in_formats(&formats);
     guarded(|| {
         let mut layer = layer.clone_layer();
-        layer.configure(&inputs, &outputs)?;
         let mut candidates = Vec::new();
+        match layer.configure(&inputs, &outputs) {
+            Err(LayerError::Unsupported(reason)) => {
+                log::debug!("{layer:?} does not work in {formats:?}: {reason}");
+                return Ok(candidates);
+            }
+            configured => configured?,
+        }
         for tactic in layer.tactics() {
             layer.set_tactic(tactic.id)?;
             let price = price::of_layer(layer.cost(&inputs, &outputs), layer.efficiency(&inputs, &outputs));
