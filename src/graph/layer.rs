@@ -199,6 +199,11 @@ pub struct Tactic {
     pub name: &'static str,
 }
 
+impl Tactic {
+    /// That of a layer with one way of computing.
+    pub const DEFAULT: Self = Self { id: 0, name: "default" };
+}
+
 /// How a layer runs on the CPU.
 ///
 /// # Life of a layer
@@ -272,7 +277,7 @@ pub trait CpuLayer: Layer + CloneCpuLayer {
 
     /// The ways of computing this layer, the one for general use first. Default: one.
     fn tactics(&self) -> Vec<Tactic> {
-        vec![Tactic { id: 0, name: "default" }]
+        vec![Tactic::DEFAULT]
     }
 
     /// Settles one of [`tactics`](CpuLayer::tactics).

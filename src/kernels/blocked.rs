@@ -7,6 +7,7 @@ use super::parallel::for_each_chunk;
 use super::widest;
 use super::window::Window;
 use crate::{LimitError, Limits};
+use std::ops::Range;
 
 /// The sizes of a convolution over two axes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -104,18 +105,15 @@ impl BlockedShape {
             let (block, row) = (start / width / rows, start / width % rows);
             let weight = &weights.weight[block * taps..][..taps];
             let task = Row { shape: self, input, weight, bias: &weights.bias[block], block, row };
-            let output = output.as_chunks_mut::<B>().0;
-            if self.is_depthwise {
-                widest(|| task.depthwise(output))
-            } else {
-                widest(|| task.dense(output))
-            }
+            widest(|| task.compute(output.as_chunks_mut::<B>().0));
             Ok(())
         })
     }
 }
 
 /// One row of outputs of one block of channels.
+///
+/// The loops are written out: what is not inlined is not compiled for wide vectors, and closures may not be.
 struct Row<'a, const B: usize> {
     shape: &'a BlockedShape,
     input: &'a [[f32; B]],
@@ -133,79 +131,134 @@ impl<const B: usize> Row<'_, B> {
         &self.input[(block * height + row) * width..][..width]
     }
 
-    /// The taps that look at rows of the input, each with that row.
+    /// The input's row that a tap looks at, which is not in the padding.
     #[inline(always)]
-    fn rows(&self) -> impl Iterator<Item = (usize, usize)> {
-        let (window, height, row) = (self.shape.windows[0], self.shape.lens[0], self.row);
-        window
-            .taps(row, height)
-            .map(move |tap| (tap, row * window.stride + tap * window.dilation - window.pad_before))
+    fn source(&self, tap: usize) -> usize {
+        let window = self.shape.windows[0];
+        self.row * window.stride + tap * window.dilation - window.pad_before
     }
 
-    /// Calls `add` with every tap along the columns, the first of `COLUMNS` outputs that look at the input there, how many
-    /// do, and the place that the first one looks at.
-    #[inline(always)]
-    fn columns(&self, start: usize, count: usize, mut add: impl FnMut(usize, usize, usize, usize)) {
+    /// Positions at which no tap along the columns looks at the padding.
+    fn interior(&self) -> Range<usize> {
         let (window, width) = (self.shape.windows[1], self.shape.lens[1]);
-        for tap in 0..window.kernel {
-            let inside = window.inside(tap, width);
-            let (first, end) = (inside.start.max(start), inside.end.min(start + count));
-            if first < end {
-                let place = first * window.stride + tap * window.dilation - window.pad_before;
-                add(tap, first - start, end - first, place);
+        window.inside(0, width).start..window.inside(window.kernel.saturating_sub(1), width).end
+    }
+
+    /// Computes the row: several columns at a time, as many as possible with a number that the compiler knows.
+    #[inline(always)]
+    fn compute(&self, output: &mut [[f32; B]]) {
+        let (taps, interior) = (self.shape.windows[0].taps(self.row, self.shape.lens[0]), self.interior());
+        for (index, output) in output.chunks_mut(COLUMNS).enumerate() {
+            let start = index * COLUMNS;
+            let is_inside = interior.start <= start && start + COLUMNS <= interior.end;
+            match (self.shape.is_depthwise, <&mut [_; COLUMNS]>::try_from(&mut *output)) {
+                (true, Ok(output)) if is_inside => self.depthwise_inside(&taps, start, output),
+                (true, _) => self.depthwise(&taps, start, output),
+                (false, Ok(output)) if is_inside => self.dense_inside(&taps, start, output),
+                (false, _) => self.dense(&taps, start, output),
             }
         }
     }
 
     #[inline(always)]
-    fn depthwise(&self, output: &mut [[f32; B]]) {
-        let (kernel, stride) = (self.shape.windows[1].kernel, self.shape.windows[1].stride);
-        for (index, output) in output.chunks_mut(COLUMNS).enumerate() {
-            let mut sums = [*self.bias; COLUMNS];
-            for (tap_row, row) in self.rows() {
-                let line = self.line(self.block, row);
-                self.columns(index * COLUMNS, output.len(), |tap, first, count, place| {
-                    let weight = &self.weight[tap_row * kernel + tap];
-                    let places = line[place..].iter().step_by(stride);
-                    for (sum, x) in sums[first..first + count].iter_mut().zip(places) {
-                        (0..B).for_each(|lane| sum[lane] += x[lane] * weight[lane]);
-                    }
-                });
+    fn depthwise_inside(&self, taps: &Range<usize>, start: usize, output: &mut [[f32; B]; COLUMNS]) {
+        let window = self.shape.windows[1];
+        // An accumulator with a name stays in a register, one of an array may not.
+        let [mut a, mut b, mut c, mut d, mut e, mut f] = [*self.bias; COLUMNS];
+        for tap_row in taps.clone() {
+            let line =
+                &self.line(self.block, self.source(tap_row))[start * window.stride - window.pad_before..];
+            let weights = &self.weight[tap_row * window.kernel..][..window.kernel];
+            for (tap, weight) in weights.iter().enumerate() {
+                let x = &line[tap * window.dilation..][..(COLUMNS - 1) * window.stride + 1];
+                add_products(&mut a, &x[0], weight);
+                add_products(&mut b, &x[window.stride], weight);
+                add_products(&mut c, &x[2 * window.stride], weight);
+                add_products(&mut d, &x[3 * window.stride], weight);
+                add_products(&mut e, &x[4 * window.stride], weight);
+                add_products(&mut f, &x[5 * window.stride], weight);
             }
-            output.copy_from_slice(&sums[..output.len()]);
         }
+        *output = [a, b, c, d, e, f];
     }
 
     #[inline(always)]
-    fn dense(&self, output: &mut [[f32; B]]) {
-        let [high, wide] = self.shape.windows.map(|window| window.kernel);
-        let stride = self.shape.windows[1].stride;
-        for (index, output) in output.chunks_mut(COLUMNS).enumerate() {
-            let mut sums = [*self.bias; COLUMNS];
-            for channel in 0..self.shape.channels {
-                let lane = channel % B;
-                for (tap_row, row) in self.rows() {
-                    let line = self.line(channel / B, row);
-                    let weights = &self.weight[(channel * high + tap_row) * wide..][..wide];
-                    self.columns(index * COLUMNS, output.len(), |tap, first, count, place| {
-                        let weight = &weights[tap];
-                        if count == COLUMNS {
-                            // Known in number, the sums stay in registers.
-                            for (i, sum) in sums.iter_mut().enumerate() {
-                                let x = line[place + i * stride][lane];
-                                (0..B).for_each(|lane| sum[lane] += x * weight[lane]);
-                            }
-                            return;
-                        }
-                        for (i, sum) in sums[first..first + count].iter_mut().enumerate() {
-                            let x = line[place + i * stride][lane];
-                            (0..B).for_each(|lane| sum[lane] += x * weight[lane]);
-                        }
-                    });
+    fn depthwise(&self, taps: &Range<usize>, start: usize, output: &mut [[f32; B]]) {
+        let (window, width) = (self.shape.windows[1], self.shape.lens[1]);
+        output.fill(*self.bias);
+        for tap_row in taps.clone() {
+            let line = self.line(self.block, self.source(tap_row));
+            for (i, sum) in output.iter_mut().enumerate() {
+                let first = (start + i) * window.stride;
+                for tap in window.taps(start + i, width) {
+                    let weight = &self.weight[tap_row * window.kernel + tap];
+                    let x = &line[first + tap * window.dilation - window.pad_before];
+                    add_products(sum, x, weight);
                 }
             }
-            output.copy_from_slice(&sums[..output.len()]);
         }
+    }
+
+    #[inline(always)]
+    fn dense_inside(&self, taps: &Range<usize>, start: usize, output: &mut [[f32; B]; COLUMNS]) {
+        let [high, wide] = self.shape.windows;
+        let [mut a, mut b, mut c, mut d, mut e, mut f] = [*self.bias; COLUMNS];
+        for channel in 0..self.shape.channels {
+            let lane = channel % B;
+            for tap_row in taps.clone() {
+                let line =
+                    &self.line(channel / B, self.source(tap_row))[start * wide.stride - wide.pad_before..];
+                let weights = &self.weight[(channel * high.kernel + tap_row) * wide.kernel..][..wide.kernel];
+                for (tap, weight) in weights.iter().enumerate() {
+                    let x = &line[tap * wide.dilation..][..(COLUMNS - 1) * wide.stride + 1];
+                    add_multiple(&mut a, x[0][lane], weight);
+                    add_multiple(&mut b, x[wide.stride][lane], weight);
+                    add_multiple(&mut c, x[2 * wide.stride][lane], weight);
+                    add_multiple(&mut d, x[3 * wide.stride][lane], weight);
+                    add_multiple(&mut e, x[4 * wide.stride][lane], weight);
+                    add_multiple(&mut f, x[5 * wide.stride][lane], weight);
+                }
+            }
+        }
+        *output = [a, b, c, d, e, f];
+    }
+
+    #[inline(always)]
+    fn dense(&self, taps: &Range<usize>, start: usize, output: &mut [[f32; B]]) {
+        let ([high, wide], width) = (self.shape.windows, self.shape.lens[1]);
+        for (i, output) in output.iter_mut().enumerate() {
+            let (first, columns) = ((start + i) * wide.stride, wide.taps(start + i, width));
+            let mut sum = *self.bias;
+            for channel in 0..self.shape.channels {
+                let lane = channel % B;
+                for tap_row in taps.clone() {
+                    let line = self.line(channel / B, self.source(tap_row));
+                    let weights = &self.weight[(channel * high.kernel + tap_row) * wide.kernel..];
+                    for tap in columns.clone() {
+                        let x = line[first + tap * wide.dilation - wide.pad_before][lane];
+                        let weight = &weights[tap];
+                        add_multiple(&mut sum, x, weight);
+                    }
+                }
+            }
+            *output = sum;
+        }
+    }
+}
+
+/// Adds products lane by lane.
+#[inline(always)]
+fn add_products<const B: usize>(sum: &mut [f32; B], x: &[f32; B], weight: &[f32; B]) {
+    for lane in 0..B {
+        sum[lane] += x[lane] * weight[lane];
+    }
+}
+
+/// Adds the same multiple of every lane.
+#[inline(always)]
+fn add_multiple<const B: usize>(sum: &mut [f32; B], x: f32, weight: &[f32; B]) {
+    for lane in 0..B {
+        sum[lane] += x * weight[lane];
     }
 }
 

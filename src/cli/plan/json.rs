@@ -1,6 +1,7 @@
 //! The plan for programs.
 
 use super::planned::Planned;
+use ixion::engine::Candidate;
 use ixion::graph::{OperandIndex, RuntimeOperator};
 use ixion::memory::{Holds, Place, Root, Slot};
 use ixion::passes::PassStatistics;
@@ -23,6 +24,11 @@ pub(super) fn json(param: &Path, planned: &Planned) -> Value {
             "passes": planned.statistics().passes.iter().map(pass).collect::<Vec<_>>(),
         },
         "operators": operators.map(|(step, it)| operator(step, it, planned)).collect::<Vec<_>>(),
+        "formats": planned.choices().map(|(settled, chosen)| json!({
+            "operator": settled.operator,
+            "chosen": candidate(chosen),
+            "rejected": settled.candidates.iter().filter(|other| *other != chosen).map(candidate).collect::<Vec<_>>(),
+        })).collect::<Vec<_>>(),
         "buffers": planned.memory.slots.iter().map(|slot| buffer(slot, planned)).collect::<Vec<_>>(),
         "copies": planned.memory.copies.iter().map(|&(operand, output)| json!({
             "operand": graph.operands().get(operand).map(|operand| operand.name()),
@@ -39,6 +45,14 @@ pub(super) fn json(param: &Path, planned: &Planned) -> Value {
             "fullest_activation_bytes": report.activations,
             "fullest_scratch_bytes": report.workspace,
         },
+    })
+}
+
+fn candidate(candidate: &Candidate) -> Value {
+    json!({
+        "formats": candidate.formats.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "tactic": candidate.tactic.name,
+        "nanoseconds": candidate.price,
     })
 }
 

@@ -4,6 +4,7 @@ use super::price;
 use crate::graph::{CpuLayer, LayerError, RuntimeOperator, Tactic, TensorFormat, TensorMeta, guarded};
 use crate::tensor::{DType, Format};
 use smallvec::SmallVec;
+use std::fmt;
 
 /// The formats of all inputs and then all outputs of an operator.
 pub(super) type Formats = SmallVec<[TensorFormat; 4]>;
@@ -17,6 +18,19 @@ pub struct Candidate {
     pub tactic: Tactic,
     /// What it costs, in nanoseconds: by the model of a processor, or as it was measured.
     pub price: f64,
+}
+
+/// `f32 16c` where all tensors have one format, else those of the inputs and those of the outputs in their order; and the
+/// tactic, where it has a name of its own.
+impl fmt::Display for Candidate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut texts: Vec<String> = self.formats.iter().map(TensorFormat::to_string).collect();
+        texts.dedup();
+        if self.tactic.name != Tactic::DEFAULT.name {
+            texts.push(format!("({})", self.tactic.name));
+        }
+        f.pad(&texts.join(" "))
+    }
 }
 
 /// What a layer answered about one position.

@@ -1,0 +1,172 @@
+//! What layers take, and what an engine settles on.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use ixion::Limits;
+use ixion::engine::{Builder, Formats, Plan};
+use ixion::graph::{
+    CpuLayer, Creator, ForwardContext, Layer, LayerError, Registry, TensorFormat, TensorMeta,
+};
+use ixion::pnnx;
+use ixion::tensor::{DType, Format, Tensor, TensorView, TensorViewMut};
+use std::fmt::Write;
+
+const C16: Format = Format::Blocked { axis: 1, block: 16 };
+
+/// Depthwise convolutions of 32 channels with an activation between, and a pooling at the end.
+fn chain(depth: usize, side: usize) -> String {
+    let mut text = format!("pnnx.Input in 0 1 x #x=(1,32,{side},{side})f32\n");
+    let conv = "bias=False dilation=(1,1) groups=32 in_channels=32 kernel_size=(3,3) out_channels=32 padding=(1,1) \
+                padding_mode=zeros stride=(1,1) @weight=(32,1,3,3)f32";
+    let mut last = "x".to_owned();
+    for step in 0..depth {
+        writeln!(text, "nn.Conv2d conv{step} 1 1 {last} c{step} {conv}").unwrap();
+        writeln!(text, "nn.Hardswish act{step} 1 1 c{step} a{step}").unwrap();
+        last = format!("a{step}");
+    }
+    writeln!(text, "nn.AdaptiveAvgPool2d pool 1 1 {last} y output_size=(1,1)").unwrap();
+    text + "pnnx.Output out 1 0 y"
+}
+
+fn graph(text: &str) -> pnnx::Graph {
+    let text = format!("7767517\n{} 0\n{text}\n", text.lines().count());
+    pnnx::Graph::parse(&text, &Limits::default()).unwrap()
+}
+
+fn builder(text: &str) -> Builder {
+    Builder::from_pnnx(graph(text)).with_random_weights(7)
+}
+
+fn reformats(plan: &Plan) -> usize {
+    plan.graph().operators().iter().filter(|operator| operator.op_type() == "ixion.Reformat").count()
+}
+
+fn noise(dims: &[usize]) -> Tensor {
+    let len: usize = dims.iter().product();
+    let values = (0..len).map(|i| ((i * 37) % 101) as f32 * 0.02 - 1.0).collect();
+    Tensor::from_vec(values, dims).unwrap()
+}
+
+#[test]
+fn depthwise_convolutions_work_on_blocks_from_end_to_end() {
+    let text = chain(4, 56);
+    let plan = builder(&text).build().unwrap();
+    let formats =
+        |operator: &ixion::graph::RuntimeOperator| plan.graph().operand(operator.outputs()[0]).format();
+    assert_eq!(reformats(&plan), 2, "one at each border");
+    let convolutions = plan.graph().operators().iter().filter(|it| it.op_type() == "nn.Conv2d");
+    assert!(convolutions.map(formats).all(|format| format == C16));
+
+    let x = noise(&[1, 32, 56, 56]);
+    let plain = builder(&text).with_formats(Formats::Plain).build().unwrap();
+    assert_eq!(reformats(&plain), 0);
+    let outputs = [&plan, &plain].map(|plan| plan.context().unwrap().run(std::slice::from_ref(&x)).unwrap());
+    let comparison = outputs[0][0].allclose(&outputs[1][0], 1e-5, 1e-5, true).unwrap();
+    assert!(comparison.holds(), "{comparison}");
+}
+
+#[test]
+fn other_shapes_run_in_the_formats_that_were_settled() {
+    let text = chain(2, 40);
+    let (plan, plain) =
+        (builder(&text).build().unwrap(), builder(&text).with_formats(Formats::Plain).build().unwrap());
+    let (mut blocked, mut wanted) = (plan.context().unwrap(), plain.context().unwrap());
+    for dims in [[1, 32, 40, 40], [3, 32, 7, 9], [0, 32, 5, 5], [2, 32, 1, 40], [1, 32, 40, 40]] {
+        let x = noise(&dims);
+        let (got, want) = (blocked.run(&[x.clone()]).unwrap(), wanted.run(&[x]).unwrap());
+        let comparison = got[0].allclose(&want[0], 1e-5, 1e-5, true).unwrap();
+        assert!(comparison.holds(), "{dims:?}: {comparison}");
+    }
+}
+
+#[test]
+fn what_was_not_chosen_is_reported() {
+    let plan = builder(&chain(4, 56)).build().unwrap();
+    let conv = plan.settled().iter().find(|settled| settled.operator == "conv1").unwrap();
+    let chosen = &conv.candidates[conv.chosen.unwrap()];
+    assert_eq!(chosen.formats[0], TensorFormat::plain(DType::F32).blocked(1, 16));
+    let plain =
+        conv.candidates.iter().find(|candidate| candidate.formats[0].format == Format::Plain).unwrap();
+    assert!(plain.price > chosen.price, "{} and {}", plain.price, chosen.price);
+    assert_eq!(conv.answers[0].taken.len(), 3);
+    assert_eq!(conv.answers[0].taken[1].to_string(), "f32 16c");
+}
+
+/// Copies its input; takes what it is told to take.
+#[derive(Debug, Clone)]
+struct Picky(fn(usize, &[TensorFormat]) -> bool);
+
+impl Layer for Picky {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        Ok(vec![inputs[0].with_dims(inputs[0].dims().to_vec())])
+    }
+}
+
+impl CpuLayer for Picky {
+    fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
+        (self.0)(position, formats)
+    }
+
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        _: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        let (from, to) = (inputs[0].layout().unrolled()?, outputs[0].layout().unrolled()?);
+        assert_eq!(inputs[0].layout().format(), outputs[0].layout().format());
+        Ok(outputs[0].reborrow().with_layout(to)?.copy_from(&inputs[0].with_layout(from)?)?)
+    }
+}
+
+fn picky(takes: &[(&str, fn(usize, &[TensorFormat]) -> bool)]) -> Registry {
+    let mut registry = Registry::default();
+    for &(op_type, takes) in takes {
+        let create =
+            move |_: &mut ixion::graph::OperatorReader<'_>| Ok(Box::new(Picky(takes)) as Box<dyn CpuLayer>);
+        registry.add(op_type, Creator::new("test", "1", create)).unwrap();
+    }
+    registry
+}
+
+fn same(formats: &[TensorFormat], wanted: Format) -> bool {
+    formats.iter().all(|format| format.format == wanted)
+}
+
+#[test]
+fn no_combination_is_an_error_that_says_what_each_side_offered() {
+    let registry = picky(&[("my.Never", |position, formats| position == 0 && same(formats, Format::Plain))]);
+    let text = "pnnx.Input in 0 1 x #x=(2,4)f32\nmy.Never never 1 1 x y\npnnx.Output out 1 0 y";
+    let error = builder(text).with_registry(registry).build().unwrap_err().to_string();
+    assert!(
+        error.contains("my.Never `never`")
+            && error.contains("input 0 (`x`): takes f32, refuses f32 16c, f32 8c")
+            && error.contains("output 0 (`y`): takes nothing, refuses f32"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_conversion_is_made_once_for_all_of_its_readers() {
+    let registry = picky(&[
+        ("my.Blocked", |_, formats| same(formats, C16)),
+        ("my.Plain", |_, formats| same(formats, Format::Plain)),
+    ]);
+    let text = "pnnx.Input in 0 1 x #x=(2,20,3)f32\nmy.Blocked a 1 1 x a\nmy.Blocked b 1 1 x b\nmy.Plain c 1 1 x c\n\
+                my.Plain d 1 1 a d\nmy.Plain e 1 1 a e\npnnx.Output out 6 0 a b c d e a";
+    let plan = builder(text).with_registry(registry).build().unwrap();
+    // x in blocks for a and b; a and b plain, each for all who read or return it.
+    assert_eq!(reformats(&plan), 3);
+    let x = noise(&[2, 20, 3]);
+    let outputs = plan.context().unwrap().run(&[x.clone()]).unwrap();
+    assert!(outputs.len() == 6 && outputs.iter().all(|output| *output == x));
+    assert!(["a", "b", "c", "d", "e"].iter().all(|name| plan.output(name).is_some()), "names stay");
+}
+
+#[test]
+fn a_layer_that_panics_when_it_is_asked_is_named() {
+    let registry = picky(&[("my.Panics", |_, _| panic!("I was asked"))]);
+    let text = "pnnx.Input in 0 1 x #x=(2,4)f32\nmy.Panics p 1 1 x y\npnnx.Output out 1 0 y";
+    let error = builder(text).with_registry(registry).build().unwrap_err().to_string();
+    assert!(error.contains("my.Panics `p`") && error.contains("I was asked"), "{error}");
+}
