@@ -3,14 +3,30 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use ixion::Limits;
-use ixion::engine::{Builder, Plan};
+use ixion::engine::{Builder, Formats, Plan};
 use ixion::graph::{
     CpuLayer, Creator, ForwardContext, Layer, LayerError, Registry, TensorFormat, TensorMeta,
 };
 use ixion::pnnx;
-use ixion::tensor::{Format, Tensor, TensorView, TensorViewMut};
+use ixion::tensor::{DType, Format, Tensor, TensorView, TensorViewMut};
+use std::fmt::Write;
 
 const C16: Format = Format::Blocked { axis: 1, block: 16 };
+
+/// Depthwise convolutions of 32 channels with an activation between, and a pooling at the end.
+fn chain(depth: usize, side: usize) -> String {
+    let mut text = format!("pnnx.Input in 0 1 x #x=(1,32,{side},{side})f32\n");
+    let conv = "bias=False dilation=(1,1) groups=32 in_channels=32 kernel_size=(3,3) out_channels=32 padding=(1,1) \
+                padding_mode=zeros stride=(1,1) @weight=(32,1,3,3)f32";
+    let mut last = "x".to_owned();
+    for step in 0..depth {
+        writeln!(text, "nn.Conv2d conv{step} 1 1 {last} c{step} {conv}").unwrap();
+        writeln!(text, "nn.Hardswish act{step} 1 1 c{step} a{step}").unwrap();
+        last = format!("a{step}");
+    }
+    writeln!(text, "nn.AdaptiveAvgPool2d pool 1 1 {last} y output_size=(1,1)").unwrap();
+    text + "pnnx.Output out 1 0 y"
+}
 
 fn graph(text: &str) -> pnnx::Graph {
     let text = format!("7767517\n{} 0\n{text}\n", text.lines().count());
@@ -18,7 +34,7 @@ fn graph(text: &str) -> pnnx::Graph {
 }
 
 fn builder(text: &str) -> Builder {
-    Builder::from_pnnx(graph(text))
+    Builder::from_pnnx(graph(text)).with_random_weights(7)
 }
 
 fn reformats(plan: &Plan) -> usize {
@@ -31,11 +47,54 @@ fn noise(dims: &[usize]) -> Tensor {
     Tensor::from_vec(values, dims).unwrap()
 }
 
+#[test]
+fn depthwise_convolutions_work_on_blocks_from_end_to_end() {
+    let text = chain(4, 56);
+    let plan = builder(&text).build().unwrap();
+    let formats =
+        |operator: &ixion::graph::RuntimeOperator| plan.graph().operand(operator.outputs()[0]).format();
+    assert_eq!(reformats(&plan), 2, "one at each border");
+    let convolutions = plan.graph().operators().iter().filter(|it| it.op_type() == "nn.Conv2d");
+    assert!(convolutions.map(formats).all(|format| format == C16));
+
+    let x = noise(&[1, 32, 56, 56]);
+    let plain = builder(&text).with_formats(Formats::Plain).build().unwrap();
+    assert_eq!(reformats(&plain), 0);
+    let outputs = [&plan, &plain].map(|plan| plan.context().unwrap().run(std::slice::from_ref(&x)).unwrap());
+    let comparison = outputs[0][0].allclose(&outputs[1][0], 1e-5, 1e-5, true).unwrap();
+    assert!(comparison.holds(), "{comparison}");
+}
+
+#[test]
+fn other_shapes_run_in_the_formats_that_were_settled() {
+    let text = chain(2, 40);
+    let (plan, plain) =
+        (builder(&text).build().unwrap(), builder(&text).with_formats(Formats::Plain).build().unwrap());
+    let (mut blocked, mut wanted) = (plan.context().unwrap(), plain.context().unwrap());
+    for dims in [[1, 32, 40, 40], [3, 32, 7, 9], [0, 32, 5, 5], [2, 32, 1, 40], [1, 32, 40, 40]] {
+        let x = noise(&dims);
+        let (got, want) = (blocked.run(&[x.clone()]).unwrap(), wanted.run(&[x]).unwrap());
+        let comparison = got[0].allclose(&want[0], 1e-5, 1e-5, true).unwrap();
+        assert!(comparison.holds(), "{dims:?}: {comparison}");
+    }
+}
+
+#[test]
+fn what_was_not_chosen_is_reported() {
+    let plan = builder(&chain(4, 56)).build().unwrap();
+    let conv = plan.settled().iter().find(|settled| settled.operator == "conv1").unwrap();
+    let chosen = &conv.candidates[conv.chosen.unwrap()];
+    assert_eq!(chosen.formats[0], TensorFormat::plain(DType::F32).blocked(1, 16));
+    let plain =
+        conv.candidates.iter().find(|candidate| candidate.formats[0].format == Format::Plain).unwrap();
+    assert!(plain.price > chosen.price, "{} and {}", plain.price, chosen.price);
+    assert_eq!(conv.answers[0].taken.len(), 3);
+    assert_eq!(conv.answers[0].taken[1].to_string(), "f32 16c");
+}
+
 /// Copies its input; takes what it is told to take.
 #[derive(Debug, Clone)]
-struct Picky(Takes);
-
-type Takes = fn(usize, &[TensorFormat]) -> bool;
+struct Picky(fn(usize, &[TensorFormat]) -> bool);
 
 impl Layer for Picky {
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
@@ -60,7 +119,7 @@ impl CpuLayer for Picky {
     }
 }
 
-fn picky(takes: &[(&str, Takes)]) -> Registry {
+fn picky(takes: &[(&str, fn(usize, &[TensorFormat]) -> bool)]) -> Registry {
     let mut registry = Registry::default();
     for &(op_type, takes) in takes {
         let create =

@@ -75,7 +75,12 @@ impl Prepared {
 
 fn job(graph: &RuntimeGraph, memory: &MemoryPlan, position: usize) -> Option<Job> {
     let (operator, step) = (graph.operators().get(position)?, memory.steps.get(position)?);
-    let place = |operand: &OperandIndex| memory.places.get(operand.position()).copied().flatten();
+    let is_pointwise = operator.layer().is_some_and(|layer| layer.is_pointwise());
+    let place = |operand: &OperandIndex| {
+        let place = memory.places.get(operand.position()).copied().flatten()?;
+        let layout = if is_pointwise { place.layout.unrolled().ok()? } else { place.layout };
+        Some(Place { layout, ..place })
+    };
     let overwritten = match step.action {
         Action::Nothing => return None,
         Action::InPlace { input } => Some(input),

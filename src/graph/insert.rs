@@ -1,7 +1,7 @@
 //! Operators that an engine puts between those of a model.
 
 use super::operator::{OperandIndex, OperatorIndex, RuntimeOperand, RuntimeOperator};
-use super::{CpuLayer, LayerError, RuntimeGraph, TensorFormat, guarded};
+use super::{CpuLayer, LayerError, RuntimeGraph, TensorFormat, TensorMeta, guarded};
 
 /// An operator with one input and one output, to be put behind the operand that it reads.
 #[derive(Debug)]
@@ -140,8 +140,22 @@ impl RuntimeGraph {
         }
     }
 
+    /// Settles how an operator computes, and tells it what for. There is nothing to settle where there is one way.
+    pub(crate) fn settle(
+        &mut self,
+        operator: OperatorIndex,
+        tactic: u32,
+        inputs: &[TensorMeta],
+        outputs: &[TensorMeta],
+    ) -> Result<(), LayerError> {
+        let Some(layer) = &mut self.operators[operator.position()].layer else { return Ok(()) };
+        guarded(|| layer.configure(inputs, outputs))?;
+        let has_choice = guarded(|| Ok(layer.tactics().len() > 1))?;
+        if has_choice { self.set_tactic(operator, tactic) } else { Ok(()) }
+    }
+
     /// Settles how an operator computes.
-    pub(crate) fn set_tactic(&mut self, operator: OperatorIndex, tactic: u32) -> Result<(), LayerError> {
+    fn set_tactic(&mut self, operator: OperatorIndex, tactic: u32) -> Result<(), LayerError> {
         let Some(layer) = &mut self.operators[operator.position()].layer else { return Ok(()) };
         guarded(|| layer.set_tactic(tactic))?;
         self.changes.push(Change::Tactic(operator, tactic));

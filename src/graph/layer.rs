@@ -199,6 +199,11 @@ pub struct Tactic {
     pub name: &'static str,
 }
 
+impl Tactic {
+    /// That of a layer with one way of computing.
+    pub const DEFAULT: Self = Self { id: 0, name: "default" };
+}
+
 /// How a layer runs on the CPU.
 ///
 /// # Life of a layer
@@ -263,9 +268,16 @@ pub trait CpuLayer: Layer + CloneCpuLayer {
         formats.get(position).is_some_and(|format| format.format == Format::Plain && !format.is_quantized)
     }
 
+    /// Whether every element of the outputs depends on the elements of the inputs at the same place alone, where all have the
+    /// same shape. An engine may then give it tensors in any format, all in the same one, that it sees as plain tensors of
+    /// the shape in which they lie in memory; [`CpuLayer::supports`] is not asked about these. Default: false.
+    fn is_pointwise(&self) -> bool {
+        false
+    }
+
     /// The ways of computing this layer, the one for general use first. Default: one.
     fn tactics(&self) -> Vec<Tactic> {
-        vec![Tactic { id: 0, name: "default" }]
+        vec![Tactic::DEFAULT]
     }
 
     /// Settles one of [`tactics`](CpuLayer::tactics).

@@ -5,6 +5,7 @@
 
 pub mod activation;
 pub mod attention;
+pub mod blocked;
 mod columns;
 pub mod conv;
 pub mod conv_transpose;

@@ -76,6 +76,21 @@ impl PoolShape {
         shape
     }
 
+    /// The same for planes of which each place holds so many channels, that are pooled one by one. None where all three axes
+    /// are taken.
+    #[must_use]
+    pub fn with_lanes(self, lanes: usize) -> Option<Self> {
+        let [unused, high, wide] = self.spans;
+        if self.lens[0] != 1 || unused.len() != 1 {
+            return None;
+        }
+        let lane = |first| Span { first, step: 1, count: 1, covered: 1 };
+        Some(Self {
+            lens: [self.lens[1], self.lens[2], lanes],
+            spans: [high, wide, (0..lanes).map(lane).collect()],
+        })
+    }
+
     /// Elements of one input plane.
     pub fn inputs(&self) -> usize {
         self.lens.iter().product()

@@ -82,6 +82,10 @@ macro_rules! activations {
                     map_unary(&inputs[0], &mut outputs[0], self)
                 }
 
+                fn is_pointwise(&self) -> bool {
+                    true
+                }
+
                 fn forward_in_place(
                     &mut self,
                     data: &mut TensorViewMut<'_>,

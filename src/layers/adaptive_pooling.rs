@@ -3,8 +3,10 @@
 use super::arguments::Argument;
 use super::choices::{PerAxis, per_axis};
 use super::float;
-use super::pooling::{Pooling, Reduction, compute, leading_axes, workspace};
-use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
+use super::pooling::{Pooling, Reduction, compute, configure, leading_axes, takes, workspace};
+use crate::graph::{
+    CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorFormat, TensorMeta,
+};
 use crate::kernels::naive::Divisor;
 use crate::kernels::pool::PoolShape;
 use crate::tensor::{Dim, Shape, TensorView, TensorViewMut};
@@ -103,6 +105,14 @@ macro_rules! adaptive_pools {
             ) -> Result<(), LayerError> {
                 let reduction = self.reduction();
                 compute(&mut self.pooling, &inputs[0], outputs, context, |shapes| Ok((shape($axes, shapes), reduction)))
+            }
+
+            fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
+                takes($axes, position, formats)
+            }
+
+            fn configure(&mut self, inputs: &[TensorMeta], _: &[TensorMeta]) -> Result<(), LayerError> {
+                configure($axes, inputs)
             }
 
             fn workspace(&self, inputs: &[TensorMeta], _: &[TensorMeta]) -> usize {

@@ -1,5 +1,6 @@
 //! Convolution and its transpose in one, two and three dimensions.
 
+mod blocked;
 mod common;
 mod deformable;
 mod transposed;
@@ -12,14 +13,15 @@ use super::ready::Ready;
 use crate::Limits;
 use crate::graph::{
     Cost, CpuLayer, ForwardContext, FromParameter, Layer, LayerError, Registry, RegistryError,
-    RuntimeParameter, TensorMeta, Weight,
+    RuntimeParameter, TensorFormat, TensorMeta, Weight,
 };
 use crate::kernels::Float;
 use crate::kernels::conv::{ConvPlan, ConvShape, Factors};
 use crate::kernels::naive::pad;
 use crate::kernels::parallel::threads;
 use crate::kernels::window::Window;
-use crate::tensor::{DType, Dim, Shape, TensorError, TensorView, TensorViewMut};
+use crate::tensor::{DType, Dim, Format, Shape, TensorError, TensorView, TensorViewMut};
+use blocked::Blocks;
 use common::{Parameters, Sizes, each_sample, per_axis};
 pub use deformable::{DeformConv, DeformConvFunction};
 use ndarray::{ArrayViewD, IxDyn};
@@ -79,6 +81,8 @@ crate::operator! {
         epilogue: Option<Epilogue> = None,
         /// What was prepared for the shapes of the last run.
         ready: Ready<Plan>,
+        /// What is kept for channels in blocks.
+        blocks: Blocks,
     }
     validate |conv| {
         conv.parameters().validate()
@@ -269,7 +273,34 @@ impl Layer for Conv {
 }
 
 impl CpuLayer for Conv {
+    fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
+        self.takes(position, formats)
+    }
+
+    fn efficiency(&self, inputs: &[TensorMeta], _: &[TensorMeta]) -> f64 {
+        self.blocked_efficiency(inputs)
+    }
+
+    fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<(), LayerError> {
+        self.configure_blocks(inputs, outputs)
+    }
+
+    fn initialize(&mut self) -> Result<(), LayerError> {
+        self.initialize_blocks()
+    }
+
+    fn serialize(&self) -> Result<Vec<u8>, LayerError> {
+        Ok(self.stored_blocks())
+    }
+
+    fn deserialize(&mut self, bytes: &[u8]) -> Result<(), LayerError> {
+        self.restore_blocks(bytes)
+    }
+
     fn workspace(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> usize {
+        if inputs.first().is_some_and(|input| input.format() != Format::Plain) {
+            return 0;
+        }
         let scratch = || -> Option<usize> {
             let (input, weight) = (inputs.first()?, self.weight.meta(inputs).ok()?.shape().ok()?);
             outputs.first()?.shape().ok()?;
@@ -285,6 +316,9 @@ impl CpuLayer for Conv {
         outputs: &mut [TensorViewMut<'_>],
         context: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
+        if inputs[0].layout().format() != Format::Plain {
+            return self.run_blocked(inputs, &mut outputs[0], context.limits());
+        }
         with_real!(inputs[0].dtype(), T => self.run::<T>(inputs, &mut outputs[0], context))
     }
 }

@@ -31,6 +31,11 @@ impl Epilogue {
         self.inputs.len()
     }
 
+    /// Whether every element depends on those at the same place alone, where all tensors have the result's shape.
+    pub(super) fn is_pointwise(&self) -> bool {
+        self.expr.is_pointwise()
+    }
+
     /// Checks that the result keeps its element type and its shape.
     ///
     /// # Errors

@@ -249,6 +249,10 @@ impl CpuLayer for Expression {
         self.run(inputs, &mut outputs[0], context.limits())
     }
 
+    fn is_pointwise(&self) -> bool {
+        self.expr.is_pointwise()
+    }
+
     fn forward_in_place(
         &mut self,
         data: &mut TensorViewMut<'_>,

@@ -4,12 +4,14 @@ use super::choices::{PerAxis, per_axis};
 use super::float::{self, with_real};
 use super::ready::Ready;
 use crate::Limits;
-use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
+use crate::graph::{
+    CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorFormat, TensorMeta,
+};
 use crate::kernels::Float;
 use crate::kernels::naive::Divisor;
 use crate::kernels::pool::{self, PoolShape};
 use crate::kernels::window::Window;
-use crate::tensor::{DType, Dim, Layout, Shape, TensorView, TensorViewMut};
+use crate::tensor::{DType, Dim, Format, Layout, Shape, TensorView, TensorViewMut};
 
 /// What becomes of the elements that one output position looks at.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -200,12 +202,68 @@ pub(super) fn compute(
         return Ok(());
     }
     Reduction::check(outputs, context.limits())?;
+    if let Format::Blocked { block, .. } = input.layout().format() {
+        return compute_blocked(ready, input, outputs, context, block, make);
+    }
     let (shape, reduction) = ready.of((*input.shape(), *outputs[0].shape()), make)?;
     with_real!(input.dtype(), T => reduction.compute::<T>(shape, input, outputs, context))
 }
 
-/// Bytes of scratch memory for pooling: a row of the input.
+/// The same for planes whose places hold a block of channels each.
+fn compute_blocked(
+    ready: &mut Pooling,
+    input: &TensorView<'_>,
+    outputs: &mut [TensorViewMut<'_>],
+    context: &mut ForwardContext<'_>,
+    block: u8,
+    make: impl FnOnce(&(Shape, Shape)) -> Result<(PoolShape, Reduction), LayerError>,
+) -> Result<(), LayerError> {
+    let [output] = outputs else {
+        return Err(LayerError::Unsupported("places are not found in blocks of channels".into()));
+    };
+    let logical = (*input.shape(), *output.shape());
+    let (input, layout) = (input.with_layout(input.layout().unrolled()?)?, output.layout().unrolled()?);
+    let mut output = output.reborrow().with_layout(layout)?;
+    let (shape, reduction) = ready.of((*input.shape(), *output.shape()), |_| {
+        let (shape, reduction) = make(&logical)?;
+        let shape = shape.with_lanes(block.into());
+        Ok((
+            shape.ok_or_else(|| LayerError::Unsupported("three axes are not pooled in blocks".into()))?,
+            reduction,
+        ))
+    })?;
+    let outputs = std::slice::from_mut(&mut output);
+    with_real!(input.dtype(), T => reduction.compute::<T>(shape, &input, outputs, context))
+}
+
+/// Whether a tensor of a pooling may have a format: all lie the same way, with channels in blocks if at all.
+pub(super) fn takes(axes: usize, position: usize, formats: &[TensorFormat]) -> bool {
+    let (Some(format), Some(first)) = (formats.get(position), formats.first()) else { return false };
+    let is_possible = match format.format {
+        Format::Plain => true,
+        Format::Blocked { axis, .. } => axis == 1 && axes <= 2,
+    };
+    is_possible && !format.is_quantized && format.format == first.format
+}
+
+/// Refuses blocks of channels where there is no batch, for the channels are another axis then.
+///
+/// # Errors
+/// [`LayerError::Unsupported`].
+pub(super) fn configure(axes: usize, inputs: &[TensorMeta]) -> Result<(), LayerError> {
+    match inputs.first() {
+        Some(input) if input.format() != Format::Plain && input.rank() != axes + 2 => {
+            Err(LayerError::Unsupported("channels in blocks need a batch".into()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Bytes of scratch memory for pooling: a row of the input, or a block of channels.
 pub(super) fn workspace(inputs: &[TensorMeta]) -> usize {
+    if let Some(Format::Blocked { block, .. }) = inputs.first().map(TensorMeta::format) {
+        return usize::from(block).saturating_mul(float::computed_size(inputs[0].dtype()));
+    }
     let row = inputs.first().and_then(|input| usize::try_from(input.dims().last()?.fixed()?).ok());
     row.unwrap_or(1).saturating_mul(inputs.first().map_or(0, |input| float::computed_size(input.dtype())))
 }
@@ -215,7 +273,7 @@ fn invalid(key: &'static str, found: &PerAxis, reason: &str) -> LayerError {
 }
 
 macro_rules! pool_layer {
-    ($name:ident) => {
+    ($name:ident, $axes:literal) => {
         impl Layer for $name {
             fn num_outputs(&self) -> usize {
                 self.pool().map_or(1, |pool| pool.reduction.num_outputs())
@@ -240,6 +298,14 @@ macro_rules! pool_layer {
                 });
                 self.pooling = pooling;
                 result
+            }
+
+            fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
+                takes($axes, position, formats)
+            }
+
+            fn configure(&mut self, inputs: &[TensorMeta], _: &[TensorMeta]) -> Result<(), LayerError> {
+                configure($axes, inputs)
             }
 
             fn workspace(&self, inputs: &[TensorMeta], _: &[TensorMeta]) -> usize {
@@ -280,7 +346,7 @@ macro_rules! max_pools {
             }
         }
 
-        pool_layer!($name);
+        pool_layer!($name, $axes);
     )*};
 }
 
@@ -338,7 +404,7 @@ macro_rules! avg_pools {
             }
         }
 
-        pool_layer!($name);
+        pool_layer!($name, $axes);
     )*};
 }
 
@@ -388,7 +454,7 @@ macro_rules! lp_pools {
             }
         }
 
-        pool_layer!($name);
+        pool_layer!($name, $axes);
     )*};
 }
 

@@ -1,8 +1,8 @@
 //! The plan for programs.
 
 use super::planned::{Planned, SavedPlan};
-use ixion::engine::PlanFile;
 use ixion::engine::file::Section;
+use ixion::engine::{Candidate, PlanFile};
 use ixion::graph::{OperandIndex, RuntimeOperator};
 use ixion::memory::{Holds, Place, Root, Slot};
 use ixion::passes::PassStatistics;
@@ -26,6 +26,11 @@ pub(super) fn json(param: &Path, planned: &Planned) -> Value {
             "passes": planned.statistics().passes.iter().map(pass).collect::<Vec<_>>(),
         },
         "operators": operators.map(|(step, it)| operator(step, it, planned)).collect::<Vec<_>>(),
+        "formats": planned.choices().map(|(settled, chosen)| json!({
+            "operator": settled.operator,
+            "chosen": candidate(chosen),
+            "rejected": settled.candidates.iter().filter(|other| *other != chosen).map(candidate).collect::<Vec<_>>(),
+        })).collect::<Vec<_>>(),
         "buffers": planned.memory.slots.iter().map(|slot| buffer(slot, planned)).collect::<Vec<_>>(),
         "copies": planned.memory.copies.iter().map(|&(operand, output)| json!({
             "operand": graph.operands().get(operand).map(|operand| operand.name()),
@@ -56,6 +61,14 @@ fn saved(file: &SavedPlan) -> Value {
         "written_by": file.written_by,
         "bytes": file.bytes,
         "sections": file.sections.iter().map(section).collect::<Vec<_>>(),
+    })
+}
+
+fn candidate(candidate: &Candidate) -> Value {
+    json!({
+        "formats": candidate.formats.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "tactic": candidate.tactic.name,
+        "nanoseconds": candidate.price,
     })
 }
 

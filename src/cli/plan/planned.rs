@@ -5,7 +5,7 @@ use crate::cli::failure::Failure;
 use crate::cli::model::ModelArgs;
 use ixion::Limits;
 use ixion::engine::file::Section;
-use ixion::engine::{Builder, Plan, PlanFile};
+use ixion::engine::{Builder, Candidate, Plan, PlanFile, Settled};
 use ixion::graph::{OperandIndex, RuntimeGraph, RuntimeOperator, TensorMeta};
 use ixion::memory::{Action, MemoryPlan, MemoryReport, Place, Root};
 use ixion::passes::{Passes, Statistics};
@@ -72,6 +72,12 @@ impl Planned {
     /// What the passes did.
     pub(super) fn statistics(&self) -> &Statistics {
         self.plan.statistics()
+    }
+
+    /// What the operators settled on that had a choice.
+    pub(super) fn choices(&self) -> impl Iterator<Item = (&Settled, &Candidate)> {
+        let settled = self.plan.settled().iter().filter(|settled| settled.candidates.len() > 1);
+        settled.filter_map(|settled| Some((settled, settled.candidates.get(settled.chosen?)?)))
     }
 
     /// The graph that runs.

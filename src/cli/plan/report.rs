@@ -1,12 +1,14 @@
 //! The plan for human eyes.
 
 use super::planned::{Planned, SavedPlan};
-use crate::cli::numbers::{bytes, percent, plural};
+use crate::cli::numbers::{bytes, percent, plural, time};
 use crate::cli::screen::{Screen, Style};
 use crate::cli::table::{Align, Table};
+use ixion::engine::Candidate;
 use ixion::graph::{OperandIndex, TensorMeta};
 use ixion::memory::{Place, Root};
 use std::io::{self, Write};
+use std::time::Duration;
 
 /// Most refusals that are listed for one pass.
 const MOST_REFUSALS: usize = 3;
@@ -28,7 +30,29 @@ pub(super) fn write(screen: &mut Screen, title: &str, planned: &Planned) -> io::
     writeln!(screen)?;
     operators(screen, planned)?;
     writeln!(screen)?;
+    formats(screen, planned)?;
     memory(screen, planned)
+}
+
+/// What operators settled on that could have had something else.
+fn formats(screen: &mut Screen, planned: &Planned) -> io::Result<()> {
+    if planned.choices().next().is_none() {
+        return Ok(());
+    }
+    let mut table = Table::new(&[
+        ("operator", Align::Left),
+        ("format", Align::Left),
+        ("estimate", Align::Right),
+        ("instead of", Align::Left),
+    ]);
+    let price = |candidate: &Candidate| time(Duration::from_secs_f64(candidate.price / 1e9));
+    for (settled, chosen) in planned.choices() {
+        let others = settled.candidates.iter().filter(|candidate| *candidate != chosen);
+        let others: Vec<String> = others.map(|other| format!("{other} {}", price(other))).collect();
+        table.row([settled.operator.clone(), chosen.to_string(), price(chosen), others.join(", ")]);
+    }
+    table.write(screen)?;
+    writeln!(screen)
 }
 
 fn tensor(screen: &mut Screen, what: &str, name: &str, meta: Option<&TensorMeta>) -> io::Result<()> {

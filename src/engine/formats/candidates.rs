@@ -4,6 +4,7 @@ use super::price;
 use crate::graph::{CpuLayer, LayerError, RuntimeOperator, Tactic, TensorFormat, TensorMeta, guarded};
 use crate::tensor::{DType, Format};
 use smallvec::SmallVec;
+use std::fmt;
 
 /// The formats of all inputs and then all outputs of an operator.
 pub(super) type Formats = SmallVec<[TensorFormat; 4]>;
@@ -17,6 +18,19 @@ pub struct Candidate {
     pub tactic: Tactic,
     /// What it costs, in nanoseconds: by the model of a processor, or as it was measured.
     pub price: f64,
+}
+
+/// `f32 16c` where all tensors have one format, else those of the inputs and those of the outputs in their order; and the
+/// tactic, where it has a name of its own.
+impl fmt::Display for Candidate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut texts: Vec<String> = self.formats.iter().map(TensorFormat::to_string).collect();
+        texts.dedup();
+        if self.tactic.name != Tactic::DEFAULT.name {
+            texts.push(format!("({})", self.tactic.name));
+        }
+        f.pad(&texts.join(" "))
+    }
 }
 
 /// What a layer answered about one position.
@@ -41,6 +55,13 @@ pub(super) struct Tensors {
 impl Tensors {
     fn meta(&self, position: usize) -> Option<&TensorMeta> {
         self.inputs.get(position).or_else(|| self.outputs.get(position.checked_sub(self.inputs.len())?))
+    }
+
+    /// Whether all have the same type and shape.
+    fn are_alike(&self) -> bool {
+        let mut all = self.inputs.iter().chain(&self.outputs).map(|meta| (meta.dtype(), meta.dims()));
+        let first = all.next();
+        all.all(|other| Some(other) == first)
     }
 
     fn len(&self) -> usize {
@@ -75,9 +96,10 @@ pub(super) fn offer(
     blocks: &[u8],
 ) -> Result<Offer, LayerError> {
     let Some(layer) = operator.layer() else { return Ok(Offer::default()) };
-    let mut survey = Survey { layer, tensors, blocks, found: Vec::new(), answers: Vec::new() };
-    survey.answers.resize(tensors.len(), Answers::default());
+    let answers = vec![Answers::default(); tensors.len()];
+    let mut survey = Survey { layer, tensors, blocks, is_pointwise: false, found: Vec::new(), answers };
     guarded(|| {
+        survey.is_pointwise = layer.is_pointwise() && tensors.are_alike();
         survey.ask(&mut Formats::new());
         Ok(())
     })?;
@@ -95,6 +117,7 @@ struct Survey<'a> {
     layer: &'a dyn CpuLayer,
     tensors: &'a Tensors,
     blocks: &'a [u8],
+    is_pointwise: bool,
     found: Vec<Formats>,
     answers: Vec<Answers>,
 }
@@ -112,7 +135,10 @@ impl Survey<'_> {
                 return;
             }
             decided.push(format);
-            let is_taken = self.layer.supports(position, decided);
+            let is_taken = match self.is_pointwise {
+                true => decided.first() == Some(&format),
+                false => self.layer.supports(position, decided),
+            };
             self.answers[position].note(format, is_taken);
             if is_taken {
                 self.ask(decided);
@@ -162,8 +188,14 @@ fn priced(
     let Tensors { inputs, outputs } = tensors.in_formats(&formats);
     guarded(|| {
         let mut layer = layer.clone_layer();
-        layer.configure(&inputs, &outputs)?;
         let mut candidates = Vec::new();
+        match layer.configure(&inputs, &outputs) {
+            Err(LayerError::Unsupported(reason)) => {
+                log::debug!("{layer:?} does not work in {formats:?}: {reason}");
+                return Ok(candidates);
+            }
+            configured => configured?,
+        }
         for tactic in layer.tactics() {
             layer.set_tactic(tactic.id)?;
             let price = price::of_layer(layer.cost(&inputs, &outputs), layer.efficiency(&inputs, &outputs));

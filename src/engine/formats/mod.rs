@@ -79,7 +79,7 @@ pub(super) fn settle(
         Settled { operator, candidates: offer.candidates, chosen, answers: offer.answers }
     });
     let settled: Vec<Settled> = settled.collect();
-    settle_tactics(graph, &settled)?;
+    settle_tactics(graph, &settled, &shapes)?;
     graph.insert(found.into_iter().map(insertion).collect());
     if *formats == Formats::Alternating {
         alternation::insert_everywhere(graph, shapes.metas());
@@ -129,13 +129,17 @@ fn report(graph: &RuntimeGraph, operator: &RuntimeOperator, answers: &[Answers])
     lines.collect::<Vec<_>>().join("; ")
 }
 
-fn settle_tactics(graph: &mut RuntimeGraph, settled: &[Settled]) -> Result<(), EngineError> {
+/// Tells all layers what they settled on.
+fn settle_tactics(graph: &mut RuntimeGraph, settled: &[Settled], shapes: &Shapes) -> Result<(), EngineError> {
     for (position, settled) in settled.iter().enumerate() {
         let Some(chosen) = settled.chosen.and_then(|chosen| settled.candidates.get(chosen)) else { continue };
-        let result = graph.set_tactic(OperatorIndex::new(position), chosen.tactic.id);
-        result.map_err(|source| {
-            let operator = graph.operator(OperatorIndex::new(position));
-            EngineError::of_operator(operator, graph.path(), Stage::Configure, source)
+        let index = OperatorIndex::new(position);
+        let operator = graph.operator(index);
+        let known = shapes.get_all(operator.inputs()).zip(shapes.get_all(operator.outputs()));
+        let Some((inputs, outputs)) = known else { continue };
+        let Tensors { inputs, outputs } = Tensors { inputs, outputs }.in_formats(&chosen.formats);
+        graph.settle(index, chosen.tactic.id, &inputs, &outputs).map_err(|source| {
+            EngineError::of_operator(graph.operator(index), graph.path(), Stage::Configure, source)
         })?;
     }
     Ok(())

@@ -97,6 +97,14 @@ impl Compiled {
         matches!(self.form, Form::Value(_))
     }
 
+    /// Whether it is arithmetic in which no shape plays a part.
+    pub(in crate::layers) fn is_pointwise(&self) -> bool {
+        match &self.form {
+            Form::Value(formula) => !formula.nodes.iter().any(|node| matches!(node, Node::Size { .. })),
+            _ => false,
+        }
+    }
+
     /// What its value will be.
     pub(in crate::layers) fn infer(&self, inputs: &[TensorMeta]) -> Result<TensorMeta, LayerError> {
         match &self.form {

@@ -179,6 +179,7 @@ fn convolved(
         bias: b.map(|_| Weight::Input(2)),
         epilogue: None,
         ready: Ready::default(),
+        blocks: Default::default(),
     };
     recipe.then(layer, &[Some(x), Some(w), b].into_iter().flatten().collect::<Vec<_>>())
 }

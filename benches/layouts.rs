@@ -1,0 +1,60 @@
+//! Convolutions on plain tensors and on channels in blocks, side by side: `cargo bench --bench layouts`.
+//!
+//! What [`CpuLayer::efficiency`](ixion::graph::CpuLayer::efficiency) of a convolution says comes from here.
+
+#![allow(missing_docs, clippy::expect_used, reason = "a bench that cannot run should stop")]
+
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use ixion::Limits;
+use ixion::kernels::blocked::{BlockedShape, BlockedWeights};
+use ixion::kernels::conv::{ConvPlan, ConvShape, Factors};
+use ixion::kernels::window::Window;
+
+/// Input channels, output channels, side of the picture, side of the window, stride; depthwise where there are as many
+/// groups as channels.
+const CASES: [(&str, [usize; 5], bool); 7] = [
+    ("depthwise 3x3", [96, 96, 56, 3, 1], true),
+    ("depthwise 3x3 stride 2", [96, 96, 112, 3, 2], true),
+    ("depthwise 5x5", [240, 240, 14, 5, 1], true),
+    ("3x3", [64, 64, 56, 3, 1], false),
+    ("3x3 small", [256, 256, 14, 3, 1], false),
+    ("1x1", [64, 256, 56, 1, 1], false),
+    ("3x3 stride 2", [64, 128, 56, 3, 2], false),
+];
+
+fn convolutions(criterion: &mut Criterion) {
+    let limits = Limits::default();
+    for (name, [channels, out_channels, side, kernel, stride], is_depthwise) in CASES {
+        let window = Window { kernel, stride, dilation: 1, pad_before: kernel / 2, pad_after: kernel / 2 };
+        let groups = if is_depthwise { channels } else { 1 };
+        let plain =
+            ConvShape { channels, out_channels, groups, lens: vec![side; 2], windows: vec![window; 2] };
+        let blocked =
+            BlockedShape { channels, out_channels, is_depthwise, lens: [side; 2], windows: [window; 2] };
+        let noise = |len: usize| (0..len).map(|i| (i % 17) as f32 * 0.1 - 0.8).collect::<Vec<f32>>();
+        let weight = noise(out_channels * channels / groups * kernel * kernel);
+        let outputs: usize = blocked.outputs().iter().product();
+        let macs = weight.len() * outputs;
+        let mut group = criterion.benchmark_group(name);
+        group.throughput(Throughput::Elements(macs as u64)).sample_size(20);
+
+        let plan = ConvPlan::new(plain, 4);
+        let (input, mut output) = (noise(channels * side * side), vec![0.0; out_channels * outputs]);
+        let mut scratch = vec![0.0; plan.scratch()];
+        group.bench_function(BenchmarkId::from_parameter("plain"), |bencher| {
+            let factors = Factors { weight: &weight, bias: None, finish: None };
+            bencher.iter(|| plan.run(&input, &factors, &mut output, &mut scratch, &limits).expect("it runs"));
+        });
+
+        let weights = BlockedWeights::<16>::new(&blocked, &weight, None);
+        let [inputs, outputs] = blocked.sample::<16>();
+        let (input, mut output) = (noise(inputs), vec![0.0; outputs]);
+        group.bench_function(BenchmarkId::from_parameter("blocked"), |bencher| {
+            bencher.iter(|| blocked.run(&input, &weights, &mut output, &limits).expect("it runs"));
+        });
+        group.finish();
+    }
+}
+
+criterion_group!(benches, convolutions);
+criterion_main!(benches);
