@@ -1,6 +1,6 @@
 //! What can go wrong between a builder and a result.
 
-use super::PlanFileError;
+use super::{PlanFileError, ScalesError};
 use crate::graph::{GraphError, LayerError, OperatorPlace};
 use crate::memory::MemoryError;
 use crate::passes::PassError;
@@ -95,6 +95,9 @@ pub enum EngineError {
     /// A plan that could not be saved or loaded.
     #[error(transparent)]
     PlanFile(#[from] PlanFileError),
+    /// Scales that could not be loaded, saved or used.
+    #[error(transparent)]
+    Scales(#[from] ScalesError),
     /// A limit that was met.
     #[error(transparent)]
     Limit(#[from] LimitError),

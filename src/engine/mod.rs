@@ -28,6 +28,7 @@
 //! [`Plan::load`] has it back without optimising anything again; see [`mod@file`].
 
 mod builder;
+pub mod calibration;
 mod context;
 mod error;
 pub mod file;
@@ -41,6 +42,7 @@ mod state;
 mod trace;
 
 pub use builder::Builder;
+pub use calibration::{Fingerprint, Scales, ScalesError, ScalesProblem};
 pub use context::Context;
 pub use error::EngineError;
 pub use file::{PlanFile, PlanFileError, PlanFileProblem};
