@@ -76,6 +76,17 @@ impl RuntimeAttribute {
         Self::new(self.source.clone())
     }
 
+    /// The same numbers, rounded to a type when they are decoded.
+    #[must_use]
+    pub fn cast(&self, dtype: DType) -> Self {
+        Self::new(WeightSource::Cast(Box::new(self.source.clone()), dtype))
+    }
+
+    /// Where the elements come from.
+    pub fn source(&self) -> &WeightSource {
+        &self.source
+    }
+
     /// The element type.
     pub fn dtype(&self) -> DType {
         self.source.dtype()

@@ -8,6 +8,7 @@
 //! [`Registry`] leads from the type of an operator to the layer.
 
 mod attribute;
+mod cast;
 mod convert;
 pub mod draft;
 mod error;

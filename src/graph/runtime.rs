@@ -48,7 +48,7 @@ pub struct RuntimeGraph {
     pub(super) limits: Limits,
     random_weights: Option<u64>,
     registry: Registry,
-    file: Option<pnnx::Graph>,
+    pub(super) file: Option<pnnx::Graph>,
     /// What an engine settled.
     pub(super) changes: Vec<Change>,
     state: BuildState,

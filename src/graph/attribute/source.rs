@@ -20,6 +20,8 @@ pub enum WeightSource {
     },
     /// A tensor that was given.
     Tensor(Tensor),
+    /// Another weight's elements, rounded to a type.
+    Cast(Box<WeightSource>, DType),
 }
 
 impl WeightSource {
@@ -29,6 +31,7 @@ impl WeightSource {
             Self::File(attribute) => attribute.dtype(),
             Self::Random { dtype, .. } => *dtype,
             Self::Tensor(tensor) => tensor.dtype(),
+            Self::Cast(_, dtype) => *dtype,
         }
     }
 
@@ -38,6 +41,7 @@ impl WeightSource {
             Self::File(attribute) => attribute.shape(),
             Self::Random { shape, .. } => shape,
             Self::Tensor(tensor) => tensor.shape(),
+            Self::Cast(source, _) => source.shape(),
         }
     }
 
@@ -50,6 +54,7 @@ impl WeightSource {
             Self::File(attribute) => read(attribute),
             Self::Random { dtype, shape, seed } => he_scaled(*dtype, shape, *seed),
             Self::Tensor(tensor) => Ok(tensor.clone()),
+            Self::Cast(source, dtype) => Ok(source.load()?.cast(*dtype)?),
         }
     }
 }

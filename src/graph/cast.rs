@@ -1,0 +1,124 @@
+//! Operators in another element type: their layers are created again, with weights of that type.
+
+use super::operator::{OperandIndex, OperatorIndex, RuntimeOperator};
+use super::{CpuLayer, Creator, LayerError, OperatorReader, RuntimeAttribute, RuntimeGraph, WeightSource};
+use crate::pnnx;
+use crate::tensor::DType;
+use std::collections::BTreeMap;
+
+type Attributes = BTreeMap<String, RuntimeAttribute>;
+
+impl RuntimeGraph {
+    /// The layer that an operator would have, were its real numbers of this type instead of f32, as those of a module of
+    /// PyTorch are after `module.to(dtype)`. Layers of others than Ixion keep their weights: they say what they take.
+    ///
+    /// # Errors
+    /// A layer that cannot be created so.
+    pub(crate) fn cast_layer(
+        &self,
+        operator: &RuntimeOperator,
+        dtype: DType,
+    ) -> Result<Option<Box<dyn CpuLayer>>, LayerError> {
+        let Some(creator) = self.caster(operator) else { return Ok(operator.layer.clone()) };
+        let cast = |(key, weight): (&String, &RuntimeAttribute)| {
+            let is_real = weight.dtype() == DType::F32;
+            (key.clone(), if is_real { weight.cast(dtype) } else { weight.clone() })
+        };
+        let attrs = operator.attrs.iter().map(cast).collect();
+        self.created(operator, creator, &attrs, dtype).map(Some)
+    }
+
+    /// Gives an operator the layer that [`RuntimeGraph::cast_layer`] returns, and the file's graph its weights.
+    ///
+    /// # Errors
+    /// Weights that cannot be read; a layer that cannot be created.
+    pub(crate) fn cast_operator(&mut self, index: OperatorIndex, dtype: DType) -> Result<(), LayerError> {
+        let operator = &self.operators[index.position()];
+        if let Some(creator) = self.caster(operator) {
+            let attrs = operator.attrs.iter().map(|(key, weight)| Ok((key.clone(), narrowed(weight, dtype)?)));
+            let attrs = attrs.collect::<Result<BTreeMap<String, pnnx::Attribute>, LayerError>>()?;
+            let weights = |(key, weight): (&String, &pnnx::Attribute)| {
+                (key.clone(), RuntimeAttribute::from_file(weight.clone()))
+            };
+            let weights = attrs.iter().map(weights).collect();
+            let layer = self.created(operator, creator, &weights, dtype)?;
+            let operator = &mut self.operators[index.position()];
+            (operator.attrs, operator.layer) = (weights, Some(layer));
+            self.store(index, attrs)?;
+        }
+        self.hint(index, dtype)
+    }
+
+    /// Who creates layers anew, for those that work in the type of their weights.
+    fn caster(&self, operator: &RuntimeOperator) -> Option<&Creator> {
+        let creator = self.registry().get(operator.op_type()).ok()?;
+        (creator.namespace == Creator::<dyn CpuLayer>::BUILT_IN).then_some(creator)
+    }
+
+    fn created(
+        &self,
+        operator: &RuntimeOperator,
+        creator: &Creator,
+        attrs: &Attributes,
+        dtype: DType,
+    ) -> Result<Box<dyn CpuLayer>, LayerError> {
+        let shapes = |operands: &[OperandIndex]| operands.iter().map(|&it| self.operand(it).shape()).collect();
+        let cast = |found: DType| if found == DType::F32 { dtype } else { found };
+        let dtypes =
+            |operands: &[OperandIndex]| operands.iter().map(|&it| self.operand(it).dtype().map(cast)).collect();
+        let count = operator.outputs.len();
+        let reader = OperatorReader::new(&operator.params, attrs, &operator.input_names, count)
+            .with_name(operator.name())
+            .with_shapes(shapes(&operator.inputs), shapes(&operator.outputs))
+            .with_dtypes(dtypes(&operator.inputs), dtypes(&operator.outputs));
+        creator.create(reader)
+    }
+
+    /// Puts weights into the graph of the file, for who saves it.
+    fn store(
+        &mut self,
+        index: OperatorIndex,
+        attrs: BTreeMap<String, pnnx::Attribute>,
+    ) -> Result<(), LayerError> {
+        let (Some(file), operator) = (&mut self.file, &self.operators[index.position()]) else {
+            return Ok(());
+        };
+        let Some(id) = file.operator_named(operator.name()) else { return Ok(()) };
+        for (key, weight) in attrs {
+            file.set_attribute(id, &key, weight).map_err(unchanged)?;
+        }
+        Ok(())
+    }
+
+    /// Notes the type of the outputs, here and in the graph of the file.
+    fn hint(&mut self, index: OperatorIndex, dtype: DType) -> Result<(), LayerError> {
+        for output in self.operators[index.position()].outputs.clone() {
+            let operand = &mut self.operands[output.position()];
+            if operand.dtype != Some(DType::F32) {
+                continue;
+            }
+            operand.dtype = Some(dtype);
+            let Some(file) = &mut self.file else { continue };
+            if let Some(id) = file.operand_named(&operand.name) {
+                let shape = file.operand(id).shape().map(<[_]>::to_vec);
+                file.set_operand_type(id, Some(dtype), shape).map_err(unchanged)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn unchanged(error: pnnx::GraphError) -> LayerError {
+    LayerError::Unsupported(error.to_string())
+}
+
+/// A weight as bytes of a file, its real numbers rounded.
+fn narrowed(weight: &RuntimeAttribute, dtype: DType) -> Result<pnnx::Attribute, LayerError> {
+    let detached = weight.detached();
+    if let (true, WeightSource::File(attribute)) = (weight.dtype() != DType::F32, detached.source()) {
+        return Ok(attribute.clone());
+    }
+    let values = detached.decode()?;
+    let values = if values.dtype() == DType::F32 { values.cast(dtype)? } else { values.clone() };
+    Ok(pnnx::Attribute::new(values.dtype(), weight.shape().to_vec(), values.to_le_bytes()?)?)
+}
