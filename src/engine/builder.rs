@@ -1,8 +1,8 @@
 //! From a file to a plan.
 
-use super::formats::{self, Formats, Settled};
+use super::formats::{self, Formats, Settled, Terms};
 use super::plan::Names;
-use super::{EngineError, Plan, Port};
+use super::{EngineError, Plan, Port, Precision, Scales};
 use crate::Limits;
 use crate::graph::{GraphError, Registry, RuntimeGraph, TensorMeta};
 use crate::passes::{PassContext, Passes, Statistics};
@@ -28,7 +28,7 @@ pub struct Builder {
     shapes: Vec<(String, InputShape)>,
     ranges: Vec<InputRange>,
     donations: Vec<(String, String)>,
-    formats: Formats,
+    terms: Terms,
     card: Option<String>,
     limits: Limits,
     threads: usize,
@@ -55,7 +55,7 @@ impl Builder {
             shapes: Vec::new(),
             ranges: Vec::new(),
             donations: Vec::new(),
-            formats: Formats::Cheapest,
+            terms: Terms::default(),
             card: None,
             limits: Limits::default(),
             threads: 1,
@@ -125,8 +125,24 @@ impl Builder {
 
     /// Chooses layouts from these. Default: [`Formats::Cheapest`].
     #[must_use]
-    pub fn with_formats(self, formats: Formats) -> Self {
-        Self { formats, ..self }
+    pub fn with_formats(mut self, formats: Formats) -> Self {
+        self.terms.formats = formats;
+        self
+    }
+
+    /// Chooses from these element types where the model has f32, which stays one of them. Inputs and outputs of the model
+    /// keep their types. Default: f32 alone.
+    #[must_use]
+    pub fn with_precisions(mut self, precisions: impl IntoIterator<Item = Precision>) -> Self {
+        self.terms.precisions = precisions.into_iter().collect();
+        self
+    }
+
+    /// What whole numbers stand for, by operand: what [`Precision::Int8`] needs.
+    #[must_use]
+    pub fn with_scales(mut self, scales: Scales) -> Self {
+        self.terms.scales = scales;
+        self
     }
 
     /// The text of a `model.toml`, which goes with the plan. Without it that of the file beside the `.param` file is taken,
@@ -163,7 +179,7 @@ impl Builder {
             threads: self.threads,
         };
         let settle = |graph: &mut RuntimeGraph, symbols: &[_], profile: Option<&Profile>| {
-            settle(graph, symbols, profile, &self.formats)
+            settle(graph, symbols, profile, &self.terms)
         };
         parts.assemble(settle)?.with_donations(&self.donations)
     }
@@ -223,13 +239,13 @@ fn settle(
     graph: &mut RuntimeGraph,
     symbols: &[Option<TensorMeta>],
     profile: Option<&Profile>,
-    formats: &Formats,
+    terms: &Terms,
 ) -> Result<Vec<Settled>, EngineError> {
     let optimum = match profile {
         Some(profile) => profile.optimum().into_iter().map(Some).collect(),
         None => formats::optimum(graph, symbols),
     };
-    match formats::settle(graph, &optimum, formats) {
+    match formats::settle(graph, &optimum, terms) {
         Err(error) if profile.is_none() && formats::is_about_sizes(&error) => {
             log::debug!("formats are those of the model: {error}");
             Ok(Vec::new())

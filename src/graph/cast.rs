@@ -35,7 +35,8 @@ impl RuntimeGraph {
     pub(crate) fn cast_operator(&mut self, index: OperatorIndex, dtype: DType) -> Result<(), LayerError> {
         let operator = &self.operators[index.position()];
         if let Some(creator) = self.caster(operator) {
-            let attrs = operator.attrs.iter().map(|(key, weight)| Ok((key.clone(), narrowed(weight, dtype)?)));
+            let attrs =
+                operator.attrs.iter().map(|(key, weight)| Ok((key.clone(), narrowed(weight, dtype)?)));
             let attrs = attrs.collect::<Result<BTreeMap<String, pnnx::Attribute>, LayerError>>()?;
             let weights = |(key, weight): (&String, &pnnx::Attribute)| {
                 (key.clone(), RuntimeAttribute::from_file(weight.clone()))
@@ -62,10 +63,12 @@ impl RuntimeGraph {
         attrs: &Attributes,
         dtype: DType,
     ) -> Result<Box<dyn CpuLayer>, LayerError> {
-        let shapes = |operands: &[OperandIndex]| operands.iter().map(|&it| self.operand(it).shape()).collect();
+        let shapes =
+            |operands: &[OperandIndex]| operands.iter().map(|&it| self.operand(it).shape()).collect();
         let cast = |found: DType| if found == DType::F32 { dtype } else { found };
-        let dtypes =
-            |operands: &[OperandIndex]| operands.iter().map(|&it| self.operand(it).dtype().map(cast)).collect();
+        let dtypes = |operands: &[OperandIndex]| {
+            operands.iter().map(|&it| self.operand(it).dtype().map(cast)).collect()
+        };
         let count = operator.outputs.len();
         let reader = OperatorReader::new(&operator.params, attrs, &operator.input_names, count)
             .with_name(operator.name())

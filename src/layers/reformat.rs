@@ -36,8 +36,10 @@ fn is_real(dtype: DType, scale: Option<f32>) -> bool {
 impl Layer for Reformat {
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
         let input = &inputs[0];
-        let changes = input.dtype() != self.to.dtype || self.from_scale != self.to_scale;
-        if changes && !(is_real(input.dtype(), self.from_scale) && is_real(self.to.dtype, self.to_scale)) {
+        // Rules see real numbers where an engine chose whole ones.
+        let from = if self.from_scale.is_some() { DType::I8 } else { input.dtype() };
+        let changes = from != self.to.dtype || self.from_scale != self.to_scale;
+        if changes && !(is_real(from, self.from_scale) && is_real(self.to.dtype, self.to_scale)) {
             return Err(LayerError::dtype(
                 "the input",
                 format!("one that becomes {}", self.to),

@@ -6,7 +6,7 @@ use crate::graph::{
     BuildState, GraphError, InputPort, LayerError, OperandIndex, RuntimeGraph, RuntimeOperator, Stage,
     TensorMeta, guarded,
 };
-use crate::tensor::TensorError;
+use crate::tensor::{DType, TensorError};
 
 /// The shapes and element types of all operands of a graph, for given inputs.
 ///
@@ -181,7 +181,10 @@ impl<'a> Update<'a> {
 
     fn set(&mut self, operand: OperandIndex, meta: Option<TensorMeta>) {
         let (position, runtime) = (operand.position(), self.graph.operand(operand));
-        let meta = meta.map(|meta| meta.with_format(runtime.format()).with_scale(runtime.scale()));
+        let meta = meta.map(|meta| {
+            let meta = if runtime.scale().is_some() { meta.with_dtype(DType::I8) } else { meta };
+            meta.with_format(runtime.format()).with_scale(runtime.scale())
+        });
         let place = &mut self.shapes.metas[position];
         if *place == meta && self.shapes.is_complete {
             return;
@@ -209,7 +212,7 @@ impl<'a> Update<'a> {
         self.inputs.clear();
         for &input in operator.inputs() {
             let Some(meta) = self.shapes.get(input) else { return Ok(None) };
-            self.inputs.push(meta.clone());
+            self.inputs.push(real(meta));
         }
         let inferred =
             guarded(|| layer.infer(&self.inputs)).and_then(|outputs| self.with_constant(operator, outputs));
@@ -265,6 +268,14 @@ impl<'a> Update<'a> {
                 format!("input `{}` is {shape}", port.map_or(operand.name(), |port| &port.name))
             }
         }
+    }
+}
+
+/// What a rule sees: whole numbers that an engine chose for real ones are its own affair.
+fn real(meta: &TensorMeta) -> TensorMeta {
+    match meta.scale() {
+        Some(_) => meta.with_dtype(DType::F32).with_format(meta.format()),
+        None => meta.clone(),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::error::PlanFileProblem;
 use super::header::Kind;
-use crate::engine::formats::{Answers, Candidate, Settled};
+use crate::engine::formats::{self, Answers, Candidate, Settled};
 use crate::engine::{EngineError, Plan};
 use crate::graph::{
     Change, CpuLayer, Inserted, LayerError, OperandIndex, OperatorIndex, RuntimeGraph, SettledFormat, Stage,
@@ -125,9 +125,7 @@ pub(super) fn check(plan: &Plan) -> Result<(), EngineError> {
         // What is not described before the run is refused by the layer itself, if it is.
         let Some(metas) = plan.shapes.get_all(&operands) else { continue };
         let formats: Vec<TensorFormat> = metas.iter().map(|meta| meta.tensor_format()).collect();
-        let takes = guarded(|| {
-            Ok((0..operands.len()).all(|at| layer.supports(at, formats.get(..=at).unwrap_or_default())))
-        });
+        let takes = guarded(|| Ok(formats::takes_all(layer, &metas, &formats)));
         let fault = |source| EngineError::of_operator(operator, plan.graph.path(), Stage::Configure, source);
         if !takes.map_err(fault)? {
             let list: Vec<String> = formats.iter().map(ToString::to_string).collect();

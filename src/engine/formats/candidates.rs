@@ -1,7 +1,7 @@
 //! In which formats an operator can run: what its layer answers when it is asked position by position.
 
 use super::price;
-use crate::graph::{CpuLayer, LayerError, RuntimeOperator, Tactic, TensorFormat, TensorMeta, guarded};
+use crate::graph::{Cost, CpuLayer, LayerError, Tactic, TensorFormat, TensorMeta, guarded};
 use crate::tensor::{DType, Format};
 use smallvec::SmallVec;
 use std::fmt;
@@ -50,6 +50,8 @@ const MOST: usize = 64;
 pub(super) struct Tensors {
     pub(super) inputs: Vec<TensorMeta>,
     pub(super) outputs: Vec<TensorMeta>,
+    /// What 1 stands for where they become whole numbers, by position; none for those that don't.
+    pub(super) scales: Vec<Option<f32>>,
 }
 
 impl Tensors {
@@ -57,25 +59,19 @@ impl Tensors {
         self.inputs.get(position).or_else(|| self.outputs.get(position.checked_sub(self.inputs.len())?))
     }
 
-    /// Whether all have the same type and shape.
-    fn are_alike(&self) -> bool {
-        let mut all = self.inputs.iter().chain(&self.outputs).map(|meta| (meta.dtype(), meta.dims()));
-        let first = all.next();
-        all.all(|other| Some(other) == first)
-    }
-
-    fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.inputs.len() + self.outputs.len()
     }
 
     /// The same in these formats.
     pub(super) fn in_formats(&self, formats: &[TensorFormat]) -> Self {
-        let formatted = |metas: &[TensorMeta], formats: &[TensorFormat]| {
-            let pairs = metas.iter().zip(formats);
-            pairs.map(|(meta, format)| meta.with_dtype(format.dtype).with_format(format.format)).collect()
-        };
-        let (first, rest) = formats.split_at(self.inputs.len().min(formats.len()));
-        Self { inputs: formatted(&self.inputs, first), outputs: formatted(&self.outputs, rest) }
+        let all = self.inputs.iter().chain(&self.outputs).zip(formats).zip(&self.scales);
+        let mut metas = all.map(|((meta, format), scale)| {
+            let scale = scale.filter(|_| format.is_quantized);
+            meta.with_dtype(format.dtype).with_format(format.format).with_scale(scale)
+        });
+        let inputs = metas.by_ref().take(self.inputs.len()).collect();
+        Self { inputs, outputs: metas.collect(), scales: self.scales.clone() }
     }
 }
 
@@ -86,40 +82,35 @@ pub(super) struct Offer {
     pub(super) answers: Vec<Answers>,
 }
 
-/// Asks a layer.
-///
-/// # Errors
-/// A layer that panics, or refuses shapes in [`CpuLayer::configure`].
-pub(super) fn offer(
-    operator: &RuntimeOperator,
-    tensors: &Tensors,
-    blocks: &[u8],
-) -> Result<Offer, LayerError> {
-    let Some(layer) = operator.layer() else { return Ok(Offer::default()) };
-    let answers = vec![Answers::default(); tensors.len()];
-    let mut survey = Survey { layer, tensors, blocks, is_pointwise: false, found: Vec::new(), answers };
-    guarded(|| {
-        survey.is_pointwise = layer.is_pointwise() && tensors.are_alike();
-        survey.ask(&mut Formats::new());
-        Ok(())
-    })?;
-    let Survey { found, answers, .. } = survey;
-    let is_only = found.len() == 1 && guarded(|| Ok(layer.tactics().len()))? == 1;
-    let mut candidates = Vec::with_capacity(found.len());
-    for formats in found {
-        candidates.extend(priced(layer, tensors, formats, is_only)?);
-    }
-    Ok(Offer { candidates, answers })
-}
-
 /// One walk through the combinations of an operator.
-struct Survey<'a> {
+pub(super) struct Survey<'a> {
     layer: &'a dyn CpuLayer,
     tensors: &'a Tensors,
     blocks: &'a [u8],
     is_pointwise: bool,
-    found: Vec<Formats>,
-    answers: Vec<Answers>,
+    pub(super) found: Vec<Formats>,
+    pub(super) answers: Vec<Answers>,
+}
+
+impl<'a> Survey<'a> {
+    /// Asks a layer.
+    ///
+    /// # Errors
+    /// One that panics.
+    pub(super) fn of(
+        layer: &'a dyn CpuLayer,
+        tensors: &'a Tensors,
+        blocks: &'a [u8],
+    ) -> Result<Self, LayerError> {
+        let answers = vec![Answers::default(); tensors.len()];
+        guarded(|| {
+            let all = tensors.inputs.iter().chain(&tensors.outputs);
+            let is_pointwise = layer.is_pointwise() && are_alike(all);
+            let mut survey = Self { layer, tensors, blocks, is_pointwise, found: Vec::new(), answers };
+            survey.ask(&mut Formats::new());
+            Ok(survey)
+        })
+    }
 }
 
 impl Survey<'_> {
@@ -130,15 +121,13 @@ impl Survey<'_> {
             self.found.push(decided.clone());
             return;
         };
-        for format in options(meta, self.blocks) {
+        let scale = self.tensors.scales.get(position).copied().flatten();
+        for format in options(meta, self.blocks, scale) {
             if self.found.len() >= MOST {
                 return;
             }
             decided.push(format);
-            let is_taken = match self.is_pointwise {
-                true => decided.first() == Some(&format),
-                false => self.layer.supports(position, decided),
-            };
+            let is_taken = takes(self.layer, self.is_pointwise, position, decided);
             self.answers[position].note(format, is_taken);
             if is_taken {
                 self.ask(decided);
@@ -148,7 +137,35 @@ impl Survey<'_> {
     }
 }
 
+/// Whether all have the same type and shape.
+pub(super) fn are_alike<'a>(metas: impl IntoIterator<Item = &'a TensorMeta>) -> bool {
+    let mut all = metas.into_iter().map(|meta| (meta.dtype(), meta.dims()));
+    let first = all.next();
+    all.all(|other| Some(other) == first)
+}
+
+/// Whether a layer takes the last of these formats. Tensors of one that works element by element need to lie in the same way,
+/// and numbers to stand for themselves.
+pub(super) fn takes(
+    layer: &dyn CpuLayer,
+    is_pointwise: bool,
+    position: usize,
+    formats: &[TensorFormat],
+) -> bool {
+    let is_real = formats.iter().all(|format| !format.is_quantized);
+    match is_pointwise && is_real {
+        true => formats.get(position) == formats.first(),
+        false => layer.supports(position, formats),
+    }
+}
+
 impl Answers {
+    /// Adds answers about other types.
+    pub(super) fn add(&mut self, others: Self) {
+        others.taken.into_iter().for_each(|format| self.note(format, true));
+        others.refused.into_iter().for_each(|format| self.note(format, false));
+    }
+
     fn note(&mut self, format: TensorFormat, is_taken: bool) {
         if is_taken && !self.taken.contains(&format) {
             self.refused.retain(|refused| *refused != format);
@@ -160,7 +177,7 @@ impl Answers {
 }
 
 /// The formats that a tensor may have, its own first.
-fn options(meta: &TensorMeta, blocks: &[u8]) -> Formats {
+fn options(meta: &TensorMeta, blocks: &[u8], scale: Option<f32>) -> Formats {
     /// One more axis lies in memory than there is, and there are 8 at most.
     const RANKS: std::ops::RangeInclusive<usize> = 2..=7;
     let plain = TensorFormat::plain(meta.dtype());
@@ -170,22 +187,20 @@ fn options(meta: &TensorMeta, blocks: &[u8]) -> Formats {
     if may_be_blocked {
         options.extend(blocks.iter().map(|&block| plain.blocked(1, block)));
     }
+    if scale.is_some() && meta.dtype() == DType::F32 {
+        options.push(TensorFormat::quantized());
+    }
     options
 }
 
-/// The candidates of one combination: one for each tactic. An only one is not priced.
-fn priced(
+/// The candidates of one combination: one for each tactic of a layer with so many bytes of weights.
+pub(super) fn priced(
     layer: &dyn CpuLayer,
     tensors: &Tensors,
-    formats: Formats,
-    is_only: bool,
+    formats: &Formats,
+    weights: u64,
 ) -> Result<Vec<Candidate>, LayerError> {
-    if is_only {
-        let tactic = guarded(|| Ok(layer.tactics()))?.into_iter().next();
-        let tactic = tactic.ok_or_else(|| LayerError::Unsupported("the layer has no tactic".into()))?;
-        return Ok(vec![Candidate { formats, tactic, price: 0.0 }]);
-    }
-    let Tensors { inputs, outputs } = tensors.in_formats(&formats);
+    let Tensors { inputs, outputs, .. } = tensors.in_formats(formats);
     guarded(|| {
         let mut layer = layer.clone_layer();
         let mut candidates = Vec::new();
@@ -198,7 +213,9 @@ fn priced(
         }
         for tactic in layer.tactics() {
             layer.set_tactic(tactic.id)?;
-            let price = price::of_layer(layer.cost(&inputs, &outputs), layer.efficiency(&inputs, &outputs));
+            let cost = layer.cost(&inputs, &outputs);
+            let cost = Cost { bytes: cost.bytes.saturating_add(weights), ..cost };
+            let price = price::of_layer(cost, layer.efficiency(&inputs, &outputs));
             candidates.push(Candidate { formats: formats.clone(), tactic, price });
         }
         Ok(candidates)

@@ -9,16 +9,18 @@ mod candidates;
 mod negotiation;
 mod price;
 mod solver;
+mod variants;
 
-use super::EngineError;
+use super::{EngineError, Precision, Scales};
 use crate::graph::{
-    GraphError, Insertion, LayerError, OperandIndex, OperatorIndex, RuntimeGraph, RuntimeOperator, Stage,
-    TensorFormat, TensorMeta,
+    CpuLayer, GraphError, Insertion, LayerError, OperandIndex, OperatorIndex, RuntimeGraph, RuntimeOperator,
+    Stage, TensorFormat, TensorMeta,
 };
 use crate::layers::reformat::Reformat;
 use crate::shape::Shapes;
+use crate::tensor::DType;
 pub use candidates::{Answers, Candidate};
-use candidates::{Offer, Tensors, offer};
+use candidates::{Offer, Tensors, are_alike, takes};
 use negotiation::{Conversion, conversions, negotiate};
 
 /// Which formats an engine may choose from.
@@ -31,6 +33,41 @@ pub enum Formats {
     Plain,
     /// Another layout for every tensor and back again, whatever it costs: for tests.
     Alternating,
+    /// The fewest bits that layers take, whatever it costs: for those who measure what precisions lose.
+    Narrowest,
+}
+
+/// What may be chosen from.
+#[derive(Debug, Clone)]
+pub(super) struct Terms {
+    pub(super) formats: Formats,
+    /// f32 is always among them.
+    pub(super) precisions: Vec<Precision>,
+    pub(super) scales: Scales,
+}
+
+impl Default for Terms {
+    fn default() -> Self {
+        Self { formats: Formats::Cheapest, precisions: Vec::new(), scales: Scales::default() }
+    }
+}
+
+impl Terms {
+    /// The numbers of channels in a block.
+    fn blocks(&self) -> &'static [u8] {
+        if self.formats == Formats::Plain { &[] } else { &BLOCKS }
+    }
+
+    /// The types of real numbers beside f32.
+    fn narrow(&self) -> Vec<DType> {
+        self.precisions.iter().filter_map(|precision| precision.narrow()).collect()
+    }
+
+    /// The scale of an operand of an operator, where it may be whole numbers.
+    fn scale(&self, operator: &RuntimeOperator, operand: &str) -> Option<f32> {
+        let may_be_whole = self.precisions.contains(&Precision::Int8) && !self.scales.keeps(operator.name());
+        self.scales.get(operand).filter(|_| may_be_whole)
+    }
 }
 
 /// The numbers of channels in a block that layers are asked about.
@@ -56,22 +93,25 @@ pub struct Settled {
 pub(super) fn settle(
     graph: &mut RuntimeGraph,
     inputs: &[Option<TensorMeta>],
-    formats: &Formats,
+    terms: &Terms,
 ) -> Result<Vec<Settled>, EngineError> {
     let shapes = Shapes::infer_known(graph, inputs)?;
-    let blocks: &[u8] = if *formats == Formats::Plain { &[] } else { &BLOCKS };
     let mut offers = Vec::with_capacity(graph.operators().len());
     for operator in graph.operators() {
-        offers.push(asked(graph, operator, &shapes, blocks)?);
+        offers.push(asked(graph, operator, &shapes, terms)?);
     }
     let mut agreement = negotiate(graph, &offers, shapes.metas());
-    if *formats == Formats::Alternating {
-        alternation::prefer_blocks(&offers, &mut agreement);
+    match terms.formats {
+        Formats::Alternating => alternation::prefer_blocks(&offers, &mut agreement),
+        Formats::Narrowest => prefer_narrow(&offers, &mut agreement),
+        Formats::Cheapest | Formats::Plain => {}
     }
     let (made, found) = conversions(graph, &offers, &agreement, shapes.metas());
     for (position, format) in made.into_iter().enumerate() {
         if let Some(format) = format {
-            graph.set_format(OperandIndex::new(position), format, None);
+            let operand = OperandIndex::new(position);
+            let scale = scale_of(graph, terms, operand, format);
+            graph.set_format(operand, format, scale);
         }
     }
     let names: Vec<String> = graph.operators().iter().map(|operator| operator.name().to_owned()).collect();
@@ -79,9 +119,10 @@ pub(super) fn settle(
         Settled { operator, candidates: offer.candidates, chosen, answers: offer.answers }
     });
     let settled: Vec<Settled> = settled.collect();
-    settle_tactics(graph, &settled, &shapes)?;
-    graph.insert(found.into_iter().map(insertion).collect());
-    if *formats == Formats::Alternating {
+    settle_layers(graph, &settled, &shapes, terms)?;
+    let found = found.into_iter().map(|conversion| insertion(graph, terms, conversion)).collect();
+    graph.insert(found);
+    if terms.formats == Formats::Alternating {
         alternation::insert_everywhere(graph, shapes.metas());
     }
     Ok(settled)
@@ -92,19 +133,15 @@ fn asked(
     graph: &RuntimeGraph,
     operator: &RuntimeOperator,
     shapes: &Shapes,
-    blocks: &[u8],
+    terms: &Terms,
 ) -> Result<Offer, EngineError> {
-    let (Some(inputs), Some(outputs)) =
-        (shapes.get_all(operator.inputs()), shapes.get_all(operator.outputs()))
-    else {
-        return Ok(Offer::default());
-    };
-    if inputs.iter().chain(&outputs).any(|meta| meta.shape().is_err()) {
+    let Some(tensors) = tensors(graph, operator, shapes, terms) else { return Ok(Offer::default()) };
+    if tensors.inputs.iter().chain(&tensors.outputs).any(|meta| meta.shape().is_err()) {
         return Ok(Offer::default());
     }
-    let tensors = Tensors { inputs, outputs };
     let fault = |source| EngineError::of_operator(operator, graph.path(), Stage::Configure, source);
-    let offer = offer(operator, &tensors, blocks).map_err(fault)?;
+    let types = (&terms.narrow()[..], terms.blocks());
+    let offer = variants::offer(graph, operator, &tensors, types).map_err(fault)?;
     if offer.candidates.is_empty() && operator.layer().is_some() {
         return Err(fault(LayerError::NoFormat(report(graph, operator, &offer.answers))));
     }
@@ -129,30 +166,64 @@ fn report(graph: &RuntimeGraph, operator: &RuntimeOperator, answers: &[Answers])
     lines.collect::<Vec<_>>().join("; ")
 }
 
-/// Tells all layers what they settled on.
-fn settle_tactics(graph: &mut RuntimeGraph, settled: &[Settled], shapes: &Shapes) -> Result<(), EngineError> {
+/// An operator's tensors, where they are described.
+fn tensors(
+    graph: &RuntimeGraph,
+    operator: &RuntimeOperator,
+    shapes: &Shapes,
+    terms: &Terms,
+) -> Option<Tensors> {
+    let (inputs, outputs) = shapes.get_all(operator.inputs()).zip(shapes.get_all(operator.outputs()))?;
+    let operands = operator.inputs().iter().chain(operator.outputs());
+    let scales = operands.map(|&operand| terms.scale(operator, graph.operand(operand).name())).collect();
+    Some(Tensors { inputs, outputs, scales })
+}
+
+/// The scale of an operand, where its numbers are whole.
+fn scale_of(graph: &RuntimeGraph, terms: &Terms, operand: OperandIndex, format: TensorFormat) -> Option<f32> {
+    terms.scales.get(graph.operand(operand).name()).filter(|_| format.is_quantized)
+}
+
+/// Chooses the candidates of the fewest bits.
+fn prefer_narrow(offers: &[Offer], agreement: &mut negotiation::Agreement) {
+    let bits =
+        |candidate: &Candidate| -> usize { candidate.formats.iter().map(|format| format.dtype.size()).sum() };
+    for (offer, chosen) in offers.iter().zip(&mut agreement.chosen) {
+        let all = offer.candidates.iter().map(bits).enumerate();
+        // The first of equals: the plainest.
+        *chosen = all.min_by_key(|(at, bits)| (*bits, *at)).map(|(at, _)| at);
+    }
+}
+
+/// Gives all layers the type that they settled on, and tells them formats and tactics.
+fn settle_layers(
+    graph: &mut RuntimeGraph,
+    settled: &[Settled],
+    shapes: &Shapes,
+    terms: &Terms,
+) -> Result<(), EngineError> {
     for (position, settled) in settled.iter().enumerate() {
         let Some(chosen) = settled.chosen.and_then(|chosen| settled.candidates.get(chosen)) else { continue };
         let index = OperatorIndex::new(position);
-        let operator = graph.operator(index);
-        let known = shapes.get_all(operator.inputs()).zip(shapes.get_all(operator.outputs()));
-        let Some((inputs, outputs)) = known else { continue };
-        let Tensors { inputs, outputs } = Tensors { inputs, outputs }.in_formats(&chosen.formats);
-        graph.settle(index, chosen.tactic.id, &inputs, &outputs).map_err(|source| {
+        let Some(tensors) = tensors(graph, graph.operator(index), shapes, terms) else { continue };
+        let cast = tensors.cast_of(chosen).map_or(Ok(()), |dtype| graph.cast_operator(index, dtype));
+        let Tensors { inputs, outputs, .. } = tensors.in_formats(&chosen.formats);
+        cast.and_then(|()| graph.settle(index, chosen.tactic.id, &inputs, &outputs)).map_err(|source| {
             EngineError::of_operator(graph.operator(index), graph.path(), Stage::Configure, source)
         })?;
     }
     Ok(())
 }
 
-fn insertion(conversion: Conversion) -> Insertion {
-    let Conversion { operand, to, readers, is_output, .. } = conversion;
+fn insertion(graph: &RuntimeGraph, terms: &Terms, conversion: Conversion) -> Insertion {
+    let Conversion { operand, from, to, readers, is_output } = conversion;
+    let scale = |format: TensorFormat| scale_of(graph, terms, operand, format);
     Insertion {
         operand,
         op_type: Reformat::TYPE,
-        layer: Box::new(Reformat::new(to, None, None)),
+        layer: Box::new(Reformat::new(to, scale(from), scale(to))),
         format: to,
-        scale: None,
+        scale: scale(to),
         readers: readers.into_iter().map(|(step, at)| (OperatorIndex::new(step), at)).collect(),
         is_output,
     }
@@ -173,6 +244,13 @@ pub(super) fn optimum(graph: &RuntimeGraph, symbols: &[Option<TensorMeta>]) -> V
         Some(meta.with_dims(lens.collect::<Vec<i64>>()))
     };
     graph.inputs().iter().zip(symbols).map(fixed).collect()
+}
+
+/// Whether a layer takes its tensors in these formats.
+pub(super) fn takes_all(layer: &dyn CpuLayer, metas: &[TensorMeta], formats: &[TensorFormat]) -> bool {
+    let is_pointwise = layer.is_pointwise() && are_alike(metas);
+    let mut asked = (0..formats.len()).map(|at| (at, formats.get(..=at).unwrap_or_default()));
+    asked.all(|(at, formats)| takes(layer, is_pointwise, at, formats))
 }
 
 /// The error of a graph that cannot be negotiated with these sizes, which need not be possible ones, is no error.
