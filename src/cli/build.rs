@@ -2,13 +2,13 @@
 
 use super::failure::{Exit, Failure};
 use super::files;
+use super::formats::FormatArgs;
 use super::limits::LimitArgs;
 use super::model::ModelArgs;
 use super::numbers;
 use super::plan::planned::passes;
 use super::plan_file::PlanFileArgs;
 use super::progress::Spinner;
-use super::runner::Layouts;
 use super::screen::Screen;
 use clap::Args;
 use ixion::Limits;
@@ -57,9 +57,8 @@ pub(crate) struct BuildArgs {
     /// Lets an output take the memory of an input that the caller gives away; may be repeated
     #[arg(long, value_name = "INPUT=OUTPUT", value_parser = parse_donation)]
     donate: Vec<(String, String)>,
-    /// Layouts of tensors that are chosen from
-    #[arg(long, value_name = "LAYOUTS", value_enum, default_value_t, hide_short_help = true)]
-    layouts: Layouts,
+    #[command(flatten)]
+    formats: FormatArgs,
     /// Leaves out passes by name; `all` leaves the graph as it is
     #[arg(long, value_name = "PASS", num_args = 1..)]
     without: Vec<String>,
@@ -118,8 +117,8 @@ impl BuildArgs {
         let ranges = self.ranges(&model, &limits)?;
         let mut builder = Builder::from_graph(model.runtime(limits.clone()))
             .with_limits(limits)
-            .with_passes(passes(&self.without)?)
-            .with_formats(self.layouts.into());
+            .with_passes(passes(&self.without)?);
+        builder = self.formats.apply(builder).map_err(Failure::unusable)?;
         if let Some(seed) = self.random_weights {
             builder = builder.with_random_weights(seed);
         }

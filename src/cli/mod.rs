@@ -22,6 +22,7 @@ mod convert;
 mod drawing;
 mod failure;
 mod files;
+mod formats;
 mod inspect;
 mod kinds;
 mod limits;

@@ -1,9 +1,10 @@
 //! The files of a model, as most subcommands take them.
 
 use super::failure::Failure;
+use super::formats::FormatArgs;
 use super::plan_file::PlanFileArgs;
 use super::progress::Spinner;
-use super::runner::{EngineArgs, Layouts, Runner, graph_error};
+use super::runner::{EngineArgs, Runner, graph_error};
 use clap::Args;
 use ixion::engine::EngineError;
 use ixion::graph::{GraphError, RuntimeGraph, archive_beside};
@@ -69,11 +70,13 @@ impl ModelArgs {
         let _spinner = Spinner::start(format!("reading {}", self.param.display()));
         if let Some(plan) = self.plan_file(limits)? {
             self.check_built(&engine.without, seed)?;
-            if engine.mode.layouts != Layouts::default() {
-                let message = format!("{} is a plan, whose layouts are settled", self.param.display());
-                return Err(
-                    Failure::unusable(message).advise("`ixion build --layouts …` builds one with others")
+            if engine.mode.formats != FormatArgs::default() {
+                let message = format!(
+                    "{} is a plan, whose element types and layouts are settled",
+                    self.param.display()
                 );
+                return Err(Failure::unusable(message)
+                    .advise("`ixion build --precision … --layouts …` builds one with others"));
             }
             return engine.load(plan, limits).map_err(|error| self.unbuilt(error));
         }

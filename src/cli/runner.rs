@@ -1,9 +1,10 @@
 //! How a model is run: planned by the engine, or operator by operator as the graph stands.
 
 use super::failure::Failure;
+use super::formats::FormatArgs;
 use clap::{Args, ValueEnum};
 use ixion::Limits;
-use ixion::engine::{Builder, Context, EngineError, Formats, PlanFile};
+use ixion::engine::{Builder, Context, EngineError, PlanFile};
 use ixion::graph::{GraphError, LayerTrace, OperandIndex, RuntimeGraph, TensorMeta, Trace};
 use ixion::passes::{PassContext, Passes};
 use ixion::tensor::{DType, Tensor, TensorView};
@@ -19,7 +20,7 @@ pub(crate) enum Interpret {
     Optimised,
 }
 
-/// `--interpret` and `--layouts`.
+/// How a model is run: by the engine, with what it chooses from, or without it.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct InterpretArgs {
     /// Runs operator by operator, without a plan: the file's graph, or the one after all passes (=optimised)
@@ -27,34 +28,14 @@ pub(crate) struct InterpretArgs {
     /// Without it the engine runs: passes improve the graph, and memory is planned for the shapes of the inputs.
     #[arg(
         long, value_name = "GRAPH", num_args = 0..=1, require_equals = true, default_missing_value = "plain",
-        hide_possible_values = true
+        hide_possible_values = true, conflicts_with_all = ["precision", "scales", "layouts"]
     )]
     pub(crate) interpret: Option<Interpret>,
-    /// Layouts of tensors that the engine chooses from
-    #[arg(
-        long,
-        value_name = "LAYOUTS",
-        value_enum,
-        default_value_t,
-        conflicts_with = "interpret",
-        hide_short_help = true
-    )]
-    pub(crate) layouts: Layouts,
+    #[command(flatten)]
+    pub(crate) formats: FormatArgs,
 }
 
-/// The layouts that the engine chooses from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub(crate) enum Layouts {
-    /// Those that layers want, at the least price
-    #[default]
-    Cheapest,
-    /// Row-major ones alone
-    Plain,
-    /// Another one for every tensor and back again: a test of the engine
-    Alternating,
-}
-
-/// `--interpret`, `--layouts`, `--threads` and `--without`.
+/// [`InterpretArgs`], `--threads` and `--without`.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct EngineArgs {
     #[command(flatten)]
@@ -95,16 +76,6 @@ pub(crate) struct Record {
     pub(crate) trace: Trace,
     /// Time from the start of the run, for each entry of the trace.
     pub(crate) starts: Vec<Duration>,
-}
-
-impl From<Layouts> for Formats {
-    fn from(layouts: Layouts) -> Self {
-        match layouts {
-            Layouts::Cheapest => Self::Cheapest,
-            Layouts::Plain => Self::Plain,
-            Layouts::Alternating => Self::Alternating,
-        }
-    }
 }
 
 impl EngineArgs {
@@ -153,12 +124,11 @@ impl EngineArgs {
                 Kind::Graph(Box::new(graph))
             }
             None => {
-                let plan = Builder::from_graph(source)
+                let builder = Builder::from_graph(source)
                     .with_limits(limits.clone())
                     .with_passes(self.passes()?)
-                    .with_threads(self.threads.into())
-                    .with_formats(self.mode.layouts.into())
-                    .build()?;
+                    .with_threads(self.threads.into());
+                let plan = self.mode.formats.apply(builder)?.build()?;
                 Kind::Engine(Box::new(Context::shared(Arc::new(plan))?))
             }
         };

@@ -8,6 +8,7 @@ mod shapes;
 
 use super::failure::{Exit, Failure};
 use super::files;
+use super::formats::FormatArgs;
 use super::limits::LimitArgs;
 use super::model::ModelArgs;
 use super::numbers;
@@ -51,6 +52,8 @@ pub(crate) struct PlanArgs {
     /// Leaves out passes by name; `all` leaves the graph as it is
     #[arg(long, value_name = "PASS", num_args = 1..)]
     without: Vec<String>,
+    #[command(flatten)]
+    formats: FormatArgs,
     /// One JSON object, for programs
     #[arg(long)]
     json: bool,
@@ -67,7 +70,8 @@ impl PlanArgs {
             files::check_new_file(path)?;
         }
         let spinner = Spinner::start(format!("planning {}", param.display()));
-        let planned = Planned::new(&self.model, &self.input_shape, &self.without, limits.start())?;
+        let planned =
+            Planned::new(&self.model, &self.input_shape, (&self.without, &self.formats), limits.start())?;
         drop(spinner);
         let title = param.file_name().unwrap_or(param.as_os_str()).to_string_lossy();
         match &self.memory {

@@ -2,6 +2,7 @@
 
 use super::shapes::{self, InputShape};
 use crate::cli::failure::Failure;
+use crate::cli::formats::FormatArgs;
 use crate::cli::model::ModelArgs;
 use ixion::Limits;
 use ixion::engine::file::Section;
@@ -45,7 +46,7 @@ impl Planned {
     pub(super) fn new(
         model: &ModelArgs,
         given: &[InputShape],
-        without: &[String],
+        (without, formats): (&[String], &FormatArgs),
         limits: Limits,
     ) -> Result<Self, Failure> {
         let (plan, file) = match model.plan_file(&limits)? {
@@ -54,7 +55,7 @@ impl Planned {
                 let saved = SavedPlan::of(&file);
                 (file.load().map_err(|error| model.unbuilt(error))?, Some(saved))
             }
-            None => (built(model, without, limits)?, None),
+            None => (built(model, without, formats, limits)?, None),
         };
         let inputs = shapes::metas(plan.graph(), given)?;
         let mut context = plan.context().map_err(Failure::unusable)?;
@@ -141,7 +142,12 @@ impl Planned {
     }
 }
 
-fn built(model: &ModelArgs, without: &[String], limits: Limits) -> Result<Plan, Failure> {
+fn built(
+    model: &ModelArgs,
+    without: &[String],
+    formats: &FormatArgs,
+    limits: Limits,
+) -> Result<Plan, Failure> {
     let mut builder = Builder::new(&model.param).with_limits(limits).with_passes(passes(without)?);
     builder = match (&model.bin, model.archive()) {
         (Some(bin), _) => builder.with_bin(bin),
@@ -149,6 +155,7 @@ fn built(model: &ModelArgs, without: &[String], limits: Limits) -> Result<Plan, 
         (None, None) => builder.with_random_weights(0),
         (None, Some(_)) => builder,
     };
+    let builder = formats.apply(builder).map_err(Failure::unusable)?;
     builder.build().map_err(|error| model.unusable(error))
 }
 

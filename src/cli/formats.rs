@@ -1,0 +1,61 @@
+//! `--precision`, `--scales` and `--layouts`: what the engine chooses element types and layouts from.
+
+use clap::{Args, ValueEnum};
+use ixion::engine::{Builder, EngineError, Formats, Precision, Scales};
+use std::path::PathBuf;
+
+/// What the engine chooses element types and layouts from.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
+pub(crate) struct FormatArgs {
+    /// Element types that the engine may choose beside f32: f16, bf16, int8 (which needs --scales)
+    ///
+    /// Inputs and outputs of the model keep their types. A type is chosen where it makes the model faster.
+    #[arg(long, value_name = "TYPES", value_delimiter = ',', hide_short_help = true)]
+    pub(crate) precision: Vec<Precision>,
+    /// What whole numbers of 8 bits stand for, as `ixion calibrate` found it
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
+    pub(crate) scales: Option<PathBuf>,
+    /// Layouts of tensors that the engine chooses from
+    #[arg(long, value_name = "LAYOUTS", value_enum, default_value_t, hide_short_help = true)]
+    pub(crate) layouts: Layouts,
+}
+
+/// The layouts that the engine chooses from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum Layouts {
+    /// Those that layers want, at the least price
+    #[default]
+    Cheapest,
+    /// Row-major ones alone
+    Plain,
+    /// Another one for every tensor and back again: a test of the engine
+    Alternating,
+    /// The fewest bits of --precision that layers take, at any price
+    Narrowest,
+}
+
+impl From<Layouts> for Formats {
+    fn from(layouts: Layouts) -> Self {
+        match layouts {
+            Layouts::Cheapest => Self::Cheapest,
+            Layouts::Plain => Self::Plain,
+            Layouts::Alternating => Self::Alternating,
+            Layouts::Narrowest => Self::Narrowest,
+        }
+    }
+}
+
+impl FormatArgs {
+    /// Tells a builder what was asked for.
+    ///
+    /// # Errors
+    /// Scales that cannot be read.
+    pub(crate) fn apply(&self, builder: Builder) -> Result<Builder, EngineError> {
+        let builder =
+            builder.with_formats(self.layouts.into()).with_precisions(self.precision.iter().copied());
+        match &self.scales {
+            Some(path) => Ok(builder.with_scales(Scales::load(path)?)),
+            None => Ok(builder),
+        }
+    }
+}
