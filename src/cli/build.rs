@@ -8,6 +8,7 @@ use super::model::ModelArgs;
 use super::numbers;
 use super::plan::planned::passes;
 use super::plan_file::PlanFileArgs;
+use super::plugins::PluginArgs;
 use super::progress::Spinner;
 use super::screen::Screen;
 use clap::Args;
@@ -65,6 +66,8 @@ pub(crate) struct BuildArgs {
     /// Makes up weights from a seed, so that no archive is needed
     #[arg(long, value_name = "SEED", conflicts_with = "bin")]
     random_weights: Option<u64>,
+    #[command(flatten)]
+    plugins: PluginArgs,
 }
 
 /// `NAME=MIN:OPT:MAX`.
@@ -115,7 +118,7 @@ impl BuildArgs {
         files::check_new_file(&self.output)?;
         let spinner = Spinner::start(format!("building {}", self.param.display()));
         let ranges = self.ranges(&model, &limits)?;
-        let mut builder = Builder::from_graph(model.runtime(limits.clone()))
+        let mut builder = Builder::from_graph(model.runtime(limits.clone())?)
             .with_limits(limits)
             .with_passes(passes(&self.without)?);
         builder = self.formats.apply(builder).map_err(Failure::unusable)?;
@@ -140,7 +143,8 @@ impl BuildArgs {
     }
 
     fn model(&self) -> ModelArgs {
-        ModelArgs { param: self.param.clone(), bin: self.bin.clone(), plan: PlanFileArgs::default() }
+        let (param, bin, plugins) = (self.param.clone(), self.bin.clone(), self.plugins.clone());
+        ModelArgs { param, bin, plan: PlanFileArgs::default(), plugins }
     }
 
     /// The ranges, with the element types that the model's text names.

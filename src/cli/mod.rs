@@ -32,6 +32,7 @@ mod numbers;
 mod operators;
 mod plan;
 mod plan_file;
+mod plugins;
 mod profile;
 mod progress;
 mod run;

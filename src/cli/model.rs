@@ -3,6 +3,7 @@
 use super::failure::Failure;
 use super::formats::FormatArgs;
 use super::plan_file::PlanFileArgs;
+use super::plugins::PluginArgs;
 use super::progress::Spinner;
 use super::runner::{EngineArgs, Runner, graph_error};
 use clap::Args;
@@ -24,6 +25,8 @@ pub(crate) struct ModelArgs {
     pub(crate) bin: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) plan: PlanFileArgs,
+    #[command(flatten)]
+    pub(crate) plugins: PluginArgs,
 }
 
 impl ModelArgs {
@@ -51,12 +54,13 @@ impl ModelArgs {
     }
 
     /// A graph that will read these files.
-    pub(crate) fn runtime(&self, limits: Limits) -> RuntimeGraph {
-        let graph = RuntimeGraph::new(&self.param).with_limits(limits);
-        match &self.bin {
+    pub(crate) fn runtime(&self, limits: Limits) -> Result<RuntimeGraph, Failure> {
+        let registry = self.plugins.registry()?;
+        let graph = RuntimeGraph::new(&self.param).with_limits(limits).with_registry(registry);
+        Ok(match &self.bin {
             Some(bin) => graph.with_bin(bin),
             None => graph,
-        }
+        })
     }
 
     /// A model that is ready to run, with weights made up from a seed if there is one.
@@ -80,7 +84,7 @@ impl ModelArgs {
             }
             return engine.load(plan, limits).map_err(|error| self.unbuilt(error));
         }
-        let mut graph = self.runtime(limits.clone());
+        let mut graph = self.runtime(limits.clone())?;
         if let Some(seed) = seed {
             graph = graph.with_random_weights(seed);
         }
@@ -143,7 +147,8 @@ mod tests {
     use super::*;
 
     fn args(param: &str, bin: Option<&str>) -> ModelArgs {
-        ModelArgs { param: param.into(), bin: bin.map(Into::into), plan: PlanFileArgs::default() }
+        let (plan, plugins) = Default::default();
+        ModelArgs { param: param.into(), bin: bin.map(Into::into), plan, plugins }
     }
 
     #[test]

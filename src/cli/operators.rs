@@ -1,6 +1,7 @@
 //! `ixion operators`: what is supported.
 
 use super::failure::{Exit, Failure};
+use super::plugins::PluginArgs;
 use super::screen::{Screen, Style};
 use clap::Args;
 use ixion::graph::{CpuLayer, Creator, Field, Registry};
@@ -33,6 +34,8 @@ pub(crate) struct OperatorsArgs {
     /// A table in Markdown, one line for each layer
     #[arg(long, conflicts_with = "json")]
     markdown: bool,
+    #[command(flatten)]
+    plugins: PluginArgs,
 }
 
 /// One layer and all operator types that it runs.
@@ -43,7 +46,7 @@ struct Entry<'a> {
 
 impl OperatorsArgs {
     pub(crate) fn run(&self, screen: &mut Screen) -> Result<Exit, Failure> {
-        let registry = Registry::default();
+        let registry = self.plugins.registry()?;
         let entries = entries(&registry, &self.filter);
         match () {
             () if self.json => screen.json(&as_json(&registry, &self.filter))?,

@@ -50,7 +50,14 @@ impl ModelArgs {
             true => unsafe { PlanFile::map(&self.param, limits) },
             false => PlanFile::open(&self.param, limits),
         };
-        let plan = opened.map_err(|error| self.unusable(error))?;
+        if self.plugins.has_routes() {
+            return Err(Failure::unusable(format!(
+                "{file} is a plan, whose layers are settled; leave out --use"
+            ))
+            .advise("`ixion build --use …` builds one with other layers"));
+        }
+        let registry = self.plugins.registry()?;
+        let plan = opened.map_err(|error| self.unusable(error))?.with_registry(registry);
         if self.plan.verify {
             plan.verify().map_err(|error| self.unusable(error))?;
         }

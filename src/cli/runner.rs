@@ -117,9 +117,13 @@ impl EngineArgs {
                 Kind::Graph(Box::new(graph))
             }
             Some(Interpret::Optimised) => {
+                let registry = source.registry().clone();
                 let mut file = source.into_pnnx()?;
-                self.passes()?.run(&mut file, PassContext::default().with_limits(limits.clone()))?;
-                let mut graph = RuntimeGraph::from_pnnx(file).with_limits(limits.clone());
+                let known =
+                    PassContext::default().with_limits(limits.clone()).with_registry(registry.clone());
+                self.passes()?.run(&mut file, known)?;
+                let mut graph =
+                    RuntimeGraph::from_pnnx(file).with_limits(limits.clone()).with_registry(registry);
                 graph.build()?;
                 Kind::Graph(Box::new(graph))
             }
@@ -142,7 +146,8 @@ impl EngineArgs {
     pub(crate) fn load(&self, plan: PlanFile, limits: &Limits) -> Result<Runner, EngineError> {
         let kind = match self.mode.interpret {
             Some(_) => {
-                let mut graph = RuntimeGraph::from_pnnx(plan.graph()?).with_limits(limits.clone());
+                let graph = RuntimeGraph::from_pnnx(plan.graph()?).with_limits(limits.clone());
+                let mut graph = graph.with_registry(plan.registry().clone());
                 graph.build()?;
                 Kind::Graph(Box::new(graph))
             }

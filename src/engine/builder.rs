@@ -45,12 +45,12 @@ impl Builder {
         Self::from_graph(RuntimeGraph::from_pnnx(file))
     }
 
-    /// A builder for a runtime graph that is not built yet, with its files and weights. Limits and registry are the
-    /// builder's own.
+    /// A builder for a runtime graph that is not built yet, with its files, weights and registry. Limits are the builder's
+    /// own.
     pub fn from_graph(source: RuntimeGraph) -> Self {
         Self {
+            registry: source.registry().clone(),
             source,
-            registry: Registry::default(),
             passes: Passes::default(),
             shapes: Vec::new(),
             ranges: Vec::new(),
@@ -158,7 +158,7 @@ impl Builder {
     /// As [`RuntimeGraph::build`]; those of passes; profiles and donations that do not fit the model.
     pub fn build(self) -> Result<Plan, EngineError> {
         let path = self.source.path().map(PathBuf::from);
-        let mut file = self.source.into_pnnx()?;
+        let mut file = self.source.with_registry(self.registry.clone()).into_pnnx()?;
         let known =
             PassContext::default().with_limits(self.limits.clone()).with_registry(self.registry.clone());
         let fixed: Vec<(String, TensorMeta)> = fixed_inputs(&file, &self.shapes).collect();

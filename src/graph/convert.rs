@@ -314,7 +314,7 @@ impl Converter<'_> {
 fn nearest(error: RegistryError) -> Option<String> {
     match error {
         RegistryError::Missing { nearest, .. } => nearest,
-        RegistryError::Duplicate { .. } => None,
+        RegistryError::Duplicate { .. } | RegistryError::Name { .. } => None,
     }
 }
 

@@ -1,5 +1,6 @@
 //! What can go wrong between a file and a result.
 
+use super::PluginName;
 use crate::LimitError;
 use crate::pnnx::{PnnxError, WeightError};
 use crate::tensor::{DType, Shape, TensorError};
@@ -400,7 +401,17 @@ fn groups(operators: &[UnknownOperator]) -> String {
 }
 
 /// What can be done about a type of operator that no layer is registered for.
-fn advice(op_type: &str) -> &'static str {
+fn advice(op_type: &str) -> String {
+    if let Ok(name) = op_type.parse::<PluginName>() {
+        let (namespace, op_type, version) = (name.namespace(), name.op_type(), name.version());
+        return format!(
+            "a plugin: register type `{op_type}`, version `{version}`, of the namespace `{namespace}`, or load the library that has it"
+        );
+    }
+    advice_for_type(op_type).to_owned()
+}
+
+fn advice_for_type(op_type: &str) -> &'static str {
     const BUILT_IN: [&str; 5] = ["nn.", "F.", "torch.", "Tensor.", "torchvision."];
     match op_type {
         _ if op_type.starts_with("pnnx.custom_op.") => {

@@ -18,6 +18,7 @@ mod layer;
 mod live;
 mod meta;
 mod operator;
+mod plugin;
 mod quantization;
 mod reader;
 mod registry;
@@ -36,6 +37,7 @@ pub(crate) use insert::{Change, Inserted, Insertion, Settled as SettledFormat, U
 pub use layer::{CloneCpuLayer, Cost, CpuLayer, ForwardContext, Layer, Tactic, TensorFormat, View};
 pub use meta::TensorMeta;
 pub use operator::{OperandIndex, OperatorIndex, RuntimeOperand, RuntimeOperator, RuntimeParameter};
+pub use plugin::PluginName;
 pub(crate) use quantization::resolve as resolve_quantization;
 pub use reader::{Field, FieldValue, FromParameter, OperatorReader};
 pub(crate) use reader::{INPUT_KIND, NO_KEY};

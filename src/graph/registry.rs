@@ -1,7 +1,7 @@
 //! From the type of an operator to the layer that runs it.
 
 use super::reader::{Field, NO_KEY};
-use super::{CpuLayer, LayerError, OperatorReader};
+use super::{CpuLayer, LayerError, OperatorReader, guarded};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -49,9 +49,10 @@ pub trait FromOperator: Sized {
     }
 }
 
-type Create<L> = Arc<dyn Fn(&mut OperatorReader<'_>) -> Result<Box<L>, LayerError> + Send + Sync>;
+pub(super) type Create<L> = Arc<dyn Fn(&mut OperatorReader<'_>) -> Result<Box<L>, LayerError> + Send + Sync>;
 
-/// How layers of one operator type are made, and what is published of it.
+/// How layers of one operator type are made, and what is published of it. [`Registry::add_plugin`] takes one of a namespace of
+/// one's own.
 pub struct Creator<L: ?Sized = dyn CpuLayer> {
     /// Whose operator it is: `ixion` for the built-in ones.
     pub namespace: String,
@@ -61,7 +62,9 @@ pub struct Creator<L: ?Sized = dyn CpuLayer> {
     pub doc: String,
     /// The parameters, weights and named inputs.
     pub fields: Vec<Field>,
-    create: Create<L>,
+    /// Its [name](super::PluginName), where it is a plugin.
+    pub(super) plugin: Option<Arc<str>>,
+    pub(super) create: Create<L>,
 }
 
 impl<L: ?Sized> Clone for Creator<L> {
@@ -71,6 +74,7 @@ impl<L: ?Sized> Clone for Creator<L> {
             version: self.version.clone(),
             doc: self.doc.clone(),
             fields: self.fields.clone(),
+            plugin: self.plugin.clone(),
             create: Arc::clone(&self.create),
         }
     }
@@ -93,7 +97,8 @@ impl<L: ?Sized> Creator<L> {
         create: impl Fn(&mut OperatorReader<'_>) -> Result<Box<L>, LayerError> + Send + Sync + 'static,
     ) -> Self {
         let (namespace, version) = (namespace.into(), version.into());
-        Self { namespace, version, doc: String::new(), fields: Vec::new(), create: Arc::new(create) }
+        let (doc, fields) = (String::new(), Vec::new());
+        Self { namespace, version, doc, fields, plugin: None, create: Arc::new(create) }
     }
 
     /// The same with what is published of the operator. The order of the fields is that of the arguments of an operator of
@@ -108,9 +113,9 @@ impl<L: ?Sized> Creator<L> {
     /// Makes a layer; every key of the operator must be read by it.
     ///
     /// # Errors
-    /// A [`LayerError`] that names the key.
+    /// A [`LayerError`] that names the key; [`LayerError::Panic`].
     pub fn create(&self, mut reader: OperatorReader<'_>) -> Result<Box<L>, LayerError> {
-        let layer = (self.create)(&mut reader)?;
+        let layer = guarded(|| (self.create)(&mut reader))?;
         reader.finish()?;
         Ok(layer)
     }
@@ -258,6 +263,14 @@ pub enum RegistryError {
         op_type: String,
         /// The registered type whose name is nearest.
         nearest: Option<String>,
+    },
+    /// What cannot be the name of a plugin.
+    #[error("`{name}` is no name of a plugin: {reason}")]
+    Name {
+        /// What was given.
+        name: String,
+        /// What is wrong with it.
+        reason: String,
     },
 }
 

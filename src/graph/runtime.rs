@@ -202,6 +202,7 @@ impl RuntimeGraph {
         }
         let Some(file) = &mut self.file else { return Err(GraphError::NotBuilt) };
         resolve_quantization(file)?;
+        self.registry.resolve(file).map_err(pnnx::PnnxError::from)?;
         let Some(file) = &self.file else { return Err(GraphError::NotBuilt) };
         let path = self.param.as_deref();
         let draft = convert(file, path, &self.registry, self.random_weights, &self.limits)?;
@@ -247,6 +248,7 @@ impl RuntimeGraph {
         }
         let Some(mut file) = self.file.take() else { return Err(GraphError::AlreadyBuilt) };
         resolve_quantization(&mut file)?;
+        self.registry.resolve(&mut file).map_err(pnnx::PnnxError::from)?;
         match self.random_weights {
             Some(seed) => randomize(&mut file, seed)?,
             None => self.check_weights(&file)?,
@@ -266,7 +268,7 @@ impl RuntimeGraph {
     }
 
     /// Where the layers come from.
-    pub(crate) fn registry(&self) -> &Registry {
+    pub fn registry(&self) -> &Registry {
         &self.registry
     }
 

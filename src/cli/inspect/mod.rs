@@ -15,7 +15,6 @@ use super::numbers;
 use super::progress::Spinner;
 use super::screen::Screen;
 use clap::Args;
-use ixion::graph::Registry;
 use std::io::Write;
 use std::path::PathBuf;
 use survey::Survey;
@@ -55,8 +54,9 @@ impl InspectArgs {
     pub(crate) fn run(&self, limits: &LimitArgs, screen: &mut Screen) -> Result<Exit, Failure> {
         let (param, archive) = (&self.model.param, self.model.archive());
         let spinner = Spinner::start(format!("reading {}", param.display()));
-        let graph = self.model.load(&limits.start())?;
-        let registry = Registry::default();
+        let mut graph = self.model.load(&limits.start())?;
+        let registry = self.model.plugins.registry()?;
+        registry.resolve(&mut graph).map_err(Failure::unusable)?;
         let survey = Survey::new(&graph, &registry);
         let title = param.file_name().unwrap_or(param.as_os_str()).to_string_lossy();
         let drawing = || picture::drawing(&title, &survey);

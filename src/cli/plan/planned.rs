@@ -148,13 +148,12 @@ fn built(
     formats: &FormatArgs,
     limits: Limits,
 ) -> Result<Plan, Failure> {
-    let mut builder = Builder::new(&model.param).with_limits(limits).with_passes(passes(without)?);
-    builder = match (&model.bin, model.archive()) {
-        (Some(bin), _) => builder.with_bin(bin),
+    let source = model.runtime(limits.clone())?;
+    let mut builder = Builder::from_graph(source).with_limits(limits).with_passes(passes(without)?);
+    if model.archive().is_none() {
         // Sizes do not depend on what the weights are.
-        (None, None) => builder.with_random_weights(0),
-        (None, Some(_)) => builder,
-    };
+        builder = builder.with_random_weights(0);
+    }
     let builder = formats.apply(builder).map_err(Failure::unusable)?;
     builder.build().map_err(|error| model.unusable(error))
 }

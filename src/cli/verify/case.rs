@@ -5,7 +5,7 @@ use crate::cli::failure::full_message;
 use crate::cli::runner::{EngineArgs, Runner, graph_error, is_misfit};
 use ixion::Limits;
 use ixion::engine::{EngineError, PlanFile};
-use ixion::graph::{GraphError, OperandIndex, RuntimeGraph, Trace};
+use ixion::graph::{GraphError, OperandIndex, Registry, RuntimeGraph, Trace};
 use ixion::pnnx::{Dim, Graph};
 use ixion::tensor::{Complex, DType, Tensor, TensorError};
 use std::cell::RefCell;
@@ -104,15 +104,19 @@ pub(super) fn keep_panics_quiet() {
     }));
 }
 
+/// How all cases are run.
+#[derive(Debug, Default)]
+pub(super) struct How {
+    pub(super) engine: EngineArgs,
+    pub(super) registry: Registry,
+    pub(super) tolerance: Option<f64>,
+    /// Whether weights are compared with their checksums first.
+    pub(super) checksums: bool,
+}
+
 /// Runs a case.
-pub(super) fn run(
-    path: &Path,
-    engine: &EngineArgs,
-    tolerance: Option<f64>,
-    checksums: bool,
-    limits: &Limits,
-) -> Verdict {
-    guarded(|| attempt(path, engine, tolerance, checksums, limits).unwrap_or_else(|verdict| verdict))
+pub(super) fn run(path: &Path, how: &How, limits: &Limits) -> Verdict {
+    guarded(|| attempt(path, how, limits).unwrap_or_else(|verdict| verdict))
 }
 
 /// A panic is a fault of the program; it costs this case and no other.
@@ -122,19 +126,13 @@ fn guarded(run: impl FnOnce() -> Verdict) -> Verdict {
 }
 
 /// The verdict; one that comes early is an error, so that `?` ends the work.
-fn attempt(
-    path: &Path,
-    engine: &EngineArgs,
-    tolerance: Option<f64>,
-    checksums: bool,
-    limits: &Limits,
-) -> Result<Verdict, Verdict> {
+fn attempt(path: &Path, how: &How, limits: &Limits) -> Result<Verdict, Verdict> {
     let unreadable = |reason: String| Verdict::error(Kind::Read, reason);
-    let folder = Folder::open(path, tolerance).map_err(unreadable)?;
-    if checksums {
+    let folder = Folder::open(path, how.tolerance).map_err(unreadable)?;
+    if how.checksums {
         check_archive(&folder, limits)?;
     }
-    let mut runner = built(&folder, engine, limits).map_err(|error| Verdict::unbuilt(&error))?;
+    let mut runner = built(&folder, how, limits).map_err(|error| Verdict::unbuilt(&error))?;
     let sets = folder.sets().map_err(unreadable)?;
     let mut max_abs_diff = 0f64;
     for set in &sets {
@@ -146,11 +144,13 @@ fn attempt(
     Ok(Verdict::Pass(max_abs_diff))
 }
 
-fn built(folder: &Folder, engine: &EngineArgs, limits: &Limits) -> Result<Runner, EngineError> {
-    match PlanFile::is_plan(&folder.param) {
-        true => engine.load(PlanFile::open(&folder.param, limits)?, limits),
-        false => engine.build(RuntimeGraph::new(&folder.param).with_limits(limits.clone()), limits),
+fn built(folder: &Folder, how: &How, limits: &Limits) -> Result<Runner, EngineError> {
+    let How { engine, registry, .. } = how;
+    if PlanFile::is_plan(&folder.param) {
+        return engine.load(PlanFile::open(&folder.param, limits)?.with_registry(registry.clone()), limits);
     }
+    let graph = RuntimeGraph::new(&folder.param).with_limits(limits.clone());
+    engine.build(graph.with_registry(registry.clone()), limits)
 }
 
 /// Runs the model on one set of inputs.
@@ -331,7 +331,7 @@ mod tests {
         fs::write(folder.path().join("case.toml"), settings).unwrap();
         input.save_npy(folder.path().join("in_0.npy")).unwrap();
         wanted.save_npy(folder.path().join("out_0.npy")).unwrap();
-        run(folder.path(), &EngineArgs::default(), None, true, &Limits::default())
+        run(folder.path(), &How { checksums: true, ..How::default() }, &Limits::default())
     }
 
     fn floats(values: &[f32]) -> Tensor {

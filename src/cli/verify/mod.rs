@@ -6,10 +6,11 @@ mod report;
 
 use super::failure::{Exit, Failure};
 use super::limits::LimitArgs;
+use super::plugins::PluginArgs;
 use super::progress::Bar;
 use super::runner::{EngineArgs, InterpretArgs};
 use super::screen::Screen;
-use case::{Kind, Verdict};
+use case::{How, Kind, Verdict};
 use clap::Args;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -60,6 +61,8 @@ pub(crate) struct VerifyArgs {
     tolerance: Option<f64>,
     #[command(flatten)]
     mode: InterpretArgs,
+    #[command(flatten)]
+    plugins: PluginArgs,
     /// Compares the weights with the checksums in the archive first
     #[arg(long)]
     checksums: bool,
@@ -84,10 +87,16 @@ impl VerifyArgs {
     pub(crate) fn run(&self, limits: &LimitArgs, screen: &mut Screen) -> Result<Exit, Failure> {
         case::keep_panics_quiet();
         let engine = EngineArgs { mode: self.mode.clone(), threads: 1, without: Vec::new() };
+        let how = How {
+            engine,
+            registry: self.plugins.registry()?,
+            tolerance: self.tolerance,
+            checksums: self.checksums,
+        };
         let folders = self.without_files();
         let widest = folders.iter().map(|folder| report::name(folder).chars().count()).max().unwrap_or(0);
         let mut done = Vec::with_capacity(folders.len());
-        self.run_all(&folders, limits, &engine, |case| {
+        self.run_all(&folders, limits, &how, |case| {
             if !self.json {
                 report::line(screen, &case, widest)?;
                 screen.flush()?;
@@ -119,7 +128,7 @@ impl VerifyArgs {
         &self,
         folders: &'a [PathBuf],
         limits: &LimitArgs,
-        engine: &EngineArgs,
+        how: &How,
         mut take: impl FnMut(Done<'a>) -> io::Result<()>,
     ) -> io::Result<()> {
         let next = AtomicUsize::new(0);
@@ -135,8 +144,7 @@ impl VerifyArgs {
                             break;
                         };
                         let start = Instant::now();
-                        let verdict =
-                            case::run(folder, engine, self.tolerance, self.checksums, &limits.start());
+                        let verdict = case::run(folder, how, &limits.start());
                         // Nobody listens any more once the output is closed: then the work is over.
                         if send.send((index, Done { folder, verdict, time: start.elapsed() })).is_err() {
                             break;

@@ -140,6 +140,11 @@ impl PlanFile {
         Self { registry, ..self }
     }
 
+    /// Where the layers will come from.
+    pub fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
     /// Runs on so many threads; 0 stands for all that the machine has. Default: 1.
     #[must_use]
     pub fn with_threads(self, threads: usize) -> Self {

@@ -5,7 +5,7 @@ use super::exact::{InputNames, OperandType};
 use super::features;
 use super::header::Kind;
 use crate::engine::Plan;
-use crate::graph::{Registry, RuntimeOperator};
+use crate::graph::{PluginName, Registry, RuntimeOperator};
 use crate::layers::reformat::Reformat;
 use crate::passes::{PassStatistics, Refusal, Statistics};
 use crate::shape::{InputRange, InputShape};
@@ -175,7 +175,11 @@ impl LayerVersion {
 
 impl std::fmt::Display for LayerVersion {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}/{}/{}", self.namespace, self.op_type, self.version)
+        // Of a plugin, the type is its name.
+        match self.op_type.parse::<PluginName>() {
+            Ok(name) => write!(f, "{name}"),
+            Err(_) => write!(f, "{}/{}/{}", self.namespace, self.op_type, self.version),
+        }
     }
 }
 
