@@ -369,7 +369,7 @@ fn position_of(argument: &str) -> Option<usize> {
 mod tests {
     use super::*;
     use crate::Limits;
-    use crate::graph::{FromOperator, LayerError, OperatorReader};
+    use crate::graph::{Field, LayerError, OperatorReader};
 
     fn creator(namespace: &str, version: &str) -> Creator {
         Creator::new(namespace, version, |_: &mut OperatorReader<'_>| {
@@ -479,17 +479,10 @@ mod tests {
 
     #[test]
     fn modules_kept_whole_and_operators_of_ones_own_lead_to_plugins() {
-        crate::operator! {
-            /// Of its name and its fields only.
-            struct Gated for "gated" {
-                /// A tensor.
-                mask: crate::layers::arguments::Operand,
-                /// A number.
-                threshold: f64,
-            }
-        }
+        let field = |key, kind| Field { key, kind, default: None, doc: "" };
+        let fields = [field("mask", INPUT_KIND), field("threshold", "a number")];
         let mut registry = Registry::default();
-        let creator = creator("my_ops", "1").described("", Gated::FIELDS);
+        let creator = creator("my_ops", "1").described("", fields);
         registry.add_plugin("gated", creator.clone()).unwrap();
         registry.add_plugin("models.common.Focus", creator).unwrap();
         assert_eq!(type_of(&registry, "models.common.Focus"), "my_ops/models.common.Focus/1");
