@@ -1,14 +1,18 @@
-//! Convolutions on plain tensors and on channels in blocks, side by side: `cargo bench --bench layouts`.
+//! Convolutions on plain tensors and on channels in blocks, and layers in each element type, side by side:
+//! `cargo bench --bench layouts`.
 //!
-//! What [`CpuLayer::efficiency`](ixion::graph::CpuLayer::efficiency) of a convolution says comes from here.
+//! What [`CpuLayer::efficiency`](ixion::graph::CpuLayer::efficiency) says comes from here.
 
 #![allow(missing_docs, clippy::expect_used, reason = "a bench that cannot run should stop")]
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use ixion::Limits;
+use ixion::engine::{Builder, Formats, Precision};
 use ixion::kernels::blocked::{BlockedShape, BlockedWeights};
 use ixion::kernels::conv::{ConvPlan, ConvShape, Factors};
 use ixion::kernels::window::Window;
+use ixion::pnnx;
+use ixion::tensor::Tensor;
 
 /// Input channels, output channels, side of the picture, side of the window, stride; depthwise where there are as many
 /// groups as channels.
@@ -56,5 +60,52 @@ fn convolutions(criterion: &mut Criterion) {
     }
 }
 
-criterion_group!(benches, convolutions);
+/// A name, a line of a file, and the shape of its input.
+const LAYERS: [(&str, &str, &[usize]); 4] = [
+    (
+        "linear, 1 row",
+        "nn.Linear layer 1 1 x y bias=False in_features=2048 out_features=2048 @weight=(2048,2048)f32",
+        &[1, 2048],
+    ),
+    (
+        "linear, 64 rows",
+        "nn.Linear layer 1 1 x y bias=False in_features=1024 out_features=1024 @weight=(1024,1024)f32",
+        &[64, 1024],
+    ),
+    (
+        "convolution 3x3",
+        "nn.Conv2d layer 1 1 x y bias=False dilation=(1,1) groups=1 in_channels=64 kernel_size=(3,3) out_channels=64 \
+         padding=(1,1) padding_mode=zeros stride=(1,1) @weight=(64,64,3,3)f32",
+        &[1, 64, 56, 56],
+    ),
+    ("activation", "nn.GELU layer 1 1 x y", &[1, 64, 56, 56]),
+];
+
+fn precisions(criterion: &mut Criterion) {
+    for (name, line, dims) in LAYERS {
+        let mut group = criterion.benchmark_group(name);
+        group.sample_size(20);
+        for precision in [Precision::F32, Precision::F16, Precision::Bf16] {
+            let list = dims.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
+            let text =
+                format!("7767517\n3 0\npnnx.Input in 0 1 x #x=({list})f32\n{line}\npnnx.Output out 1 0 y\n");
+            let graph = pnnx::Graph::parse(&text, &Limits::default()).expect("the text is a graph");
+            let plan = Builder::from_pnnx(graph)
+                .with_random_weights(1)
+                .with_precisions([precision])
+                .with_formats(if precision == Precision::F32 { Formats::Plain } else { Formats::Narrowest })
+                .build()
+                .expect("it can be built");
+            let input =
+                Tensor::from_vec(vec![0.5f32; dims.iter().product()], dims).expect("as many as its shape");
+            let mut context = plan.context().expect("there is memory");
+            group.bench_function(BenchmarkId::from_parameter(precision), |bencher| {
+                bencher.iter(|| context.run(std::slice::from_ref(&input)).expect("it runs"));
+            });
+        }
+        group.finish();
+    }
+}
+
+criterion_group!(benches, convolutions, precisions);
 criterion_main!(benches);

@@ -1,7 +1,7 @@
-//! `--precision`, `--scales` and `--layouts`: what the engine chooses element types and layouts from.
+//! `--precision`, `--scales`, `--layouts` and `--tune`: what the engine chooses element types and layouts from, and how.
 
 use clap::{Args, ValueEnum};
-use ixion::engine::{Builder, EngineError, Formats, Precision, Scales};
+use ixion::engine::{Builder, EngineError, Formats, Precision, Scales, TimingCache};
 use std::path::PathBuf;
 
 /// What the engine chooses element types and layouts from.
@@ -18,6 +18,12 @@ pub(crate) struct FormatArgs {
     /// Layouts of tensors that the engine chooses from
     #[arg(long, value_name = "LAYOUTS", value_enum, default_value_t, hide_short_help = true)]
     pub(crate) layouts: Layouts,
+    /// Measures the alternatives on this machine, instead of comparing them by a model of a processor
+    #[arg(long, hide_short_help = true)]
+    pub(crate) tune: bool,
+    /// Where times that were measured are kept [default: ixion/timings.json in the user's folder of caches]
+    #[arg(long, value_name = "FILE", requires = "tune", hide_short_help = true)]
+    pub(crate) timing_cache: Option<PathBuf>,
 }
 
 /// The layouts that the engine chooses from.
@@ -53,9 +59,25 @@ impl FormatArgs {
     pub(crate) fn apply(&self, builder: Builder) -> Result<Builder, EngineError> {
         let builder =
             builder.with_formats(self.layouts.into()).with_precisions(self.precision.iter().copied());
+        let builder = if self.tune { builder.with_tuning(self.timings()) } else { builder };
         match &self.scales {
             Some(path) => Ok(builder.with_scales(Scales::load(path)?)),
             None => Ok(builder),
         }
     }
+
+    fn timings(&self) -> TimingCache {
+        let path = self.timing_cache.clone().or_else(|| Some(caches()?.join("ixion").join("timings.json")));
+        path.map_or_else(TimingCache::in_memory, TimingCache::open)
+    }
+}
+
+/// The user's folder of caches, where the system's variables tell it.
+fn caches() -> Option<PathBuf> {
+    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    if cfg!(windows) {
+        return variable("LOCALAPPDATA");
+    }
+    let at_home = if cfg!(target_os = "macos") { "Library/Caches" } else { ".cache" };
+    variable("XDG_CACHE_HOME").or_else(|| Some(variable("HOME")?.join(at_home)))
 }

@@ -2,6 +2,7 @@
 
 use super::formats::{self, Formats, Settled, Terms};
 use super::plan::Names;
+use super::tuning::{TimingCache, Tuner};
 use super::{EngineError, Plan, Port, Precision, Scales};
 use crate::Limits;
 use crate::graph::{GraphError, Registry, RuntimeGraph, TensorMeta};
@@ -29,6 +30,7 @@ pub struct Builder {
     ranges: Vec<InputRange>,
     donations: Vec<(String, String)>,
     terms: Terms,
+    tuning: Option<TimingCache>,
     card: Option<String>,
     limits: Limits,
     threads: usize,
@@ -56,6 +58,7 @@ impl Builder {
             ranges: Vec::new(),
             donations: Vec::new(),
             terms: Terms::default(),
+            tuning: None,
             card: None,
             limits: Limits::default(),
             threads: 1,
@@ -145,6 +148,14 @@ impl Builder {
         self
     }
 
+    /// Measures what element types, layouts and tactics cost on this machine, at the sizes that the plan is made for, instead
+    /// of comparing them by a model of a processor. What is in the cache is not measured again. Plans are then not the same on
+    /// all machines, nor in each run.
+    #[must_use]
+    pub fn with_tuning(self, cache: TimingCache) -> Self {
+        Self { tuning: Some(cache), ..self }
+    }
+
     /// The text of a `model.toml`, which goes with the plan. Without it that of the file beside the `.param` file is taken,
     /// if there is one.
     #[must_use]
@@ -156,7 +167,12 @@ impl Builder {
     ///
     /// # Errors
     /// As [`RuntimeGraph::build`]; those of passes; profiles and donations that do not fit the model.
-    pub fn build(self) -> Result<Plan, EngineError> {
+    pub fn build(mut self) -> Result<Plan, EngineError> {
+        if let Some(cache) = self.tuning.take() {
+            let count = self.threads;
+            let tuner = Tuner::new(cache, count, self.limits.clone());
+            self.terms.tuner = Some(tuner.map_err(|reason| EngineError::Threads { count, reason })?);
+        }
         let path = self.source.path().map(PathBuf::from);
         let mut file = self.source.with_registry(self.registry.clone()).into_pnnx()?;
         let known =
@@ -179,7 +195,9 @@ impl Builder {
             threads: self.threads,
         };
         let settle = |graph: &mut RuntimeGraph, symbols: &[_], profile: Option<&Profile>| {
-            settle(graph, symbols, profile, &self.terms)
+            let settled = settle(graph, symbols, profile, &self.terms);
+            self.terms.tuner.iter().for_each(Tuner::store);
+            settled
         };
         parts.assemble(settle)?.with_donations(&self.donations)
     }

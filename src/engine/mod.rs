@@ -41,6 +41,7 @@ mod request;
 mod run;
 mod state;
 mod trace;
+mod tuning;
 
 pub use builder::Builder;
 pub use calibration::{Fingerprint, Scales, ScalesError, ScalesProblem};
@@ -53,3 +54,4 @@ pub use plan::{Plan, Port};
 pub use precision::Precision;
 pub use request::{Outputs, Request};
 pub use trace::{StepTrace, Trace};
+pub use tuning::TimingCache;

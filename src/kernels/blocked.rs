@@ -144,39 +144,69 @@ impl<const B: usize> Row<'_, B> {
         window.inside(0, width).start..window.inside(window.kernel.saturating_sub(1), width).end
     }
 
-    /// Computes the row: several columns at a time, as many as possible with a number that the compiler knows.
+    /// Computes the row: several columns at a time where no tap looks at the padding, the others one by one. Where the last
+    /// ones are too few, some are computed again with them.
     #[inline(always)]
     fn compute(&self, output: &mut [[f32; B]]) {
-        let (taps, interior) = (self.shape.windows[0].taps(self.row, self.shape.lens[0]), self.interior());
-        for (index, output) in output.chunks_mut(COLUMNS).enumerate() {
-            let start = index * COLUMNS;
-            let is_inside = interior.start <= start && start + COLUMNS <= interior.end;
-            match (self.shape.is_depthwise, <&mut [_; COLUMNS]>::try_from(&mut *output)) {
-                (true, Ok(output)) if is_inside => self.depthwise_inside(&taps, start, output),
-                (true, _) => self.depthwise(&taps, start, output),
-                (false, Ok(output)) if is_inside => self.dense_inside(&taps, start, output),
-                (false, _) => self.dense(&taps, start, output),
+        let taps = self.shape.windows[0].taps(self.row, self.shape.lens[0]);
+        let interior = self.interior();
+        let (begin, end) = (interior.start.min(output.len()), interior.end.min(output.len()));
+        if end < begin + COLUMNS {
+            return self.border(&taps, 0, output);
+        }
+        self.border(&taps, 0, &mut output[..begin]);
+        self.border(&taps, end, &mut output[end..]);
+        let mut start = begin;
+        while start < end {
+            let first = start.min(end - COLUMNS);
+            if let Ok(output) = <&mut [_; COLUMNS]>::try_from(&mut output[first..first + COLUMNS]) {
+                self.inside(&taps, first, output);
             }
+            start += COLUMNS;
+        }
+    }
+
+    /// Strides that the compiler knows spare it the checks of each access.
+    #[inline(always)]
+    fn inside(&self, taps: &Range<usize>, start: usize, output: &mut [[f32; B]; COLUMNS]) {
+        match (self.shape.is_depthwise, self.shape.windows[1].stride) {
+            (true, 1) => self.depthwise_inside::<1>(taps, start, output),
+            (true, 2) => self.depthwise_inside::<2>(taps, start, output),
+            (false, 1) => self.dense_inside::<1>(taps, start, output),
+            (false, 2) => self.dense_inside::<2>(taps, start, output),
+            _ => self.border(taps, start, output),
         }
     }
 
     #[inline(always)]
-    fn depthwise_inside(&self, taps: &Range<usize>, start: usize, output: &mut [[f32; B]; COLUMNS]) {
+    fn border(&self, taps: &Range<usize>, start: usize, output: &mut [[f32; B]]) {
+        match self.shape.is_depthwise {
+            true => self.depthwise(taps, start, output),
+            false => self.dense(taps, start, output),
+        }
+    }
+
+    #[inline(always)]
+    fn depthwise_inside<const STRIDE: usize>(
+        &self,
+        taps: &Range<usize>,
+        start: usize,
+        output: &mut [[f32; B]; COLUMNS],
+    ) {
         let window = self.shape.windows[1];
         // An accumulator with a name stays in a register, one of an array may not.
         let [mut a, mut b, mut c, mut d, mut e, mut f] = [*self.bias; COLUMNS];
         for tap_row in taps.clone() {
-            let line =
-                &self.line(self.block, self.source(tap_row))[start * window.stride - window.pad_before..];
+            let line = &self.line(self.block, self.source(tap_row))[start * STRIDE - window.pad_before..];
             let weights = &self.weight[tap_row * window.kernel..][..window.kernel];
             for (tap, weight) in weights.iter().enumerate() {
-                let x = &line[tap * window.dilation..][..(COLUMNS - 1) * window.stride + 1];
+                let x = &line[tap * window.dilation..][..(COLUMNS - 1) * STRIDE + 1];
                 add_products(&mut a, &x[0], weight);
-                add_products(&mut b, &x[window.stride], weight);
-                add_products(&mut c, &x[2 * window.stride], weight);
-                add_products(&mut d, &x[3 * window.stride], weight);
-                add_products(&mut e, &x[4 * window.stride], weight);
-                add_products(&mut f, &x[5 * window.stride], weight);
+                add_products(&mut b, &x[STRIDE], weight);
+                add_products(&mut c, &x[2 * STRIDE], weight);
+                add_products(&mut d, &x[3 * STRIDE], weight);
+                add_products(&mut e, &x[4 * STRIDE], weight);
+                add_products(&mut f, &x[5 * STRIDE], weight);
             }
         }
         *output = [a, b, c, d, e, f];
@@ -200,23 +230,27 @@ impl<const B: usize> Row<'_, B> {
     }
 
     #[inline(always)]
-    fn dense_inside(&self, taps: &Range<usize>, start: usize, output: &mut [[f32; B]; COLUMNS]) {
+    fn dense_inside<const STRIDE: usize>(
+        &self,
+        taps: &Range<usize>,
+        start: usize,
+        output: &mut [[f32; B]; COLUMNS],
+    ) {
         let [high, wide] = self.shape.windows;
         let [mut a, mut b, mut c, mut d, mut e, mut f] = [*self.bias; COLUMNS];
         for channel in 0..self.shape.channels {
             let lane = channel % B;
             for tap_row in taps.clone() {
-                let line =
-                    &self.line(channel / B, self.source(tap_row))[start * wide.stride - wide.pad_before..];
+                let line = &self.line(channel / B, self.source(tap_row))[start * STRIDE - wide.pad_before..];
                 let weights = &self.weight[(channel * high.kernel + tap_row) * wide.kernel..][..wide.kernel];
                 for (tap, weight) in weights.iter().enumerate() {
-                    let x = &line[tap * wide.dilation..][..(COLUMNS - 1) * wide.stride + 1];
+                    let x = &line[tap * wide.dilation..][..(COLUMNS - 1) * STRIDE + 1];
                     add_multiple(&mut a, x[0][lane], weight);
-                    add_multiple(&mut b, x[wide.stride][lane], weight);
-                    add_multiple(&mut c, x[2 * wide.stride][lane], weight);
-                    add_multiple(&mut d, x[3 * wide.stride][lane], weight);
-                    add_multiple(&mut e, x[4 * wide.stride][lane], weight);
-                    add_multiple(&mut f, x[5 * wide.stride][lane], weight);
+                    add_multiple(&mut b, x[STRIDE][lane], weight);
+                    add_multiple(&mut c, x[2 * STRIDE][lane], weight);
+                    add_multiple(&mut d, x[3 * STRIDE][lane], weight);
+                    add_multiple(&mut e, x[4 * STRIDE][lane], weight);
+                    add_multiple(&mut f, x[5 * STRIDE][lane], weight);
                 }
             }
         }

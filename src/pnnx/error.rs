@@ -72,7 +72,7 @@ pub enum PnnxError {
 
 impl PnnxError {
     /// Wraps an operating system's error together with the file and what was tried.
-    pub(super) fn io(path: &Path, action: &'static str, source: io::Error) -> Self {
+    pub(crate) fn io(path: &Path, action: &'static str, source: io::Error) -> Self {
         Self::Io { path: path.to_owned(), action, source }
     }
 

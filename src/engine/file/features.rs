@@ -16,21 +16,16 @@ pub(super) fn check(features: &[String]) -> Result<(), PlanFileProblem> {
     }
 }
 
-macro_rules! detect {
-    ($detected:ident, $name:expr, $($feature:tt),+) => {
-        match $name {
-            $($feature => std::arch::$detected!($feature),)+
-            _ => false,
-        }
-    };
-}
-
-/// Whether the processor has a feature. Nobody has one whose name is not known.
-fn is_there(name: &str) -> bool {
+/// The features that kernels may be made for and that this processor has, by Rust's names.
+pub(in crate::engine) fn present() -> Vec<&'static str> {
+    macro_rules! present {
+        ($detected:ident, $($feature:tt),+) => {
+            [$(($feature, std::arch::$detected!($feature))),+]
+        };
+    }
     #[cfg(target_arch = "x86_64")]
-    return detect!(
+    let all = present!(
         is_x86_feature_detected,
-        name,
         "sse4.1",
         "sse4.2",
         "avx",
@@ -48,22 +43,15 @@ fn is_there(name: &str) -> bool {
         "avx512fp16"
     );
     #[cfg(target_arch = "aarch64")]
-    return detect!(
-        is_aarch64_feature_detected,
-        name,
-        "neon",
-        "dotprod",
-        "fp16",
-        "i8mm",
-        "bf16",
-        "sve",
-        "sve2"
-    );
+    let all = present!(is_aarch64_feature_detected, "neon", "dotprod", "fp16", "i8mm", "bf16", "sve", "sve2");
     #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-    {
-        let _ = name;
-        false
-    }
+    let all: [(&str, bool); 0] = [];
+    all.into_iter().filter(|(_, is_there)| *is_there).map(|(feature, _)| feature).collect()
+}
+
+/// Whether the processor has a feature. Nobody has one whose name is not known.
+fn is_there(name: &str) -> bool {
+    present().contains(&name)
 }
 
 #[cfg(test)]

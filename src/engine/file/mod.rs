@@ -68,6 +68,7 @@ mod weights;
 mod write;
 
 pub use error::{PlanFileError, PlanFileProblem};
+pub(super) use features::present as processor_features;
 pub use header::{Kind, Section};
 
 use super::{EngineError, Plan};

@@ -1,7 +1,8 @@
 //! In which formats an operator can run: what its layer answers when it is asked position by position.
 
-use super::price;
-use crate::graph::{Cost, CpuLayer, LayerError, Tactic, TensorFormat, TensorMeta, guarded};
+use super::price::Prices;
+use crate::engine::tuning::Key;
+use crate::graph::{CpuLayer, LayerError, Tactic, TensorFormat, TensorMeta, guarded};
 use crate::tensor::{DType, Format};
 use smallvec::SmallVec;
 use std::fmt;
@@ -194,28 +195,29 @@ fn options(meta: &TensorMeta, blocks: &[u8], scale: Option<f32>) -> Formats {
 }
 
 /// The candidates of one combination: one for each tactic of a layer with so many bytes of weights.
+///
+/// # Errors
+/// A layer that panics, fails to configure itself, or cannot be initialised to be measured.
 pub(super) fn priced(
-    layer: &dyn CpuLayer,
+    (layer, weights): (&dyn CpuLayer, u64),
     tensors: &Tensors,
     formats: &Formats,
-    weights: u64,
+    (prices, key): (Prices<'_>, &Key),
 ) -> Result<Vec<Candidate>, LayerError> {
     let Tensors { inputs, outputs, .. } = tensors.in_formats(formats);
     guarded(|| {
-        let mut layer = layer.clone_layer();
         let mut candidates = Vec::new();
-        match layer.configure(&inputs, &outputs) {
-            Err(LayerError::Unsupported(reason)) => {
-                log::debug!("{layer:?} does not work in {formats:?}: {reason}");
-                return Ok(candidates);
-            }
-            configured => configured?,
-        }
         for tactic in layer.tactics() {
+            let mut layer = layer.clone_layer();
+            match layer.configure(&inputs, &outputs) {
+                Err(LayerError::Unsupported(reason)) => {
+                    log::debug!("{layer:?} does not work in {formats:?}: {reason}");
+                    return Ok(candidates);
+                }
+                configured => configured?,
+            }
             layer.set_tactic(tactic.id)?;
-            let cost = layer.cost(&inputs, &outputs);
-            let cost = Cost { bytes: cost.bytes.saturating_add(weights), ..cost };
-            let price = price::of_layer(cost, layer.efficiency(&inputs, &outputs));
+            let price = prices.of_layer(key, &mut *layer, tactic, (&inputs, &outputs, weights))?;
             candidates.push(Candidate { formats: formats.clone(), tactic, price });
         }
         Ok(candidates)

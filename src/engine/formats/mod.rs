@@ -11,6 +11,7 @@ mod price;
 mod solver;
 mod variants;
 
+use super::tuning::Tuner;
 use super::{EngineError, Precision, Scales};
 use crate::graph::{
     CpuLayer, GraphError, Insertion, LayerError, OperandIndex, OperatorIndex, RuntimeGraph, RuntimeOperator,
@@ -22,6 +23,7 @@ use crate::tensor::DType;
 pub use candidates::{Answers, Candidate};
 use candidates::{Offer, Tensors, are_alike, takes};
 use negotiation::{Conversion, conversions, negotiate};
+use price::Prices;
 
 /// Which formats an engine may choose from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,17 +40,19 @@ pub enum Formats {
 }
 
 /// What may be chosen from.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) struct Terms {
     pub(super) formats: Formats,
     /// f32 is always among them.
     pub(super) precisions: Vec<Precision>,
     pub(super) scales: Scales,
+    /// Who measures; without one, prices are those of a model.
+    pub(super) tuner: Option<Tuner>,
 }
 
 impl Default for Terms {
     fn default() -> Self {
-        Self { formats: Formats::Cheapest, precisions: Vec::new(), scales: Scales::default() }
+        Self { formats: Formats::Cheapest, precisions: Vec::new(), scales: Scales::default(), tuner: None }
     }
 }
 
@@ -61,6 +65,10 @@ impl Terms {
     /// The types of real numbers beside f32.
     fn narrow(&self) -> Vec<DType> {
         self.precisions.iter().filter_map(|precision| precision.narrow()).collect()
+    }
+
+    fn prices(&self) -> Prices<'_> {
+        Prices { tuner: self.tuner.as_ref() }
     }
 
     /// The scale of an operand of an operator, where it may be whole numbers.
@@ -100,7 +108,7 @@ pub(super) fn settle(
     for operator in graph.operators() {
         offers.push(asked(graph, operator, &shapes, terms)?);
     }
-    let mut agreement = negotiate(graph, &offers, shapes.metas());
+    let mut agreement = negotiate(graph, &offers, shapes.metas(), terms.prices());
     match terms.formats {
         Formats::Alternating => alternation::prefer_blocks(&offers, &mut agreement),
         Formats::Narrowest => prefer_narrow(&offers, &mut agreement),
@@ -140,8 +148,7 @@ fn asked(
         return Ok(Offer::default());
     }
     let fault = |source| EngineError::of_operator(operator, graph.path(), Stage::Configure, source);
-    let types = (&terms.narrow()[..], terms.blocks());
-    let offer = variants::offer(graph, operator, &tensors, types).map_err(fault)?;
+    let offer = variants::offer(graph, operator, &tensors, terms).map_err(fault)?;
     if offer.candidates.is_empty() && operator.layer().is_some() {
         return Err(fault(LayerError::NoFormat(report(graph, operator, &offer.answers))));
     }

@@ -5,7 +5,7 @@
 //! is one problem for the [solver](super::solver).
 
 use super::candidates::{Candidate, Offer, is_plain};
-use super::price;
+use super::price::Prices;
 use super::solver::{Choices, solve};
 use crate::graph::{OperandIndex, RuntimeGraph, TensorFormat, TensorMeta};
 use smallvec::SmallVec;
@@ -41,7 +41,12 @@ struct Tensor<'a> {
 ///
 /// `offers` are by the operator's position, `metas` by the operand's. An operator without candidates works on the formats
 /// of the model.
-pub(super) fn negotiate(graph: &RuntimeGraph, offers: &[Offer], metas: &[Option<TensorMeta>]) -> Agreement {
+pub(super) fn negotiate(
+    graph: &RuntimeGraph,
+    offers: &[Offer],
+    metas: &[Option<TensorMeta>],
+    prices: Prices<'_>,
+) -> Agreement {
     let mut choices = Choices::default();
     let mut variables = Vec::with_capacity(offers.len());
     for offer in offers {
@@ -49,7 +54,7 @@ pub(super) fn negotiate(graph: &RuntimeGraph, offers: &[Offer], metas: &[Option<
         variables.push((prices.len() > 1).then(|| choices.add(prices)));
     }
     for tensor in tensors(graph, offers, metas) {
-        tensor.describe(&mut choices, offers, &variables);
+        tensor.describe(&mut choices, (offers, &variables), prices);
     }
     let found = solve(&choices);
     let pick = |(offer, variable): (&Offer, &Option<usize>)| match variable {
@@ -109,7 +114,12 @@ impl End {
 
 impl Tensor<'_> {
     /// Adds the formats that are there as a variable, and what depends on them.
-    fn describe(&self, choices: &mut Choices, offers: &[Offer], variables: &[Option<usize>]) {
+    fn describe(
+        &self,
+        choices: &mut Choices,
+        (offers, variables): (&[Offer], &[Option<usize>]),
+        prices: Prices<'_>,
+    ) {
         let Some(producer) = self.producer else { return };
         let mut formats: Vec<TensorFormat> = Vec::new();
         let ends = self.readers.iter().chain([&producer]);
@@ -123,7 +133,7 @@ impl Tensor<'_> {
         }
         let sets = sets(&formats);
         let variable = choices.add(vec![0.0; sets.len()]);
-        let made = |set: usize, from: &TensorFormat| self.conversions(&sets[set], from);
+        let made = |set: usize, from: &TensorFormat| self.conversions(&sets[set], from, prices);
         let read =
             |set: usize, wanted: &TensorFormat| if sets[set].contains(wanted) { 0.0 } else { f64::INFINITY };
         relate(choices, variable, sets.len(), (producer, offers, variables), made);
@@ -133,13 +143,13 @@ impl Tensor<'_> {
     }
 
     /// What it costs to have a set of formats, if the tensor is made in one of them.
-    fn conversions(&self, set: &Set, from: &TensorFormat) -> f64 {
+    fn conversions(&self, set: &Set, from: &TensorFormat, prices: Prices<'_>) -> f64 {
         if !set.contains(from) {
             return f64::INFINITY;
         }
         let meta = |format: &TensorFormat| self.meta.with_dtype(format.dtype).with_format(format.format);
         let others = set.iter().filter(|format| *format != from);
-        others.map(|to| price::of_reformat(&meta(from), &meta(to))).sum()
+        others.map(|to| prices.of_reformat(&meta(from), &meta(to))).sum()
     }
 }
 

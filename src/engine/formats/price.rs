@@ -2,7 +2,60 @@
 //!
 //! The model only has to rank alternatives, and to do so in the same way everywhere: plans are equal on all machines.
 
-use crate::graph::{Cost, TensorMeta};
+use crate::engine::tuning::{Key, Tuner};
+use crate::graph::{Cost, CpuLayer, LayerError, Tactic, TensorMeta};
+use crate::tensor::{DType, Layout};
+
+/// Where prices come from: from a tuner, and where there is none or it cannot measure, from the model.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Prices<'a> {
+    pub(super) tuner: Option<&'a Tuner>,
+}
+
+impl Prices<'_> {
+    /// The price of a layer that is configured and has its tactic, with so many bytes of weights.
+    ///
+    /// # Errors
+    /// A layer that cannot be initialised to be measured.
+    pub(super) fn of_layer(
+        &self,
+        key: &Key,
+        layer: &mut dyn CpuLayer,
+        tactic: Tactic,
+        (inputs, outputs, weights): (&[TensorMeta], &[TensorMeta], u64),
+    ) -> Result<f64, LayerError> {
+        if is_view(layer, inputs, outputs) {
+            return Ok(0.0);
+        }
+        if let Some(tuner) = self.tuner
+            && let Some(measured) = tuner.layer(key, layer, tactic, (inputs, outputs))?
+        {
+            return Ok(measured);
+        }
+        let cost = layer.cost(inputs, outputs);
+        let cost = Cost { bytes: cost.bytes.saturating_add(weights), ..cost };
+        Ok(of_layer(cost, layer.efficiency(inputs, outputs)))
+    }
+
+    /// The price of bringing a tensor from one format into another.
+    pub(super) fn of_reformat(&self, from: &TensorMeta, to: &TensorMeta) -> f64 {
+        let measured = self.tuner.and_then(|tuner| tuner.reformat(from, to));
+        measured.unwrap_or_else(|| of_reformat(from, to))
+    }
+}
+
+/// Whether a layer has nothing to do: all of its outputs lie in its inputs.
+fn is_view(layer: &dyn CpuLayer, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> bool {
+    let lies = |meta: &TensorMeta| Some((meta.dtype(), meta.layout().ok()?));
+    let Some(inputs) = inputs.iter().map(lies).collect::<Option<Vec<(DType, Layout)>>>() else {
+        return false;
+    };
+    let is_view = |(position, output): (usize, &TensorMeta)| {
+        let shape = output.shape().ok()?;
+        layer.view_of(position, &inputs, &shape).ok().flatten()
+    };
+    !outputs.is_empty() && outputs.iter().enumerate().all(|output| is_view(output).is_some())
+}
 
 /// Multiply-accumulate operations of a good kernel in a nanosecond.
 const MACS: f64 = 30.0;
@@ -17,7 +70,7 @@ const CALL: f64 = 100.0;
 const SCATTERED: f64 = 2.0;
 
 /// The price of a layer's work in nanoseconds, for a layer of this [efficiency](crate::graph::CpuLayer::efficiency).
-pub(super) fn of_layer(cost: Cost, efficiency: f64) -> f64 {
+fn of_layer(cost: Cost, efficiency: f64) -> f64 {
     /// A layer may say that it is bad, not that it never ends.
     const WORST: f64 = 1e-3;
     let efficiency = if efficiency.is_nan() { 1.0 } else { efficiency.clamp(WORST, 1e3) };
@@ -25,7 +78,7 @@ pub(super) fn of_layer(cost: Cost, efficiency: f64) -> f64 {
 }
 
 /// The price of bringing a tensor from one format into another, in nanoseconds.
-pub(super) fn of_reformat(from: &TensorMeta, to: &TensorMeta) -> f64 {
+fn of_reformat(from: &TensorMeta, to: &TensorMeta) -> f64 {
     let cost = Cost::of_moving(std::slice::from_ref(from), std::slice::from_ref(to));
     CALL + SCATTERED * cost.bytes as f64 / BYTES
 }

@@ -3,7 +3,9 @@
 //! Real numbers of f32 may become f16 or bf16: all tensors of an operator together, with its weights. That is another layer,
 //! a variant, which is asked like the first one.
 
+use super::Terms;
 use super::candidates::{Answers, Candidate, Formats, Offer, Survey, Tensors, priced};
+use crate::engine::tuning::Key;
 use crate::graph::{CpuLayer, LayerError, RuntimeGraph, RuntimeOperator, TensorFormat, TensorMeta, guarded};
 use crate::tensor::DType;
 
@@ -25,22 +27,24 @@ pub(super) fn offer(
     graph: &RuntimeGraph,
     operator: &RuntimeOperator,
     tensors: &Tensors,
-    (narrow, blocks): (&[DType], &[u8]),
+    terms: &Terms,
 ) -> Result<Offer, LayerError> {
     let Some(layer) = operator.layer() else { return Ok(Offer::default()) };
+    let (blocks, prices) = (terms.blocks(), terms.prices());
     let own = guarded(|| Ok(layer.clone_layer()))?;
     let mut variants = vec![Variant::of(own, tensors.clone(), operator.weight_bytes(), blocks)?];
-    for &dtype in narrow {
+    for dtype in terms.narrow() {
         variants.extend(Variant::cast(graph, operator, tensors, (dtype, blocks))?);
     }
     let mut offer = Offer { answers: vec![Answers::default(); tensors.len()], ..Offer::default() };
     if let Some(only) = only(&variants)? {
         offer.candidates.push(only);
     } else {
+        let key = Key::new(graph, operator);
         for variant in &variants {
             for formats in &variant.found {
                 let Variant { layer, tensors, weights, .. } = variant;
-                offer.candidates.extend(priced(&**layer, tensors, formats, *weights)?);
+                offer.candidates.extend(priced((&**layer, *weights), tensors, formats, (prices, &key))?);
             }
         }
     }

@@ -1,0 +1,209 @@
+//! What was measured, in memory and on disk.
+
+use crate::pnnx::{PnnxError, replace, write_beside};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// Times of layers on this machine, for builders that measure; see [`Builder::with_tuning`](super::super::Builder::with_tuning).
+///
+/// The file is JSON: for each processor, by its name and features, the nanoseconds of each layer with its parameters, shapes,
+/// formats and tactic. Any number of processes may use one file: it is locked while what is new is added, and replaced as a
+/// whole. A file that is damaged, or cannot be written, costs time and nothing else: a warning says so.
+///
+/// ```
+/// use ixion::engine::{Builder, TimingCache};
+/// # let model = concat!(env!("CARGO_MANIFEST_DIR"), "/model_file/digits/digits.pnnx.param");
+/// let plan = Builder::new(model).with_tuning(TimingCache::in_memory()).build()?;
+/// # Ok::<(), ixion::engine::EngineError>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct TimingCache {
+    path: Option<PathBuf>,
+    known: Timings,
+    added: Timings,
+}
+
+/// Nanoseconds by what was measured.
+type Timings = BTreeMap<String, f64>;
+
+/// The file.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Stored {
+    version: u32,
+    devices: BTreeMap<String, Timings>,
+}
+
+/// The version of keys and times: of others nothing is used.
+const VERSION: u32 = 1;
+
+impl TimingCache {
+    /// One that forgets everything with the builder.
+    #[must_use]
+    pub fn in_memory() -> Self {
+        Self::default()
+    }
+
+    /// One that is kept in this file, which need not exist yet.
+    #[must_use]
+    pub fn open(path: impl Into<PathBuf>) -> Self {
+        let path = path.into();
+        let mut devices = read(&path).devices;
+        let known = devices.remove(&device()).unwrap_or_default();
+        Self { path: Some(path), known, added: Timings::new() }
+    }
+
+    /// How many times are known.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.known.len() + self.added.len()
+    }
+
+    /// Whether nothing is known.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub(super) fn get(&self, key: &str) -> Option<f64> {
+        self.added.get(key).or_else(|| self.known.get(key)).copied()
+    }
+
+    pub(super) fn insert(&mut self, key: String, nanoseconds: f64) {
+        self.added.insert(key, nanoseconds);
+    }
+
+    /// Adds what is new to the file, whatever others added in the meantime.
+    pub(super) fn store(&mut self) -> Result<(), PnnxError> {
+        let Some(path) = self.path.as_deref().filter(|_| !self.added.is_empty()) else { return Ok(()) };
+        let io = |action| move |source| PnnxError::io(path, action, source);
+        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            std::fs::create_dir_all(folder).map_err(io("make the folder of"))?;
+        }
+        let mut beside = path.as_os_str().to_owned();
+        beside.push(".lock");
+        let lock = File::create(&beside).map_err(io("lock"))?;
+        lock.lock().map_err(io("lock"))?;
+        let mut stored = read(path);
+        stored.version = VERSION;
+        let timings = stored.devices.entry(device()).or_default();
+        timings.extend(self.added.iter().map(|(key, time)| (key.clone(), *time)));
+        let file = write_beside(path, |file| -> Result<(), PnnxError> {
+            let text = serde_json::to_vec_pretty(&stored).map_err(io::Error::from);
+            text.and_then(|text| file.write_all(&text)).map_err(io("write"))
+        })?;
+        replace(file, path)?;
+        self.known.append(&mut self.added);
+        Ok(())
+    }
+}
+
+/// What a file holds; nothing where there is none, or one that cannot be used.
+fn read(path: &Path) -> Stored {
+    let text = match std::fs::read(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Stored::default(),
+        Err(error) => return unusable(path, &error.to_string()),
+    };
+    match serde_json::from_slice::<Stored>(&text) {
+        Ok(stored) if stored.version == VERSION => sound(stored),
+        Ok(stored) => unusable(path, &format!("it has version {}, not {VERSION}", stored.version)),
+        Err(error) => unusable(path, &error.to_string()),
+    }
+}
+
+fn unusable(path: &Path, reason: &str) -> Stored {
+    log::warn!("{} holds no timings that can be used, all are measured anew: {reason}", path.display());
+    Stored::default()
+}
+
+/// Without times that nobody can have measured.
+fn sound(mut stored: Stored) -> Stored {
+    stored
+        .devices
+        .values_mut()
+        .for_each(|timings| timings.retain(|_, time| time.is_finite() && *time >= 0.0));
+    stored
+}
+
+/// The processor: its name, where the system tells it, and its features.
+fn device() -> String {
+    let features = super::super::file::processor_features().join(",");
+    format!("cpu {} {} {features}", std::env::consts::ARCH, model_name().unwrap_or_default())
+}
+
+fn model_name() -> Option<String> {
+    let text = std::fs::read_to_string("/proc/cpuinfo").ok()?;
+    let line = text.lines().find(|line| line.starts_with("model name"))?;
+    Some(line.split_once(':')?.1.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder() -> tempfile::TempDir {
+        tempfile::tempdir().unwrap()
+    }
+
+    #[test]
+    fn what_several_add_is_there_for_all() {
+        let folder = folder();
+        let path = folder.path().join("deep/timings.json");
+        std::thread::scope(|scope| {
+            for thread in 0..8 {
+                let path = &path;
+                scope.spawn(move || {
+                    let mut cache = TimingCache::open(path);
+                    for item in 0..5 {
+                        cache.insert(format!("{thread}.{item}"), f64::from(item));
+                        cache.store().unwrap();
+                    }
+                });
+            }
+        });
+        let cache = TimingCache::open(&path);
+        assert_eq!(cache.len(), 40);
+        assert_eq!(cache.get("7.4"), Some(4.0));
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_used_is_replaced() {
+        let folder = folder();
+        let path = folder.path().join("timings.json");
+        for damaged in ["", "{", "{\"version\": 99, \"devices\": {}}", "{\"version\": 1}", "[1]"] {
+            std::fs::write(&path, damaged).unwrap();
+            let mut cache = TimingCache::open(&path);
+            assert!(cache.is_empty(), "{damaged}");
+            cache.insert("a".to_owned(), 1.5);
+            cache.store().unwrap();
+            assert_eq!(TimingCache::open(&path).get("a"), Some(1.5));
+        }
+    }
+
+    #[test]
+    fn times_of_other_processors_stay_and_are_not_used() {
+        let folder = folder();
+        let path = folder.path().join("timings.json");
+        std::fs::write(&path, r#"{"version": 1, "devices": {"abacus": {"a": 9.0}}}"#).unwrap();
+        let mut cache = TimingCache::open(&path);
+        assert_eq!(cache.get("a"), None);
+        cache.insert("a".to_owned(), 1.0);
+        cache.store().unwrap();
+        assert_eq!(TimingCache::open(&path).get("a"), Some(1.0));
+        assert!(std::fs::read_to_string(&path).unwrap().contains("abacus"));
+    }
+
+    #[test]
+    fn what_nobody_can_have_measured_is_left_out() {
+        let folder = folder();
+        let path = folder.path().join("timings.json");
+        let text = format!(r#"{{"version": 1, "devices": {{{:?}: {{"a": -1.0, "b": 2.0}}}}}}"#, device());
+        std::fs::write(&path, text).unwrap();
+        let cache = TimingCache::open(&path);
+        assert_eq!((cache.get("a"), cache.get("b")), (None, Some(2.0)));
+    }
+}
