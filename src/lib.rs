@@ -24,6 +24,7 @@
 //! | [`graph`] | the runtime graph, the traits of layers, the registry, the interpreter |
 //! | [`layers`] | the operators: what each means and how it runs on the CPU |
 //! | [`kernels`] | arithmetic on arrays and slices; knows no graph |
+//! | [`plugin`] | plugins from shared libraries, through a C ABI |
 //! | [`passes`] | from graph to a better graph: folding, fusing, leaving out |
 //! | [`shape`] | symbolic dimensions through a whole graph, profiles, what changes when an input's shape does |
 //! | [`memory`] | lifetimes, one arena for all activations |
@@ -41,6 +42,7 @@ pub mod layers;
 mod limits;
 pub mod memory;
 pub mod passes;
+pub mod plugin;
 pub mod pnnx;
 pub mod shape;
 pub mod tensor;

@@ -18,10 +18,14 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("memory", &["shape", "graph", "pnnx", "tensor"]),
     ("passes", &["shape", "layers", "graph", "pnnx", "tensor"]),
     ("engine", &["passes", "shape", "memory", "layers", "graph", "kernels", "pnnx", "tensor"]),
+    ("plugin", &["graph", "pnnx", "tensor"]),
     ("vision", &["tensor"]),
     (
         "cli",
-        &["engine", "passes", "shape", "memory", "vision", "layers", "graph", "kernels", "pnnx", "tensor"],
+        &[
+            "engine", "passes", "plugin", "shape", "memory", "vision", "layers", "graph", "kernels", "pnnx",
+            "tensor",
+        ],
     ),
 ];
 

@@ -109,6 +109,9 @@ pub enum LayerError {
     /// The code of the layer panicked. A fault of the layer.
     #[error("its code panicked: {0}; this is a fault of the layer")]
     Panic(String),
+    /// A plugin failed, with what it said.
+    #[error("{0}")]
+    Plugin(String),
     /// The layer does not implement what was asked for.
     #[error("{0}")]
     Unsupported(String),

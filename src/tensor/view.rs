@@ -155,6 +155,11 @@ impl<'a> TensorView<'a> {
         })
     }
 
+    /// The address of the first element, whatever the strides.
+    pub(crate) fn address(&self) -> *const u8 {
+        address(&self.layout, self.dtype, self.data)
+    }
+
     fn check_dtype<T: Element>(&self) -> Result<()> {
         check_dtype::<T>(self.dtype)
     }
@@ -295,6 +300,11 @@ impl<'a> TensorViewMut<'a> {
         })
     }
 
+    /// The address of the first element, whatever the strides, for those who see to it that nobody else writes there.
+    pub(crate) fn address_mut(&mut self) -> *mut u8 {
+        address(&self.layout, self.dtype, self.data).cast_mut()
+    }
+
     /// Address and size of the bytes of a contiguous view, for those who see to it that nobody else touches them.
     ///
     /// # Errors
@@ -313,6 +323,12 @@ impl<'a> TensorViewMut<'a> {
         // injective, and `&mut self` makes the access exclusive.
         Ok(unsafe { ArrayViewMutD::from_shape_ptr(shape, self.data.cast::<T>().add(offset)) })
     }
+}
+
+/// Where a view begins; an empty one may begin past its storage, wherever that is.
+fn address(layout: &Layout, dtype: DType, data: *const u8) -> *const u8 {
+    let offset = if layout.shape().num_elements() == 0 { 0 } else { layout.offset() * dtype.size() };
+    data.wrapping_add(offset)
 }
 
 pub(super) fn check_dtype<T: Element>(found: DType) -> Result<()> {

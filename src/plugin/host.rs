@@ -1,0 +1,186 @@
+//! What a plugin may ask while it is called, and what becomes of its answer.
+
+use super::abi::{self, Host};
+use super::table::lossy;
+use crate::Limits;
+use crate::graph::LayerError;
+use crate::tensor::Dim;
+use std::ffi::{c_char, c_void};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The most lengths that one call computes.
+const MAX_DIMS: usize = 1 << 16;
+
+/// Symbols are numbers that no arithmetic leads to by accident: this below, and above a position that is not small.
+const TAG: i64 = 0x5953_4d21;
+const FIRST: i64 = 1 << 20;
+
+/// One call of a plugin.
+#[derive(Debug, Default)]
+pub(super) struct Call {
+    limits: Limits,
+    message: Mutex<Option<String>>,
+    /// The symbols that the plugin has seen.
+    dims: Mutex<Vec<Dim>>,
+}
+
+impl Call {
+    /// A call within these limits.
+    pub(super) fn within(limits: &Limits) -> Self {
+        Self { limits: limits.clone(), ..Self::default() }
+    }
+
+    /// The limits of the call.
+    pub(super) fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Calls a plugin; what it returns becomes a result.
+    ///
+    /// # Errors
+    /// What the plugin said of its failure.
+    pub(super) fn run(&self, call: impl FnOnce(*const Host) -> i32) -> Result<(), LayerError> {
+        let context = std::ptr::from_ref(self).cast_mut().cast();
+        let (fail, stopped, dim) = (Some(fail as _), Some(stopped as _), Some(dim as _));
+        let status = call(&Host { size: size_of::<Host>(), context, fail, stopped, dim });
+        let message = locked(&self.message).take();
+        match status {
+            abi::OK => Ok(()),
+            abi::PANICKED => {
+                Err(LayerError::Panic(message.unwrap_or_else(|| "without a message".to_owned())))
+            }
+            abi::STOPPED => {
+                self.limits.check_deadline()?;
+                Err(LayerError::Plugin("it stopped, although nobody told it to".to_owned()))
+            }
+            abi::FAILED => {
+                Err(LayerError::Plugin(message.unwrap_or_else(|| "it does not say why".to_owned())))
+            }
+            other => Err(LayerError::BrokenPromise {
+                wanted: "a status such as IXION_FAILED".to_owned(),
+                found: other.to_string(),
+            }),
+        }
+    }
+
+    /// A length as the plugin sees it: a symbol is a number that stands for it.
+    pub(super) fn encode(&self, dim: &Dim) -> i64 {
+        match dim {
+            Dim::Fixed(length @ 0..) => *length,
+            dim => {
+                let mut dims = locked(&self.dims);
+                let known = dims.iter().position(|known| known == dim);
+                let position = known.unwrap_or(dims.len());
+                if position >= MAX_DIMS {
+                    return abi::UNKNOWN;
+                }
+                if known.is_none() {
+                    dims.push(dim.clone());
+                }
+                i64::MIN | (FIRST + position as i64) << 32 | TAG
+            }
+        }
+    }
+
+    /// The length behind what the plugin says; `None` for a number that stands for none.
+    pub(super) fn decode(&self, length: i64) -> Option<Dim> {
+        match length {
+            0.. => Some(Dim::Fixed(length)),
+            abi::UNKNOWN => Some(Dim::fresh("plugin")),
+            _ => {
+                let position = ((length & i64::MAX) >> 32) - FIRST;
+                let is_tagged = length & 0xffff_ffff == TAG;
+                let position = usize::try_from(position).ok().filter(|_| is_tagged)?;
+                locked(&self.dims).get(position).cloned()
+            }
+        }
+    }
+
+    fn compute(&self, operation: i32, a: i64, b: i64) -> i64 {
+        if a == abi::UNKNOWN || b == abi::UNKNOWN {
+            return abi::UNKNOWN;
+        }
+        // Here, unlike among the lengths of a tensor, a negative number may be one.
+        let side = |side: i64| self.decode(side).unwrap_or(Dim::Fixed(side));
+        let (a, b) = (side(a), side(b));
+        match operation {
+            abi::ADD => self.encode(&(a + b)),
+            abi::SUB => self.encode(&(a - b)),
+            abi::MUL => self.encode(&(a * b)),
+            abi::FLOOR_DIV => self.encode(&a.floor_div(b)),
+            abi::CEIL_DIV => self.encode(&a.ceil_div(b)),
+            abi::MAX => self.encode(&a.max(b)),
+            abi::MIN => self.encode(&a.min(b)),
+            _ => abi::UNKNOWN,
+        }
+    }
+}
+
+/// A panic under one of these locks leaves what is behind it whole.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The call that a host is of.
+///
+/// # Safety
+/// The host must be the one that this call was given, and the call must not have returned.
+unsafe fn call<'a>(host: *const Host) -> Option<&'a Call> {
+    // SAFETY: by contract; the context is a `Call` that outlives the call.
+    unsafe { host.as_ref()?.context.cast::<Call>().cast_const().as_ref() }
+}
+
+unsafe extern "C" fn fail(host: *const Host, message: *const c_char) -> i32 {
+    // SAFETY: the plugin calls with its host, and a text that ends with a zero, as the header says.
+    let (call, message) = unsafe { (self::call(host), lossy(message)) };
+    if let (Some(call), Some(message)) = (call, message) {
+        *locked(&call.message) = Some(message.chars().take(abi::MAX_NAME as usize).collect());
+    }
+    abi::FAILED
+}
+
+unsafe extern "C" fn stopped(host: *const Host) -> i32 {
+    // SAFETY: the plugin calls with its host, as the header says.
+    match unsafe { call(host) } {
+        Some(call) if call.limits.check_deadline().is_err() => abi::STOPPED,
+        _ => abi::OK,
+    }
+}
+
+unsafe extern "C" fn dim(host: *const Host, operation: i32, a: i64, b: i64) -> i64 {
+    // SAFETY: the plugin calls with its host, as the header says.
+    unsafe { call(host) }.map_or(abi::UNKNOWN, |call| call.compute(operation, a, b))
+}
+
+/// A layer, as a library sees it.
+pub(super) type Opaque = *mut c_void;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn symbols_are_computed_with_and_come_back() {
+        let call = Call::default();
+        let (height, n) = (Dim::symbol("h"), Dim::symbol("n"));
+        let (h, same) = (call.encode(&height), call.encode(&height));
+        assert!(h < 0 && h == same && call.encode(&n) != h && call.encode(&Dim::Fixed(7)) == 7);
+        let half = call.compute(abi::FLOOR_DIV, call.compute(abi::ADD, h, -1), 2);
+        assert_eq!(call.decode(half), Some((height - 1).floor_div(2)));
+        assert_eq!(call.decode(call.compute(abi::SUB, 9, 2)), Some(Dim::Fixed(7)));
+        assert_eq!(call.compute(abi::SUB, h, h), 0);
+        assert_eq!(call.compute(abi::ADD, h, abi::UNKNOWN), abi::UNKNOWN);
+    }
+
+    #[test]
+    fn arithmetic_on_symbols_leads_nowhere() {
+        let call = Call::default();
+        let symbols = [call.encode(&Dim::symbol("a")), call.encode(&Dim::symbol("b"))];
+        for symbol in symbols {
+            for wrong in [symbol + 1, symbol / 2, symbol - 3, symbol.wrapping_mul(2), -symbol, -1] {
+                let length = call.decode(wrong).map_or(1 << 50, |dim| dim.fixed().unwrap_or_default());
+                assert!(length >= 1 << 50, "{symbol} became {wrong}");
+            }
+        }
+    }
+}

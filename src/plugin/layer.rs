@@ -1,0 +1,402 @@
+//! A layer whose code is in a library.
+
+use super::abi::{self, Tensor as CTensor};
+use super::host::{Call, Opaque};
+use super::redzone::Redzone;
+use super::table::Checked;
+use super::tensors::{Described, blank, of_format, of_layout, of_view, output};
+use super::values::{Given, Values, Weights, as_values};
+use crate::graph::{
+    CloneCpuLayer, CpuLayer, ForwardContext, Layer, LayerError, OperatorReader, TensorFormat, TensorMeta,
+};
+use crate::tensor::{DType, Format, Tensor, TensorView, TensorViewMut};
+use std::ffi::{CString, c_void};
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::ptr::null_mut;
+use std::sync::Arc;
+
+type Result<T> = std::result::Result<T, LayerError>;
+
+/// A layer whose code is in a library.
+pub(super) struct Foreign {
+    operator: &'static Checked,
+    instance: std::result::Result<Instance, String>,
+    inputs: RangeInclusive<usize>,
+    outputs: usize,
+    weights: Arc<Weights>,
+    is_initialized: bool,
+    configured: Option<Configured>,
+}
+
+/// What the library made, until it is destroyed.
+struct Instance {
+    layer: Opaque,
+    destroy: abi::Destroy,
+}
+
+// SAFETY: by the header, a layer may be used by any thread, by one at a time where it is not const.
+unsafe impl Send for Instance {}
+// SAFETY: as above; through `&Instance` only functions are called that take it as const.
+unsafe impl Sync for Instance {}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        // SAFETY: the library made the layer, and this is the one time that it is destroyed.
+        unsafe { (self.destroy)(self.layer) };
+    }
+}
+
+/// What the layer was told last.
+#[derive(Clone)]
+struct Configured {
+    inputs: Vec<TensorMeta>,
+    outputs: Vec<TensorMeta>,
+    workspace: usize,
+}
+
+impl Foreign {
+    /// Makes the layer of an operator.
+    ///
+    /// # Errors
+    /// Fields that are missing or mistyped; what the library says.
+    pub(super) fn create(operator: &'static Checked, reader: &mut OperatorReader<'_>) -> Result<Self> {
+        let (given, weights) = Values::read(reader, &operator.fields)?.split();
+        let name = CString::new(reader.name()).unwrap_or_default();
+        Self::made(operator, &given, weights, &name, [reader.num_inputs(), reader.num_outputs()])
+    }
+
+    fn made(
+        operator: &'static Checked,
+        given: &[Given],
+        weights: Weights,
+        name: &CString,
+        [num_inputs, num_outputs]: [usize; 2],
+    ) -> Result<Self> {
+        let values = as_values(given, &operator.fields, &weights);
+        let node = abi::Node { name: name.as_ptr(), num_inputs, num_outputs };
+        let mut layer = null_mut();
+        Call::default().run(|host| {
+            let (values, count) = (values.as_ptr(), values.len());
+            // SAFETY: all pointers lead to what the header says, until the call returns; the weights stay.
+            unsafe { (operator.required.create)(host, operator.original, &node, values, count, &mut layer) }
+        })?;
+        let instance = Instance { layer: not_null(layer, "create")?, destroy: operator.required.destroy };
+        let table = &operator.table;
+        let mut made = Self {
+            operator,
+            instance: Ok(instance),
+            inputs: table.min_inputs as usize..=table.max_inputs as usize,
+            outputs: table.num_outputs as usize,
+            weights: Arc::new(weights),
+            is_initialized: false,
+            configured: None,
+        };
+        made.count()?;
+        Ok(made)
+    }
+
+    /// Asks how many inputs and outputs there are.
+    fn count(&mut self) -> Result<()> {
+        let Some(counts) = self.operator.table.counts else { return Ok(()) };
+        let (layer, mut found) = (self.layer()?, [0u32; 3]);
+        let [least, most, outputs] = &mut found;
+        // SAFETY: the layer is the library's own, and the numbers are there until the call returns.
+        Call::default().run(|host| unsafe { counts(host, layer, least, most, outputs) })?;
+        (self.inputs, self.outputs) = (*least as usize..=*most as usize, *outputs as usize);
+        Ok(())
+    }
+
+    fn layer(&self) -> Result<Opaque> {
+        match &self.instance {
+            Ok(instance) => Ok(instance.layer),
+            Err(reason) => Err(LayerError::Plugin(format!("it could not be cloned: {reason}"))),
+        }
+    }
+
+    fn takes_strides(&self) -> bool {
+        self.operator.table.flags & abi::TAKES_STRIDES != 0
+    }
+
+    fn accepts(&self, position: usize, formats: &[TensorFormat]) -> bool {
+        let (Some(supports), Ok(layer)) = (self.operator.table.supports, self.layer()) else {
+            return formats.get(position) == Some(&TensorFormat::plain(DType::F32));
+        };
+        let formats: Vec<abi::TensorFormat> = formats.iter().map(of_format).collect();
+        // SAFETY: the layer is the library's own, and the formats are there until the call returns.
+        position < formats.len() && unsafe { supports(layer, position, formats.as_ptr(), formats.len()) } != 0
+    }
+
+    /// Refuses formats that the plugin does not take: not every engine asks before.
+    fn check_formats(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<()> {
+        let formats: Vec<TensorFormat> =
+            inputs.iter().chain(outputs).map(TensorMeta::tensor_format).collect();
+        let refused = (0..formats.len()).find(|&position| !self.accepts(position, &formats));
+        refused.map_or(Ok(()), |position| {
+            let format = formats.get(position).map(ToString::to_string).unwrap_or_default();
+            let what = match position.checked_sub(inputs.len()) {
+                None => format!("input {position}"),
+                Some(output) => format!("output {output}"),
+            };
+            Err(LayerError::Plugin(format!(
+                "{what} is {format}, which its `supports` refuses; convert it first"
+            )))
+        })
+    }
+
+    fn told(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<usize> {
+        self.check_formats(inputs, outputs)?;
+        let (call, layer, table) = (Call::default(), self.layer()?, &self.operator.table);
+        let (inputs, outputs) = (Described::of(inputs, &call)?, Described::of(outputs, &call)?);
+        let (x, y) = ((inputs.as_ptr(), inputs.len()), (outputs.as_ptr(), outputs.len()));
+        if let Some(configure) = table.configure {
+            // SAFETY: the layer is the library's own, and the descriptions are there until the call returns.
+            call.run(|host| unsafe { configure(host, layer, x.0, x.1, y.0, y.1) })?;
+        }
+        let mut bytes = 0;
+        if let Some(workspace) = table.workspace {
+            // SAFETY: as above.
+            call.run(|host| unsafe { workspace(host, layer, x.0, x.1, y.0, y.1, &mut bytes) })?;
+        }
+        Ok(bytes)
+    }
+
+    /// What was configured, if these tensors are of it.
+    fn known(&self, inputs: &[TensorView<'_>], outputs: &[TensorViewMut<'_>]) -> Result<&Configured> {
+        let known = self.configured.as_ref().filter(|known| {
+            let inputs_are = inputs.len() == known.inputs.len()
+                && inputs
+                    .iter()
+                    .zip(&known.inputs)
+                    .all(|(x, meta)| x.dtype() == meta.dtype() && is_of(x.shape(), meta));
+            let outputs_are = outputs.len() == known.outputs.len()
+                && outputs
+                    .iter()
+                    .zip(&known.outputs)
+                    .all(|(y, meta)| y.dtype() == meta.dtype() && is_of(y.shape(), meta));
+            inputs_are && outputs_are
+        });
+        known.ok_or_else(|| LayerError::Unsupported("it is not configured for these tensors".to_owned()))
+    }
+}
+
+fn is_of(shape: &crate::tensor::Shape, meta: &TensorMeta) -> bool {
+    meta.shape().is_ok_and(|known| known == *shape)
+}
+
+fn not_null(layer: Opaque, what: &str) -> Result<Opaque> {
+    if layer.is_null() {
+        let (wanted, found) = ("a layer".to_owned(), format!("null from `{what}`"));
+        return Err(LayerError::BrokenPromise { wanted, found });
+    }
+    Ok(layer)
+}
+
+impl fmt::Debug for Foreign {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Checked { name_space, type_name, version, .. } = self.operator;
+        write!(f, "{name_space}/{type_name}/{version}")
+    }
+}
+
+impl Layer for Foreign {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        self.inputs.clone()
+    }
+
+    fn num_outputs(&self) -> usize {
+        self.outputs
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
+        let (call, layer, infer) = (Call::default(), self.layer()?, self.operator.required.infer);
+        let described = Described::of(inputs, &call)?;
+        let mut outputs = vec![blank(); self.outputs];
+        call.run(|host| {
+            let (x, y) = ((described.as_ptr(), described.len()), (outputs.as_mut_ptr(), outputs.len()));
+            // SAFETY: the layer is the library's own, and the descriptions are there until the call returns.
+            unsafe { infer(host, layer, x.0, x.1, y.0, y.1) }
+        })?;
+        let metas = outputs.iter().enumerate().map(|(position, tensor)| output(tensor, position, &call));
+        let metas: Vec<TensorMeta> = metas.collect::<Result<_>>()?;
+        match metas.iter().find(|meta| !meta.is_fixed()) {
+            Some(open) if inputs.iter().all(TensorMeta::is_fixed) => Err(LayerError::BrokenPromise {
+                wanted: "lengths that are known where those of the inputs are".to_owned(),
+                found: open.to_string(),
+            }),
+            _ => Ok(metas),
+        }
+    }
+}
+
+impl CpuLayer for Foreign {
+    fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
+        self.accepts(position, formats)
+    }
+
+    fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<()> {
+        self.configured = None;
+        let workspace = self.told(inputs, outputs)?;
+        self.configured = Some(Configured { inputs: inputs.to_vec(), outputs: outputs.to_vec(), workspace });
+        Ok(())
+    }
+
+    fn workspace(&self, _: &[TensorMeta], _: &[TensorMeta]) -> usize {
+        self.configured.as_ref().map_or(0, |configured| Redzone::around(configured.workspace))
+    }
+
+    fn initialize(&mut self) -> Result<()> {
+        let layer = self.layer()?;
+        if let Some(initialize) = self.operator.table.initialize {
+            // SAFETY: the layer is the library's own, and nobody else uses it.
+            Call::default().run(|host| unsafe { initialize(host, layer) })?;
+        }
+        self.is_initialized = true;
+        Ok(())
+    }
+
+    fn terminate(&mut self) {
+        if let (Some(terminate), Ok(layer), true) =
+            (self.operator.table.terminate, self.layer(), self.is_initialized)
+        {
+            // SAFETY: the layer is the library's own, and nobody else uses it.
+            unsafe { terminate(layer) };
+        }
+        self.is_initialized = false;
+    }
+
+    fn serialize(&self) -> Result<Vec<u8>> {
+        let Some(serialize) = self.operator.table.serialize else { return Ok(Vec::new()) };
+        let (call, layer, mut wanted) = (Call::default(), self.layer()?, 0);
+        // SAFETY: the layer is the library's own, and nothing may be written where there is no room.
+        call.run(|host| unsafe { serialize(host, layer, null_mut(), 0, &mut wanted) })?;
+        call.limits().check_tensor("the state of a layer", wanted as u64)?;
+        let (mut bytes, mut written) = (vec![0; Redzone::around(wanted)], wanted);
+        let zone = Redzone::mark(&mut bytes, wanted);
+        let data = bytes.as_mut_ptr().cast::<c_void>();
+        // SAFETY: as above; there is room for more than is offered.
+        call.run(|host| unsafe { serialize(host, layer, data, wanted, &mut written) })?;
+        zone.check(&bytes, "its state")?;
+        if written != wanted {
+            let (wanted, found) = (format!("{wanted} bytes of state"), written.to_string());
+            return Err(LayerError::BrokenPromise { wanted, found });
+        }
+        bytes.truncate(wanted);
+        Ok(bytes)
+    }
+
+    fn deserialize(&mut self, bytes: &[u8]) -> Result<()> {
+        let layer = self.layer()?;
+        match self.operator.table.deserialize {
+            _ if bytes.is_empty() => Ok(()),
+            // SAFETY: the layer is the library's own, nobody else uses it, and the bytes are there until the call returns.
+            Some(deserialize) => Call::default()
+                .run(|host| unsafe { deserialize(host, layer, bytes.as_ptr().cast(), bytes.len()) }),
+            None => Err(LayerError::Unsupported(format!(
+                "{} bytes of state, but the plugin has no `deserialize`",
+                bytes.len()
+            ))),
+        }
+    }
+
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        context: &mut ForwardContext<'_>,
+    ) -> Result<()> {
+        let known = self.known(inputs, outputs)?;
+        let (layer, forward) = (self.layer()?, self.operator.required.forward);
+        let copies = inputs.iter().map(|input| self.copied(input)).collect::<Result<Vec<_>>>()?;
+        let views =
+            inputs.iter().zip(&copies).map(|(input, copy)| copy.as_ref().map_or(*input, Tensor::view));
+        let scale = |meta: &TensorMeta| meta.scale().unwrap_or_default();
+        let x: Vec<CTensor> =
+            views.zip(&known.inputs).map(|(view, meta)| of_view(&view, scale(meta))).collect();
+        let mut targets = outputs
+            .iter_mut()
+            .zip(&known.outputs)
+            .map(|(output, meta)| Target::new(output.reborrow(), scale(meta), self.takes_strides()))
+            .collect::<Result<Vec<_>>>()?;
+        let y: Vec<CTensor> = targets.iter().map(|target| target.described).collect();
+        let bytes = known.workspace;
+        let (scratch, limits) = context.scratch_and_limits::<u8>(Redzone::around(bytes))?;
+        let zone = Redzone::mark(scratch, bytes);
+        let room = if bytes == 0 { null_mut() } else { scratch.as_mut_ptr().cast::<c_void>() };
+        // SAFETY: the layer is the library's own and nobody else uses it. Inputs, outputs and scratch memory are there, and
+        // the outputs ours alone, until the call returns; each description says how many bytes there are.
+        Call::within(limits).run(|host| unsafe {
+            forward(host, layer, x.as_ptr(), x.len(), y.as_ptr(), y.len(), room, bytes)
+        })?;
+        zone.check(scratch, "its scratch memory")?;
+        targets.iter_mut().try_for_each(Target::finish)
+    }
+}
+
+impl Foreign {
+    /// A copy of an input that has gaps, for plugins that heed no strides.
+    fn copied(&self, input: &TensorView<'_>) -> Result<Option<Tensor>> {
+        let layout = input.layout();
+        let is_fine = layout.is_contiguous() || layout.format() != Format::Plain || self.takes_strides();
+        if is_fine { Ok(None) } else { Ok(Some(input.to_tensor()?)) }
+    }
+}
+
+/// Where an output is written: its own memory, or a copy that has no gaps.
+struct Target<'a> {
+    view: TensorViewMut<'a>,
+    copy: Option<Tensor>,
+    described: CTensor,
+}
+
+impl<'a> Target<'a> {
+    fn new(mut view: TensorViewMut<'a>, scale: f32, takes_strides: bool) -> Result<Self> {
+        let (dtype, layout) = (view.dtype(), *view.layout());
+        let is_fine = layout.is_contiguous() || layout.format() != Format::Plain || takes_strides;
+        if is_fine {
+            let described = of_layout(dtype, &layout, view.address_mut(), scale);
+            return Ok(Self { view, copy: None, described });
+        }
+        let mut copy = Tensor::zeros(dtype, layout.shape())?;
+        let layout = *copy.layout();
+        let described = of_layout(dtype, &layout, copy.view_mut()?.address_mut(), scale);
+        Ok(Self { view, copy: Some(copy), described })
+    }
+
+    /// Sees to it that what was written is a tensor, and brings it to where it belongs.
+    fn finish(&mut self) -> Result<()> {
+        if self.described.dtype == DType::Bool.pnnx_code() {
+            let data = self.described.data.cast::<u8>();
+            for at in 0..self.described.bytes {
+                // SAFETY: the bytes are those of the output or of its copy, which nobody else uses. Read as numbers, they
+                // may be any; gaps between them are truth values of somebody else, who has 0 or 1 there.
+                unsafe { *data.add(at) = u8::from(*data.add(at) != 0) };
+            }
+        }
+        match &self.copy {
+            Some(copy) => Ok(self.view.copy_from(&copy.view())?),
+            None => Ok(()),
+        }
+    }
+}
+
+impl CloneCpuLayer for Foreign {
+    fn clone_layer(&self) -> Box<dyn CpuLayer> {
+        let clone = || -> Result<Instance> {
+            let (layer, mut copy) = (self.layer()?, null_mut());
+            let required = self.operator.required;
+            // SAFETY: the layer is the library's own, and the place for its copy is there until the call returns.
+            Call::default().run(|host| unsafe { (required.clone)(host, layer, &mut copy) })?;
+            Ok(Instance { layer: not_null(copy, "clone")?, destroy: required.destroy })
+        };
+        Box::new(Self {
+            operator: self.operator,
+            instance: clone().map_err(|error| error.to_string()),
+            inputs: self.inputs.clone(),
+            outputs: self.outputs,
+            weights: Arc::clone(&self.weights),
+            is_initialized: self.is_initialized,
+            configured: self.configured.clone(),
+        })
+    }
+}

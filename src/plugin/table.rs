@@ -1,0 +1,305 @@
+//! Reading what a library says of itself: nothing is believed before it was looked at.
+
+use super::abi::{self, MAX_NAME, Operator, Plugin};
+use super::error::PluginProblem;
+use super::values::fallback;
+use crate::graph::{Creator, Field};
+use std::ffi::{CStr, c_char};
+use std::ptr::NonNull;
+
+type Result<T> = std::result::Result<T, PluginProblem>;
+
+/// The most bytes of a description, of a default or of the words for a kind.
+const MAX_TEXT: usize = 1 << 16;
+/// The most operators of a library, and fields of an operator.
+const MAX_COUNT: usize = 4096;
+
+/// Functions that every operator has.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Required {
+    pub(super) create: abi::Create,
+    pub(super) clone: abi::Clone,
+    pub(super) destroy: abi::Destroy,
+    pub(super) infer: abi::Infer,
+    pub(super) forward: abi::Forward,
+}
+
+/// An operator whose description was checked. It lasts as long as the process, as its library does.
+#[derive(Debug)]
+pub(super) struct Checked {
+    pub(super) type_name: String,
+    pub(super) name_space: String,
+    pub(super) version: String,
+    pub(super) doc: String,
+    pub(super) fields: Vec<CheckedField>,
+    pub(super) required: Required,
+    /// A copy; members that the library does not know are null.
+    pub(super) table: Operator,
+    /// The library's own, which its functions get to see.
+    pub(super) original: *const Operator,
+}
+
+// SAFETY: tables are never written once they are there, and their functions may be called by any thread.
+unsafe impl Send for Checked {}
+// SAFETY: as above.
+unsafe impl Sync for Checked {}
+
+/// A field whose description was checked.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct CheckedField {
+    pub(super) kind: i32,
+    /// What is published of it; the default is that of a file.
+    pub(super) published: Field,
+    /// The key as the library has it.
+    pub(super) key: *const c_char,
+}
+
+/// The table of operators.
+///
+/// # Safety
+/// Pointers that are not null and aligned must lead to what the header says, for as long as the process runs.
+pub(super) unsafe fn read(table: *const Plugin) -> Result<(String, Vec<Checked>)> {
+    let table = present(table, "", "the table")?;
+    // SAFETY: by contract; version and size come first in every version of the table.
+    let (abi, size) = unsafe { ((*table.as_ptr()).abi, (*table.as_ptr()).size) };
+    if abi != abi::ABI {
+        return Err(PluginProblem::Version { found: abi });
+    }
+    check_size("", size, size_of::<Plugin>())?;
+    // SAFETY: by contract; it is as long as it must be.
+    let table = unsafe { *table.as_ptr() };
+    // SAFETY: by contract.
+    let name = unsafe { name(table.name, "", "the plugin's name") }?;
+    if table.num_operators == 0 {
+        return Err(PluginProblem::broken("", "it has no operators"));
+    }
+    // SAFETY: by contract.
+    let operators = unsafe { list(table.operators, table.num_operators, "", "operators") }?;
+    let mut checked: Vec<Checked> = Vec::with_capacity(operators.len());
+    for (position, &operator) in operators.iter().enumerate() {
+        // SAFETY: by contract.
+        let next = unsafe { self::operator(operator, position) }?;
+        if checked.iter().any(|other| other.type_name == next.type_name) {
+            return Err(PluginProblem::broken("", format!("it has `{}` twice", next.type_name)));
+        }
+        checked.push(next);
+    }
+    Ok((name, checked))
+}
+
+/// # Safety
+/// As [`read`].
+unsafe fn operator(original: *const Operator, position: usize) -> Result<Checked> {
+    let place = format!("operator {position}");
+    let pointer = present(original, &place, "its description")?;
+    // SAFETY: by contract; the size comes first.
+    let size = unsafe { (*pointer.as_ptr()).size };
+    check_size(&place, size, size_of::<Operator>())?;
+    // SAFETY: by contract; it is as long as it must be.
+    let table = unsafe { *pointer.as_ptr() };
+    // SAFETY: by contract.
+    let type_name = unsafe { name(table.type_name, &place, "its type") }?;
+    let place = format!("`{type_name}`");
+    // SAFETY: by contract.
+    let name_space = unsafe { name(table.name_space, &place, "its namespace") }?;
+    if name_space == Creator::<dyn crate::graph::CpuLayer>::BUILT_IN {
+        return Err(PluginProblem::broken(&place, "its namespace is Ixion's own"));
+    }
+    // SAFETY: by contract.
+    let version = unsafe { name(table.version, &place, "its version") }?;
+    // SAFETY: by contract.
+    let doc = unsafe { text(table.doc, &place, "its description") }?.unwrap_or_default().to_owned();
+    if table.min_inputs > table.max_inputs {
+        let reason =
+            format!("it takes at least {} and at most {} inputs", table.min_inputs, table.max_inputs);
+        return Err(PluginProblem::broken(&place, reason));
+    }
+    if table.flags & !abi::TAKES_STRIDES != 0 {
+        return Err(PluginProblem::broken(&place, format!("it has unknown flags: {:#x}", table.flags)));
+    }
+    // SAFETY: by contract.
+    let fields = unsafe { fields(&table, &place) }?;
+    let required = required(&table, &place)?;
+    Ok(Checked { type_name, name_space, version, doc, fields, required, table, original })
+}
+
+fn required(table: &Operator, place: &str) -> Result<Required> {
+    let missing = |name: &str| PluginProblem::broken(place, format!("its function `{name}` is null"));
+    Ok(Required {
+        create: table.create.ok_or_else(|| missing("create"))?,
+        clone: table.clone.ok_or_else(|| missing("clone"))?,
+        destroy: table.destroy.ok_or_else(|| missing("destroy"))?,
+        infer: table.infer.ok_or_else(|| missing("infer"))?,
+        forward: table.forward.ok_or_else(|| missing("forward"))?,
+    })
+}
+
+/// # Safety
+/// As [`read`].
+unsafe fn fields(table: &Operator, place: &str) -> Result<Vec<CheckedField>> {
+    // SAFETY: by contract.
+    let fields = unsafe { list(table.fields, table.num_fields, place, "fields") }?;
+    let mut checked: Vec<CheckedField> = Vec::with_capacity(fields.len());
+    for (position, field) in fields.iter().enumerate() {
+        // SAFETY: by contract.
+        let next = unsafe { self::field(field, position, place) }?;
+        if checked.iter().any(|other| other.published.key == next.published.key) {
+            return Err(PluginProblem::broken(
+                place,
+                format!("it has the field `{}` twice", next.published.key),
+            ));
+        }
+        checked.push(next);
+    }
+    Ok(checked)
+}
+
+/// # Safety
+/// As [`read`].
+unsafe fn field(field: &abi::Field, position: usize, place: &str) -> Result<CheckedField> {
+    let what = format!("the key of field {position}");
+    // SAFETY: by contract, here and below.
+    let key = leaked(&unsafe { name(field.key, place, &what) }?);
+    let what = |what: &str| format!("the {what} of field `{key}`");
+    // SAFETY: by contract.
+    let doc = unsafe { text(field.doc, place, &what("description")) }?.unwrap_or_default();
+    // SAFETY: by contract.
+    let default = unsafe { text(field.fallback, place, &what("fallback")) }?;
+    // SAFETY: by contract.
+    let words = unsafe { text(field.kind_name, place, &what("name of the kind")) }?;
+    let usual = match field.kind {
+        abi::INT => "an integer",
+        abi::FLOAT => "a number",
+        abi::BOOLEAN => "a bool",
+        abi::STRING => "a string",
+        abi::INTS => "a list of integers",
+        abi::FLOATS => "a list of numbers",
+        abi::WEIGHT => "a weight",
+        abi::OPTIONAL_WEIGHT => "a weight or None",
+        abi::INPUT => crate::graph::INPUT_KIND,
+        other => {
+            return Err(PluginProblem::broken(
+                place,
+                format!("field `{key}` is of an unknown kind, {other}"),
+            ));
+        }
+    };
+    if let Some(text) = default
+        && !is_fallback(field.kind, text)
+    {
+        return Err(PluginProblem::broken(
+            place,
+            format!("the fallback of field `{key}`, `{text}`, is not {usual}"),
+        ));
+    }
+    let kind = words.map_or(usual, leaked);
+    let published = Field { key, kind, default: default.map(leaked), doc: leaked(doc) };
+    Ok(CheckedField { kind: field.kind, published, key: field.key })
+}
+
+/// Whether a fallback is of its field's kind; weights and inputs that may be absent say `None`.
+fn is_fallback(kind: i32, text: &str) -> bool {
+    match kind {
+        abi::WEIGHT | abi::OPTIONAL_WEIGHT | abi::INPUT => text == "None",
+        kind => fallback(kind, text).is_some(),
+    }
+}
+
+/// Published texts last as long as the library that they came from: for good.
+fn leaked(text: &str) -> &'static str {
+    Box::leak(text.to_owned().into_boxed_str())
+}
+
+fn present<T>(pointer: *const T, place: &str, what: &str) -> Result<NonNull<T>> {
+    match NonNull::new(pointer.cast_mut()) {
+        None => Err(PluginProblem::broken(place, format!("{what} is null"))),
+        Some(pointer) if !pointer.is_aligned() => {
+            Err(PluginProblem::broken(place, format!("{what} is at an odd address")))
+        }
+        Some(pointer) => Ok(pointer),
+    }
+}
+
+fn check_size(place: &str, found: usize, wanted: usize) -> Result<()> {
+    if found >= wanted {
+        return Ok(());
+    }
+    let reason = format!("its table says that it has {found} bytes, of {wanted}; set `size` with sizeof");
+    Err(PluginProblem::broken(place, reason))
+}
+
+/// # Safety
+/// There must be so many at the pointer, for as long as the process runs.
+unsafe fn list<'a, T>(first: *const T, count: usize, place: &str, what: &str) -> Result<&'a [T]> {
+    if count == 0 {
+        return Ok(&[]);
+    }
+    if count > MAX_COUNT {
+        let reason = format!("it says that it has {count} {what}; at most {MAX_COUNT} are possible");
+        return Err(PluginProblem::broken(place, reason));
+    }
+    let first = present(first, place, &format!("the list of {what}"))?;
+    // SAFETY: by contract; the pointer is aligned and not null.
+    Ok(unsafe { std::slice::from_raw_parts(first.as_ptr(), count) })
+}
+
+/// A name: of at least one byte, and nothing that would end a word of a `.param` text.
+///
+/// # Safety
+/// As [`text`].
+unsafe fn name(pointer: *const c_char, place: &str, what: &str) -> Result<String> {
+    // SAFETY: by contract.
+    let name = unsafe { bounded(pointer, MAX_NAME as usize, place, what) }?;
+    let name = name.ok_or_else(|| PluginProblem::broken(place, format!("{what} is null")))?;
+    if name.is_empty() {
+        return Err(PluginProblem::broken(place, format!("{what} is empty")));
+    }
+    if name.chars().any(|c| c.is_whitespace() || c.is_control()) {
+        return Err(PluginProblem::broken(
+            place,
+            format!("{what}, {name:?}, has a blank or a control character"),
+        ));
+    }
+    Ok(name.to_owned())
+}
+
+/// A text; none where the pointer is null.
+///
+/// # Safety
+/// What is not null must end with a zero.
+unsafe fn text<'a>(pointer: *const c_char, place: &str, what: &str) -> Result<Option<&'a str>> {
+    // SAFETY: by contract.
+    unsafe { bounded(pointer, MAX_TEXT, place, what) }
+}
+
+/// # Safety
+/// As [`text`].
+unsafe fn bounded<'a>(
+    pointer: *const c_char,
+    most: usize,
+    place: &str,
+    what: &str,
+) -> Result<Option<&'a str>> {
+    if pointer.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: by contract there is a zero, and nothing behind it is read.
+    let length = (0..=most).find(|&at| unsafe { *pointer.add(at) } == 0);
+    let Some(length) = length else {
+        return Err(PluginProblem::broken(place, format!("{what} is longer than {most} bytes")));
+    };
+    // SAFETY: the bytes up to there were just read.
+    let bytes = unsafe { std::slice::from_raw_parts(pointer.cast::<u8>(), length) };
+    let text = std::str::from_utf8(bytes);
+    text.map(Some).map_err(|_| PluginProblem::broken(place, format!("{what} is not UTF-8")))
+}
+
+/// The text at a pointer, with `�` where it is not UTF-8.
+///
+/// # Safety
+/// As [`text`].
+pub(super) unsafe fn lossy(pointer: *const c_char) -> Option<String> {
+    // SAFETY: by contract.
+    let text = (!pointer.is_null()).then(|| unsafe { CStr::from_ptr(pointer) })?;
+    Some(text.to_string_lossy().into_owned())
+}
