@@ -85,7 +85,10 @@ fn what_is_published_is_that_of_the_table() {
     assert_eq!((field.key, field.kind, field.default), ("beta", "a number", Some("1.0")));
     assert_eq!(registry.get("my.ChannelScale").unwrap().fields[0].kind, "a weight");
     let error = plugin.register(&mut registry.clone()).unwrap_err().to_string();
-    assert!(error.contains("libactivations") && error.contains("already registered for `my."), "{error}");
+    assert!(
+        error.contains("libactivations") && error.contains("already registered for `examples/my."),
+        "{error}"
+    );
 }
 
 #[test]
@@ -181,7 +184,7 @@ fn its_errors_name_the_operator_and_say_what_it_said() {
     fails(
         "beta=2",
         "beta=fast",
-        "my.Swish `swish` cannot be built: parameter `beta` should be a number, but is `fast`",
+        "examples/my.Swish/1 `swish` cannot be built: parameter `beta` should be a number, but is `fast`",
     );
     fails("beta=2", "betta=2", "parameters not understood by this operator: `betta`; it knows `beta`");
     fails("@weight=(3)f32", "", "weight `weight` is missing");
@@ -189,7 +192,9 @@ fn its_errors_name_the_operator_and_say_what_it_said() {
     graph.build().unwrap();
     let error = graph.run_with(vec![Tensor::randn(&[1, 4, 2], 1).unwrap()]).unwrap_err().to_string();
     assert!(
-        error.contains("my.ChannelScale `scale` does not fit its inputs: axis 1 of the input must be"),
+        error.contains(
+            "examples/my.ChannelScale/1 `scale` does not fit its inputs: axis 1 of the input must be"
+        ),
         "{error}"
     );
 }

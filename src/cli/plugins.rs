@@ -3,10 +3,18 @@
 use super::failure::Failure;
 use clap::Args;
 use ixion::graph::{PluginName, Registry};
+use ixion::plugin::Plugin;
+use std::path::PathBuf;
 
-/// `--use`.
+/// `--plugin` and `--use`.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct PluginArgs {
+    /// Loads a library of operators, such as ./libfoo.so; may be repeated. Its code runs, so trust it
+    ///
+    /// The book's page "Plugins in C" says what such a library is. It has to be given wherever a model, or a plan, with its
+    /// operators is.
+    #[arg(long = "plugin", value_name = "LIBRARY", help_heading = "Plugins", hide_short_help = true)]
+    libraries: Vec<PathBuf>,
     /// Has operators of a type run by a plugin, or by a built-in layer of another type; may be repeated
     ///
     /// The name of a layer is its namespace, type and version, such as nn.Conv2d=acme/Conv/1; those of built-in layers are
@@ -34,9 +42,14 @@ impl PluginArgs {
     /// The layers.
     ///
     /// # Errors
-    /// A layer that is not there.
+    /// A library that is no plugin, a plugin that is there already, a layer that is not there.
     pub(crate) fn registry(&self) -> Result<Registry, Failure> {
         let mut registry = Registry::default();
+        for library in &self.libraries {
+            // SAFETY: `--plugin` says that the library's code runs, and the user asked for it.
+            let plugin = unsafe { Plugin::load(library) }.map_err(Failure::unusable)?;
+            plugin.register(&mut registry).map_err(Failure::unusable)?;
+        }
         for (op_type, name) in &self.routes {
             registry.route(op_type, name).map_err(|error| {
                 Failure::unusable(error)

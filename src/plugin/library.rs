@@ -63,14 +63,14 @@ impl Plugin {
         self.operators.iter().map(|operator| (operator.type_name.as_str(), creator(operator)))
     }
 
-    /// Adds all operators to a registry.
+    /// Adds all operators to a registry, as [`Registry::add_plugin`] does.
     ///
     /// # Errors
-    /// [`PluginProblem::Twice`] when it has a layer for one of the types already; then nothing is added.
+    /// [`PluginProblem::Twice`] when it has one of these plugins already; then nothing is added.
     pub fn register(&self, registry: &mut Registry) -> Result<(), PluginError> {
         let mut added = registry.clone();
-        let mut add = |(op_type, creator)| added.add(op_type, creator);
-        let result = self.creators().try_for_each(|(op_type, creator)| add((op_type.to_owned(), creator)));
+        let mut creators = self.creators();
+        let result = creators.try_for_each(|(op_type, creator)| added.add_plugin(op_type, creator).map(drop));
         result.map_err(|error| PluginProblem::from(error).of(&self.path))?;
         *registry = added;
         Ok(())

@@ -3,7 +3,7 @@
 use super::abi::{self, MAX_NAME, Operator, Plugin};
 use super::error::PluginProblem;
 use super::values::fallback;
-use crate::graph::{Creator, Field};
+use crate::graph::{Creator, Field, PluginName};
 use std::ffi::{CStr, c_char};
 use std::ptr::NonNull;
 
@@ -107,6 +107,8 @@ unsafe fn operator(original: *const Operator, position: usize) -> Result<Checked
     }
     // SAFETY: by contract.
     let version = unsafe { name(table.version, &place, "its version") }?;
+    PluginName::new(&*name_space, &*type_name, &*version)
+        .map_err(|error| PluginProblem::broken("", error.to_string()))?;
     // SAFETY: by contract.
     let doc = unsafe { text(table.doc, &place, "its description") }?.unwrap_or_default().to_owned();
     if table.min_inputs > table.max_inputs {
