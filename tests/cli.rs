@@ -8,6 +8,7 @@ mod cli {
     mod bad_inputs;
     mod bench;
     mod build;
+    mod calibrate;
     mod command;
     mod compress;
     mod convert;

@@ -4,6 +4,7 @@
 //! cargo run --release --example evaluate -- digits              # accuracy
 //! cargo run --release --example evaluate -- shapes_detector     # mAP@0.5
 //! cargo run --release --example evaluate -- shapes_unet 77777   # mean intersection over union; scenes of another seed
+//! cargo run --release --example evaluate -- digits 0 digits.scales.json  # int8, with the scales of `ixion calibrate`
 //! ```
 //!
 //! No seed of 1000 or more was ever trained on. `model_file/evaluate.py` measures the same with PyTorch.
@@ -14,7 +15,7 @@ mod masks;
 #[path = "../../model_file/scenes.rs"]
 mod scenes;
 
-use ixion::engine::Model;
+use ixion::engine::{Builder, Formats, Model, Precision, Scales};
 use ixion::tensor::{Color, Picture, TensorError};
 use ixion::vision::{ModelCard, Task};
 use std::error::Error;
@@ -36,7 +37,16 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("model_file").join(&name);
     let card = ModelCard::load(folder.join("model.toml"))?;
-    let mut model = Model::load(folder.join(format!("{name}.pnnx.param")))?;
+    let builder = Builder::new(folder.join(format!("{name}.pnnx.param")));
+    let builder = match args.next() {
+        // As many whole numbers as there can be: what is measured is what they lose.
+        Some(scales) => builder
+            .with_precisions([Precision::Int8])
+            .with_scales(Scales::load(scales)?)
+            .with_formats(Formats::Narrowest),
+        None => builder,
+    };
+    let mut model = Model::of(builder.build()?)?;
 
     let start = Instant::now();
     let measured = match card.task {

@@ -16,6 +16,7 @@ from export_common import export, read_card, run, save_arrays, seed_everything  
 from network import DigitsNet  # noqa: E402
 
 WHITE = 16  # the data set counts the set pixels of 4×4 blocks
+CALIBRATION = 128  # pictures of the training split to calibrate int8 with
 ZOOM = 16  # a sample of 128×128 pixels shows each of the 8×8 as a square of 16×16
 EPOCHS = 60
 BATCH = 64
@@ -74,6 +75,12 @@ def write_samples(model: nn.Module, images: np.ndarray, labels: np.ndarray) -> N
         Image.fromarray(np.kron(grey, np.ones((ZOOM, ZOOM), np.uint8))).save(HERE / "samples" / f"{digit}.png")
 
 
+def write_calibration(train_images: np.ndarray) -> None:
+    """Writes `calibration/0.npy`: the first pictures of the training split, as the model takes them."""
+    (HERE / "calibration").mkdir(exist_ok=True)
+    np.save(HERE / "calibration" / "0.npy", as_input(train_images[:CALIBRATION]).numpy())
+
+
 def read_samples(card: dict) -> Tensor:
     """What `model.toml` says a runtime makes of the ten samples: f32 10×1×8×8."""
     rule = card["input"]
@@ -96,6 +103,7 @@ def main():
     assert reached >= 0.99
 
     np.savez(HERE / "test.npz", images=test_images, labels=test_labels)
+    write_calibration(train_images)
     write_samples(model, test_images, test_labels)
     inputs = [read_samples(card)]
     export(model, HERE, "digits", inputs, other_inputs=[inputs[0][:3]])

@@ -13,6 +13,7 @@
 
 mod bench;
 mod build;
+mod calibrate;
 #[cfg(feature = "linalg")]
 mod compress;
 #[cfg(not(feature = "linalg"))]
@@ -85,6 +86,7 @@ enum Command {
     Inspect(inspect::InspectArgs),
     Verify(verify::VerifyArgs),
     Build(build::BuildArgs),
+    Calibrate(calibrate::CalibrateArgs),
     Plan(plan::PlanArgs),
     Bench(bench::BenchArgs),
     Profile(profile::ProfileArgs),
@@ -128,6 +130,7 @@ impl Cli {
             Command::Inspect(args) => args.run(&self.limits, screen),
             Command::Verify(args) => args.run(&self.limits, screen),
             Command::Build(args) => args.run(&self.limits, screen),
+            Command::Calibrate(args) => args.run(&self.limits, screen),
             Command::Plan(args) => args.run(&self.limits, screen),
             Command::Bench(args) => args.run(&self.limits, screen),
             Command::Profile(args) => args.run(&self.limits, screen),

@@ -3,11 +3,11 @@
 use super::formats::{self, Formats, Settled, Terms};
 use super::plan::Names;
 use super::tuning::{TimingCache, Tuner};
-use super::{EngineError, Plan, Port, Precision, Scales};
+use super::{EngineError, Fingerprint, Plan, Port, Precision, Scales};
 use crate::Limits;
 use crate::graph::{GraphError, Registry, RuntimeGraph, TensorMeta};
 use crate::passes::{PassContext, Passes, Statistics};
-use crate::pnnx;
+use crate::pnnx::{self, PnnxError};
 use crate::shape::{InputRange, InputShape, Profile, Shapes};
 use crate::tensor::Tensor;
 use std::path::{Path, PathBuf};
@@ -163,10 +163,38 @@ impl Builder {
         Self { card: Some(text.into()), ..self }
     }
 
+    /// The model's fingerprint, and its graph after the passes, which is not built yet.
+    ///
+    /// # Errors
+    /// A model that cannot be read; those of passes.
+    pub(super) fn into_improved(mut self) -> Result<(Fingerprint, RuntimeGraph), EngineError> {
+        let file = self.read()?;
+        let model = Fingerprint::of(&file).map_err(|error| GraphError::from(PnnxError::from(error)))?;
+        Ok((model, self.improve(file)?.0))
+    }
+
+    /// The graph of the file.
+    fn read(&mut self) -> Result<pnnx::Graph, EngineError> {
+        let empty = RuntimeGraph::from_pnnx(pnnx::Graph::default()).with_path(self.source.path());
+        let source = std::mem::replace(&mut self.source, empty);
+        Ok(source.with_registry(self.registry.clone()).into_pnnx()?)
+    }
+
+    /// Runs the passes.
+    fn improve(&self, mut file: pnnx::Graph) -> Result<(RuntimeGraph, Statistics), EngineError> {
+        let (limits, registry) = (self.limits.clone(), self.registry.clone());
+        let known = PassContext::default().with_limits(limits.clone()).with_registry(registry.clone());
+        let fixed: Vec<(String, TensorMeta)> = fixed_inputs(&file, &self.shapes).collect();
+        let known = fixed.into_iter().fold(known, |known, (name, meta)| known.with_input(name, meta));
+        let statistics = self.passes.run(&mut file, known)?;
+        let graph = RuntimeGraph::from_pnnx(file).with_registry(registry).with_limits(limits);
+        Ok((graph.with_path(self.source.path()), statistics))
+    }
+
     /// Reads the model, runs the passes, creates the layers and computes what depends on no input.
     ///
     /// # Errors
-    /// As [`RuntimeGraph::build`]; those of passes; profiles and donations that do not fit the model.
+    /// As [`RuntimeGraph::build`]; those of passes; profiles and donations that do not fit the model; scales of another model.
     pub fn build(mut self) -> Result<Plan, EngineError> {
         if let Some(cache) = self.tuning.take() {
             let count = self.threads;
@@ -174,16 +202,9 @@ impl Builder {
             self.terms.tuner = Some(tuner.map_err(|reason| EngineError::Threads { count, reason })?);
         }
         let path = self.source.path().map(PathBuf::from);
-        let mut file = self.source.with_registry(self.registry.clone()).into_pnnx()?;
-        let known =
-            PassContext::default().with_limits(self.limits.clone()).with_registry(self.registry.clone());
-        let fixed: Vec<(String, TensorMeta)> = fixed_inputs(&file, &self.shapes).collect();
-        let known = fixed.into_iter().fold(known, |known, (name, meta)| known.with_input(name, meta));
-        let statistics = self.passes.run(&mut file, known)?;
-        let graph = RuntimeGraph::from_pnnx(file)
-            .with_registry(self.registry)
-            .with_limits(self.limits.clone())
-            .with_path(path.as_deref());
+        let file = self.read()?;
+        self.terms.check_scales(&file)?;
+        let (graph, statistics) = self.improve(file)?;
         let card = self.card.or_else(|| card_beside(path.as_deref()?, &self.limits));
         let parts = Parts {
             graph,

@@ -98,6 +98,9 @@ pub enum EngineError {
     /// Scales that could not be loaded, saved or used.
     #[error(transparent)]
     Scales(#[from] ScalesError),
+    /// Scales that were made for a model with another graph or other weights.
+    #[error("the scales were made for another model: {0} differ; `ixion calibrate` makes some for this one")]
+    OtherModel(&'static str),
     /// A limit that was met.
     #[error(transparent)]
     Limit(#[from] LimitError),

@@ -44,7 +44,7 @@ mod trace;
 mod tuning;
 
 pub use builder::Builder;
-pub use calibration::{Fingerprint, Scales, ScalesError, ScalesProblem};
+pub use calibration::{Calibration, Fingerprint, Method, Scales, ScalesError, ScalesProblem};
 pub use context::Context;
 pub use error::EngineError;
 pub use file::{PlanFile, PlanFileError, PlanFileProblem};

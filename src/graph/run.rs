@@ -58,7 +58,7 @@ impl RuntimeGraph {
     /// # Errors
     /// [`GraphError::NotBuilt`], [`GraphError::MissingInputs`], or the error of the operator that failed.
     pub fn run(&mut self) -> Result<(), GraphError> {
-        self.execute(&mut |_| {}).map(|_| ())
+        self.execute(&mut |_, _, _| {}).map(|_| ())
     }
 
     /// Runs all operators and reports time, shapes and memory of each.
@@ -68,8 +68,20 @@ impl RuntimeGraph {
     pub fn run_traced(&mut self) -> Result<Trace, GraphError> {
         let mut layers = Vec::with_capacity(self.operators.len());
         let start = Instant::now();
-        let peak_bytes = self.execute(&mut |layer| layers.push(layer))?;
+        let peak_bytes = self.execute(&mut |graph, index, start| layers.push(graph.traced(index, start)))?;
         Ok(Trace { layers, total: start.elapsed(), peak_bytes })
+    }
+
+    /// Runs all operators, and after each of them shows the graph, in which its inputs and outputs have their values.
+    ///
+    /// # Errors
+    /// As [`RuntimeGraph::run`].
+    pub fn run_observed(
+        &mut self,
+        observe: &mut dyn FnMut(&Self, &RuntimeOperator),
+    ) -> Result<(), GraphError> {
+        let mut show = |graph: &Self, index: usize, _| observe(graph, &graph.operators[index]);
+        self.execute(&mut show).map(|_| ())
     }
 
     fn input_names(&self) -> Vec<String> {
@@ -96,7 +108,7 @@ impl RuntimeGraph {
     }
 
     /// Runs everything; returns the most bytes that activations took at a time.
-    fn execute(&mut self, observe: &mut dyn FnMut(LayerTrace)) -> Result<u64, GraphError> {
+    fn execute(&mut self, observe: &mut dyn FnMut(&Self, usize, Instant)) -> Result<u64, GraphError> {
         self.check_ready()?;
         let notes = self.unusual_inputs();
         let mut live = LiveMemory::default();
@@ -104,7 +116,7 @@ impl RuntimeGraph {
         for index in 0..self.operators.len() {
             let start = Instant::now();
             self.step(index, &mut live).map_err(|error| error.with_inputs(&notes))?;
-            observe(self.traced(index, start));
+            observe(self, index, start);
             self.release(index, &mut live);
             log::debug!(
                 "{} `{}` took {:?}",

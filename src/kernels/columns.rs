@@ -6,6 +6,7 @@
 use super::Float;
 use super::window::Window;
 use ndarray::{ArrayView2, ArrayViewMut2, ShapeBuilder};
+use num_traits::Zero;
 use std::cell::Cell;
 use std::ops::Range;
 
@@ -40,7 +41,7 @@ thread_local! {
 
 impl Columns<'_> {
     /// Writes the columns of a range of positions, one row of `range.len()` after the other; 0 in the padding.
-    pub(super) fn gather<T: Float>(&self, image: &[T], range: Range<usize>, columns: &mut [T]) {
+    pub(super) fn gather<T: Copy + Zero>(&self, image: &[T], range: Range<usize>, columns: &mut [T]) {
         let (taps, pixels, width) = (self.taps(), self.pixels(), range.len());
         let mut runs = RUNS.take();
         for tap in 0..taps {
@@ -71,7 +72,7 @@ impl Columns<'_> {
         RUNS.set(runs);
     }
 
-    fn read<T: Float>(&self, run: &Run, plane: &[T], line: &mut [T]) {
+    fn read<T: Copy>(&self, run: &Run, plane: &[T], line: &mut [T]) {
         let (line, plane) = (&mut line[run.position..][..run.count], &plane[run.element..]);
         match self.stride() {
             1 => line.copy_from_slice(&plane[..run.count]),

@@ -38,7 +38,7 @@ pub mod symmetric;
 pub mod take;
 #[cfg(test)]
 mod testing;
-mod wide;
+pub(crate) mod wide;
 pub mod window;
 
 pub use float::Float;

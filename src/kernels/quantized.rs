@@ -1,15 +1,21 @@
 //! Convolutions and products of whole numbers of 8 bits.
 //!
 //! Zero points are taken off first, so that nothing remains but products of numbers from −255 to 255: these fit 16 bits,
-//! for whose products with 32-bit sums processors have an instruction. A convolution gathers what each position sees
-//! into a row; every output is then the product of a row with one of weights.
+//! for whose products with 32-bit sums processors have an instruction. Both kinds of operators multiply [`Rows`] with
+//! [`Strips`] of columns; a convolution makes the strips of what each position sees. Sums are exact. What becomes of them
+//! is for an [`Outcome`] to say.
 
-use super::columns::TILE_BYTES;
+mod conv;
+mod lanes;
+
 use super::naive::Requantization;
 use super::parallel::for_each_chunk;
 use super::wide::widest;
-use super::window::Window;
-use crate::{LimitError, Limits};
+use crate::Limits;
+use crate::tensor::Result;
+pub use conv::WholeConv;
+use lanes::{COLUMNS, ROWS, sums};
+use std::cell::Cell;
 
 /// A type that holds quantised numbers.
 pub trait Whole: crate::tensor::Element {
@@ -51,179 +57,185 @@ pub fn centered<Q: Whole>(values: &[Q], zero_point: i32) -> Vec<i16> {
 /// So many products of numbers from −255 to 255 fit a sum of 32 bits.
 const SUMMABLE: usize = 1 << 14;
 
-#[inline(always)]
-fn dot(a: &[i16], b: &[i16]) -> i64 {
-    let product = |(&a, &b): (&i16, &i16)| i32::from(a).wrapping_mul(i32::from(b));
-    let sum = |(a, b): (&[i16], &[i16])| {
-        i64::from(a.iter().zip(b).map(product).fold(0i32, |sum, product| sum.wrapping_add(product)))
-    };
-    a.chunks(SUMMABLE).zip(b.chunks(SUMMABLE)).map(sum).sum()
-}
-
-/// Rows of weights O×K, and what makes their sums whole numbers.
-#[derive(Debug, Clone)]
-pub struct WholeWeights {
-    /// The weights without their zero points.
-    pub weights: Vec<i16>,
-    /// One for each output.
-    pub outputs: Vec<Requantization>,
-}
-
-/// Products that are worth a look at the deadline.
-const PATIENCE: usize = 1 << 22;
-
-/// Outputs that are computed while a row is at hand.
-const TOGETHER: usize = 8;
-
-/// Rows R×K times the transpose of weights O×K, as R×O whole numbers.
-///
-/// # Errors
-/// [`LimitError::DeadlineExceeded`].
-///
-/// # Panics
-/// When a slice is shorter than its shape; callers have checked them.
-pub fn product<Q: Whole>(
-    rows: &[i16],
-    weights: &WholeWeights,
-    depth: usize,
-    output: &mut [Q],
-    limits: &Limits,
-) -> Result<(), LimitError> {
-    let outputs = weights.outputs.len();
-    let together = (PATIENCE / depth.saturating_mul(outputs).max(1)).max(1);
-    for_each_chunk(output, outputs * together, &|start, output| {
-        limits.check_deadline()?;
-        let first = start / outputs.max(1);
-        widest(|| {
-            for (at, output) in output.chunks_exact_mut(outputs.max(1)).enumerate() {
-                let row = &rows[(first + at) * depth..][..depth];
-                for (o, (output, how)) in output.iter_mut().zip(&weights.outputs).enumerate() {
-                    *output = Q::of(how.apply(dot(row, &weights.weights[o * depth..][..depth])));
-                }
-            }
-        });
-        Ok(())
-    })
-}
-
-/// The sizes of a convolution of one sample: C×H×W → O×H'×W'.
-#[derive(Debug, Clone)]
-pub struct WholeConv {
-    /// Input channels, a multiple of the number of groups.
-    pub channels: usize,
-    /// Output channels, a multiple of the number of groups.
-    pub out_channels: usize,
-    /// Groups of channels.
-    pub groups: usize,
-    /// Rows and columns of the input.
-    pub lens: [usize; 2],
-    /// The window along rows and columns.
-    pub windows: [Window; 2],
-}
-
-impl WholeConv {
-    fn outputs(&self) -> [usize; 2] {
-        [0, 1].map(|axis| self.windows[axis].positions(self.lens[axis]))
-    }
-
-    /// What a position of the window sees in a group.
-    fn depth(&self) -> usize {
-        let taps: usize = self.windows.iter().map(|window| window.kernel).product();
-        (self.channels / self.groups.max(1)).saturating_mul(taps)
-    }
-
-    /// Positions whose rows are gathered at once: as many as stay in the cache.
-    fn tile(&self) -> usize {
-        let positions: usize = self.outputs().iter().product();
-        (TILE_BYTES / self.depth().saturating_mul(2).max(1)).max(TOGETHER).min(positions.max(1))
-    }
-
-    /// Bytes of the rows that [`WholeConv::run`] gathers.
-    pub fn held_bytes(&self) -> u64 {
-        (self.tile() as u64).saturating_mul(self.depth() as u64).saturating_mul(2)
-    }
-
-    /// Convolves one sample of numbers without their zero point; what lies around them is 0.
+/// What becomes of the sums of an output. They are whole numbers.
+pub trait Outcome<Q>: Sync {
+    /// Writes the outputs of a row, from a column on.
     ///
     /// # Errors
-    /// [`LimitError::DeadlineExceeded`], looked at for every tile of positions.
-    ///
-    /// # Panics
-    /// When a slice is shorter than its shape; callers have checked them.
-    pub fn run<Q: Whole>(
-        &self,
-        input: &[i16],
-        weights: &WholeWeights,
-        output: &mut [Q],
-        limits: &Limits,
-    ) -> Result<(), LimitError> {
-        let (groups, depth, tile) = (self.groups.max(1), self.depth(), self.tile());
-        let positions: usize = self.outputs().iter().product();
-        let (size, outputs) = (self.lens[0] * self.lens[1], self.out_channels / groups);
-        let mut rows = vec![0; tile * depth];
-        for (group, start) in
-            (0..groups).flat_map(|group| (0..positions).step_by(tile).map(move |at| (group, at)))
-        {
-            limits.check_deadline()?;
-            let channels = self.channels / groups;
-            let width = tile.min(positions - start);
-            let rows = &mut rows[..width * depth];
-            self.gather(&input[group * channels * size..][..channels * size], start, rows);
-            let first = group * outputs;
-            let output = &mut output[first * positions..][..outputs * positions];
-            for_each_chunk(output, TOGETHER * positions, &|at, output| {
-                let first = first + at / positions.max(1);
-                widest(|| multiply(rows, weights, (first, depth), (start, width, positions), output));
-                limits.check_deadline()
-            })?;
-        }
-        Ok(())
-    }
+    /// What finishing says.
+    fn write(&self, row: usize, column: usize, sums: &[f64], outputs: &mut [Q]) -> Result<()>;
+}
 
-    /// What the positions from `start` on see, one row after the other.
-    fn gather(&self, input: &[i16], start: usize, rows: &mut [i16]) {
-        let ([height, width], depth) = (self.lens, self.depth());
-        let [kernel, across] = [0, 1].map(|axis| self.windows[axis].kernel);
-        let columns = self.outputs()[1];
-        let work = |at: usize, row: &mut [i16]| -> Result<(), std::convert::Infallible> {
-            let position = start + at / depth;
-            let (i, j) = (position / columns.max(1), position % columns.max(1));
-            row.fill(0);
-            for (y, at) in (0..kernel).filter_map(|y| Some((y, self.windows[0].source(i, y, height)?))) {
-                for (x, column) in (0..across).filter_map(|x| Some((x, self.windows[1].source(j, x, width)?)))
-                {
-                    let seen = input.iter().skip(at * width + column).step_by((height * width).max(1));
-                    let taps = row.iter_mut().skip(y * across + x).step_by((kernel * across).max(1));
-                    taps.zip(seen).for_each(|(tap, &seen)| *tap = seen);
-                }
-            }
-            Ok(())
-        };
-        let Ok(()) = for_each_chunk(rows, depth, &work);
+/// One for each row of the output, as convolutions have it.
+#[derive(Debug, Clone)]
+pub struct ByRow(pub Vec<Requantization>);
+
+/// One for each column of the output, as linear maps have it.
+#[derive(Debug, Clone)]
+pub struct ByColumn(pub Vec<Requantization>);
+
+impl<Q: Whole> Outcome<Q> for ByRow {
+    fn write(&self, row: usize, _: usize, sums: &[f64], outputs: &mut [Q]) -> Result<()> {
+        let how = self.0[row];
+        widest(|| sums.iter().zip(outputs).for_each(|(&sum, output)| *output = Q::of(how.apply(sum))));
+        Ok(())
     }
 }
 
-/// What some positions from the `start` on are in the planes of some outputs from the `first` on.
-#[inline(always)]
-fn multiply<Q: Whole>(
-    rows: &[i16],
-    weights: &WholeWeights,
-    (first, depth): (usize, usize),
-    (start, width, positions): (usize, usize, usize),
-    output: &mut [Q],
-) {
-    for at in 0..width {
-        let row = &rows[at * depth..][..depth];
-        for (o, plane) in output.chunks_exact_mut(positions.max(1)).enumerate() {
-            let sum = dot(row, &weights.weights[(first + o) * depth..][..depth]);
-            plane[start + at] = Q::of(weights.outputs[first + o].apply(sum));
+impl<Q: Whole> Outcome<Q> for ByColumn {
+    fn write(&self, _: usize, column: usize, sums: &[f64], outputs: &mut [Q]) -> Result<()> {
+        let how = self.0[column..].iter();
+        widest(|| {
+            let outputs = sums.iter().zip(how).zip(outputs);
+            outputs.for_each(|((&sum, how), output)| *output = Q::of(how.apply(sum)));
+        });
+        Ok(())
+    }
+}
+
+/// Rows of numbers without their zero points, each filled up to an even length.
+#[derive(Debug, Clone, Default)]
+pub struct Rows {
+    count: usize,
+    /// Numbers of a row, an even number.
+    depth: usize,
+    values: Vec<i16>,
+}
+
+impl Rows {
+    /// So many rows of so many numbers each.
+    ///
+    /// # Panics
+    /// When there are more or fewer numbers; callers have checked them.
+    pub fn new(values: &[i16], [count, depth]: [usize; 2]) -> Self {
+        assert!(values.len() == count * depth, "{} numbers are not {count}×{depth}", values.len());
+        let even = depth.next_multiple_of(2);
+        let mut filled = Vec::with_capacity(count * even);
+        for row in values.chunks_exact(depth.max(1)) {
+            filled.extend_from_slice(row);
+            filled.resize(filled.len() + even - depth, 0);
+        }
+        Self { count, depth: even, values: filled }
+    }
+}
+
+/// Columns of numbers, so many to a strip, in the order in which they are multiplied.
+#[derive(Debug, Clone, Default)]
+pub struct Strips {
+    columns: usize,
+    depth: usize,
+    values: Vec<i16>,
+}
+
+impl Strips {
+    const EMPTY: Self = Self { columns: 0, depth: 0, values: Vec::new() };
+
+    /// Strips whose columns are these rows.
+    pub fn of_rows(rows: &Rows) -> Self {
+        let mut strips = Self::EMPTY;
+        strips.reset(rows.count, rows.depth);
+        for (column, row) in rows.values.chunks_exact(rows.depth.max(1)).enumerate() {
+            let strip = &mut strips.values[column / COLUMNS * COLUMNS * rows.depth..];
+            let places = strip.chunks_exact_mut(2 * COLUMNS).map(|line| &mut line[column % COLUMNS * 2..]);
+            row.chunks_exact(2).zip(places).for_each(|(pair, place)| place[..2].copy_from_slice(pair));
+        }
+        strips
+    }
+
+    /// Makes room for so many columns of so many numbers, an even number.
+    fn reset(&mut self, columns: usize, depth: usize) {
+        (self.columns, self.depth) = (columns, depth);
+        self.values.resize(columns.next_multiple_of(COLUMNS) * depth, 0);
+    }
+}
+
+thread_local! {
+    /// The sums of some rows; a thread keeps their memory.
+    static SUMS: Cell<Vec<f64>> = const { Cell::new(Vec::new()) };
+}
+
+/// The rows of a product that are computed at once, and where they go.
+struct Block<'a, O> {
+    rows: &'a Rows,
+    strips: &'a Strips,
+    outcome: &'a O,
+    /// The place of the first column in the whole output.
+    column: usize,
+}
+
+impl<O> Block<'_, O> {
+    /// Computes the rows from `first` on, whose outputs begin `stride` apart in `outputs`.
+    fn run<Q>(&self, first: usize, outputs: &mut [Q], stride: usize) -> Result<()>
+    where
+        O: Outcome<Q>,
+    {
+        let (width, count) = (self.strips.columns, outputs.len().div_ceil(stride.max(1)));
+        let filled = width.next_multiple_of(COLUMNS);
+        let mut sums = SUMS.take();
+        sums.resize(filled * ROWS, 0.0);
+        let mut done = 0;
+        let mut result = Ok(());
+        while done < count && result.is_ok() {
+            let rows = if count - done >= ROWS { ROWS } else { 1 };
+            match rows {
+                ROWS => self.sum::<ROWS>(first + done, &mut sums),
+                _ => self.sum::<1>(first + done, &mut sums),
+            }
+            let outputs = outputs[done * stride..].chunks_mut(stride.max(1));
+            let mut lines = sums.chunks_exact(filled.max(1)).take(rows).zip(outputs).enumerate();
+            result = lines.try_for_each(|(row, (sums, outputs))| {
+                self.outcome.write(first + done + row, self.column, &sums[..width], &mut outputs[..width])
+            });
+            done += rows;
+        }
+        SUMS.set(sums);
+        result
+    }
+
+    /// The sums of R rows, which lie one behind the other.
+    fn sum<const R: usize>(&self, first: usize, to: &mut [f64]) {
+        let (depth, line) = (self.strips.depth, self.strips.columns.next_multiple_of(COLUMNS));
+        to[..R * line].fill(0.0);
+        for (index, strip) in self.strips.values.chunks_exact((depth * COLUMNS).max(1)).enumerate() {
+            for from in (0..depth).step_by(SUMMABLE) {
+                let rows = &self.rows.values[first * depth + from..];
+                let found = sums::<R>(rows, depth, &strip[from * COLUMNS..], SUMMABLE.min(depth - from));
+                for (row, found) in found.iter().enumerate() {
+                    let to = &mut to[row * line + index * COLUMNS..][..COLUMNS];
+                    to.iter_mut().zip(found).for_each(|(to, &sum)| *to += f64::from(sum));
+                }
+            }
         }
     }
+}
+
+/// Rows R×K times strips of O columns of K numbers, as R×O outputs.
+///
+/// # Errors
+/// A deadline that has passed; what the outcome says.
+///
+/// # Panics
+/// When rows and columns are of other lengths, or the output is; callers have checked them.
+pub fn product<Q: Send, O: Outcome<Q>>(
+    rows: &Rows,
+    strips: &Strips,
+    outcome: &O,
+    output: &mut [Q],
+    limits: &Limits,
+) -> Result<()> {
+    assert!(rows.depth == strips.depth, "rows fit columns");
+    let block = Block { rows, strips, outcome, column: 0 };
+    for_each_chunk(output, ROWS * strips.columns, &|start, output| {
+        limits.check_deadline()?;
+        block.run(start / strips.columns.max(1), output, strips.columns)
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::conv::ConvShape;
     use super::super::naive::{self, Quantization};
+    use super::super::window::Window;
     use super::*;
     use crate::kernels::parallel::tests::on_threads;
     use ndarray::{Array2, Array4};
@@ -252,6 +264,17 @@ mod tests {
         (0..count).map(of).collect()
     }
 
+    fn of_pictures(
+        channels: usize,
+        out_channels: usize,
+        groups: usize,
+        lens: [usize; 2],
+        windows: [Window; 2],
+    ) -> WholeConv {
+        let (lens, windows) = (lens.to_vec(), windows.to_vec());
+        WholeConv::new(ConvShape { channels, out_channels, groups, lens, windows })
+    }
+
     fn window() -> impl Strategy<Value = Window> {
         (1usize..4, 1usize..3, 1usize..3, 0usize..3).prop_map(|(kernel, stride, dilation, pad)| Window {
             kernel,
@@ -264,17 +287,19 @@ mod tests {
 
     proptest! {
         #[test]
-        fn products_equal_the_naive_ones(rows in 0usize..5, depth in 0usize..70, outputs in 0usize..12, seed: usize) {
+        fn products_equal_the_naive_ones(rows in 0usize..20, depth in 0usize..70, outputs in 0usize..70, seed: usize) {
             let seed = seed % (1 << 40);
             let (a, b) = (noise(rows * depth, seed), noise(outputs * depth, seed ^ 1));
-            let weights = WholeWeights { weights: narrow(&b), outputs: requantizations(outputs, seed) };
+            let how = requantizations(outputs, seed);
+            let strips = Strips::of_rows(&Rows::new(&narrow(&b), [outputs, depth]));
             let matrix = |rows, values: &[i32]| Array2::from_shape_vec((rows, depth), values.to_vec()).unwrap();
             let want = naive::whole_product(matrix(rows, &a).view(), matrix(outputs, &b).view());
             let want: Vec<u8> =
-                want.indexed_iter().map(|((_, o), &sum)| u8::of(weights.outputs[o].apply(sum))).collect();
+                want.indexed_iter().map(|((_, o), &sum)| u8::of(how[o].apply(sum as f64))).collect();
+            let (x, how) = (Rows::new(&narrow(&a), [rows, depth]), ByColumn(how));
             let run = || {
                 let mut output = vec![9u8; rows * outputs];
-                product(&narrow(&a), &weights, depth, &mut output, &Limits::default()).unwrap();
+                product(&x, &strips, &how, &mut output, &Limits::default()).unwrap();
                 output
             };
             let (alone, pooled) = on_threads(&[3], run);
@@ -286,28 +311,30 @@ mod tests {
         fn convolutions_equal_the_naive_ones(
             windows in [window(), window()],
             (groups, each, outputs) in (1usize..4, 1usize..4, 1usize..11),
-            lens in [1usize..9, 1usize..9],
+            lens in [1usize..12, 1usize..12],
             seed: usize,
         ) {
             let seed = seed % (1 << 40);
-            let conv = WholeConv { channels: groups * each, out_channels: groups * outputs, groups, lens, windows };
-            let [rows, columns] = conv.outputs();
-            prop_assume!(rows * columns > 0);
-            let input = noise(groups * each * lens[0] * lens[1], seed);
+            let (channels, out_channels) = (groups * each, groups * outputs);
+            let conv = of_pictures(channels, out_channels, groups, lens, windows);
+            prop_assume!(conv.sample()[1] > 0);
+            let input = noise(conv.sample()[0], seed);
             let kernel = [windows[0].kernel, windows[1].kernel];
-            let weight = noise(conv.out_channels * conv.depth(), seed ^ 1);
-            let weights = WholeWeights { weights: narrow(&weight), outputs: requantizations(conv.out_channels, seed) };
+            let depth = each * kernel[0] * kernel[1];
+            let weight = noise(out_channels * depth, seed ^ 1);
+            let how = requantizations(out_channels, seed);
             let array = |dims, values: &[i32]| Array4::from_shape_vec(dims, values.to_vec()).unwrap();
             let (x, w) = (
-                array((1, conv.channels, lens[0], lens[1]), &input),
-                array((conv.out_channels, each, kernel[0], kernel[1]), &weight),
+                array((1, channels, lens[0], lens[1]), &input),
+                array((out_channels, each, kernel[0], kernel[1]), &weight),
             );
             let want = naive::whole_conv2d(x.view(), w.view(), &windows, groups);
             let want: Vec<u8> =
-                want.indexed_iter().map(|((_, o, ..), &sum)| u8::of(weights.outputs[o].apply(sum))).collect();
+                want.indexed_iter().map(|((_, o, ..), &sum)| u8::of(how[o].apply(sum as f64))).collect();
+            let (weights, how) = (Rows::new(&narrow(&weight), [out_channels, depth]), ByRow(how));
             let run = || {
                 let mut output = vec![9u8; want.len()];
-                conv.run(&narrow(&input), &weights, &mut output, &Limits::default()).unwrap();
+                conv.run(&narrow(&input), &weights, &how, &mut output, &Limits::default()).unwrap();
                 output
             };
             let (alone, pooled) = on_threads(&[3], run);
@@ -345,27 +372,36 @@ mod tests {
     #[test]
     fn large_pictures_are_gathered_in_parts() {
         let window = Window { kernel: 3, stride: 1, dilation: 1, pad_before: 1, pad_after: 1 };
-        let conv =
-            WholeConv { channels: 64, out_channels: 3, groups: 1, lens: [60, 50], windows: [window; 2] };
-        assert!(conv.held_bytes() <= TILE_BYTES as u64 && conv.tile() < 60 * 50 / 2);
+        let conv = of_pictures(64, 3, 1, [60, 50], [window; 2]);
+        assert!(conv.held_bytes() <= 2 * (512 << 10));
         let (input, weight) = (noise(64 * 60 * 50, 1), noise(3 * 64 * 9, 2));
-        let weights = WholeWeights { weights: narrow(&weight), outputs: requantizations(3, 3) };
+        let how = requantizations(3, 3);
         let x = Array4::from_shape_vec((1, 64, 60, 50), input.clone()).unwrap();
-        let w = Array4::from_shape_vec((3, 64, 3, 3), weight).unwrap();
+        let w = Array4::from_shape_vec((3, 64, 3, 3), weight.clone()).unwrap();
         let want = naive::whole_conv2d(x.view(), w.view(), &[window; 2], 1);
         let want: Vec<u8> =
-            want.indexed_iter().map(|((_, o, ..), &sum)| u8::of(weights.outputs[o].apply(sum))).collect();
+            want.indexed_iter().map(|((_, o, ..), &sum)| u8::of(how[o].apply(sum as f64))).collect();
+        let (weights, how) = (Rows::new(&narrow(&weight), [3, 64 * 9]), ByRow(how));
         let mut output = vec![9u8; want.len()];
-        conv.run(&narrow(&input), &weights, &mut output, &Limits::default()).unwrap();
+        conv.run(&narrow(&input), &weights, &how, &mut output, &Limits::default()).unwrap();
         assert_eq!(output, want);
         let late = Limits { deadline: Some(std::time::Instant::now()), ..Limits::default() };
-        assert!(conv.run(&narrow(&input), &weights, &mut output, &late).is_err());
+        assert!(conv.run(&narrow(&input), &weights, &how, &mut output, &late).is_err());
     }
 
     /// Longer than what a sum of 32 bits can take.
     #[test]
     fn long_sums_do_not_overflow() {
-        let row = vec![255i16; 40_000];
-        assert_eq!(dot(&row, &row), 255 * 255 * 40_000);
+        struct Sums;
+        impl Outcome<f64> for Sums {
+            fn write(&self, _: usize, _: usize, sums: &[f64], outputs: &mut [f64]) -> Result<()> {
+                outputs.copy_from_slice(sums);
+                Ok(())
+            }
+        }
+        let row = Rows::new(&[255i16; 40_000], [1, 40_000]);
+        let mut output = [0.0];
+        product(&row, &Strips::of_rows(&row), &Sums, &mut output, &Limits::default()).unwrap();
+        assert_eq!(output, [255.0 * 255.0 * 40_000.0]);
     }
 }

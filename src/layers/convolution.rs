@@ -4,10 +4,12 @@ mod blocked;
 mod common;
 mod deformable;
 mod transposed;
+mod whole;
 
 use super::choices::PerAxis;
 use super::epilogue::{self, Epilogue};
 use super::float::{self, with_real};
+use super::int8::Int8;
 use super::padding::PaddingMode;
 use super::ready::Ready;
 use crate::Limits;
@@ -19,6 +21,7 @@ use crate::kernels::Float;
 use crate::kernels::conv::{ConvPlan, ConvShape, Factors};
 use crate::kernels::naive::pad;
 use crate::kernels::parallel::threads;
+use crate::kernels::quantized::{Rows, WholeConv};
 use crate::kernels::window::Window;
 use crate::tensor::{DType, Dim, Format, Shape, TensorError, TensorView, TensorViewMut};
 use blocked::Blocks;
@@ -83,6 +86,10 @@ crate::operator! {
         ready: Ready<Plan>,
         /// What is kept for channels in blocks.
         blocks: Blocks,
+        /// What is kept for whole numbers.
+        int8: Int8<Rows>,
+        /// What was prepared for the shape of the last run with whole numbers.
+        whole: Ready<(Shape, WholeConv)>,
     }
     validate |conv| {
         conv.parameters().validate()
@@ -125,8 +132,13 @@ impl Conv {
         self.parameters().windows(kernel, pads)
     }
 
-    /// Everything that depends on shapes alone.
-    fn plan(&self, input: &[usize], weight: &[usize], dtype: DType) -> Result<Plan, LayerError> {
+    /// The sizes of a sample; and the places that are put around the input beforehand, for each of its axes, where they are
+    /// not zeros.
+    fn shape(
+        &self,
+        input: &[usize],
+        weight: &[usize],
+    ) -> Result<(ConvShape, Vec<(usize, usize)>), LayerError> {
         let kernel = weight.get(2..).unwrap_or_default();
         let mut windows = self.windows(kernel)?;
         let mut lens = input[input.len().saturating_sub(kernel.len())..].to_vec();
@@ -143,7 +155,12 @@ impl Conv {
             }
         }
         let (groups, channels) = (self.groups, weight[1] * self.groups);
-        let shape = ConvShape { channels, out_channels: weight[0], groups, lens, windows };
+        Ok((ConvShape { channels, out_channels: weight[0], groups, lens, windows }, pads))
+    }
+
+    /// Everything that depends on shapes alone.
+    fn plan(&self, input: &[usize], weight: &[usize], dtype: DType) -> Result<Plan, LayerError> {
+        let (shape, pads) = self.shape(input, weight)?;
         let conv = ConvPlan::new(shape, float::computed_size(dtype));
         Ok(Plan { input: Shape::new(input)?, weight: Shape::new(weight)?, threads: threads(), pads, conv })
     }
@@ -274,31 +291,43 @@ impl Layer for Conv {
 
 impl CpuLayer for Conv {
     fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
-        self.takes(position, formats)
+        match formats.first() {
+            Some(first) if first.is_quantized => self.takes_whole(position, formats),
+            _ => self.takes(position, formats),
+        }
     }
 
     fn efficiency(&self, inputs: &[TensorMeta], _: &[TensorMeta]) -> f64 {
-        self.blocked_efficiency(inputs)
+        match inputs.first() {
+            Some(input) if input.scale().is_some() => self.whole_efficiency(),
+            _ => self.blocked_efficiency(inputs),
+        }
     }
 
     fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<(), LayerError> {
+        self.int8.configure(inputs, outputs);
         self.configure_blocks(inputs, outputs)
     }
 
     fn initialize(&mut self) -> Result<(), LayerError> {
+        self.initialize_whole()?;
         self.initialize_blocks()
     }
 
     fn serialize(&self) -> Result<Vec<u8>, LayerError> {
-        Ok(self.stored_blocks())
+        Ok(self.int8.stored().unwrap_or_else(|| self.stored_blocks()))
     }
 
     fn deserialize(&mut self, bytes: &[u8]) -> Result<(), LayerError> {
+        if self.may_be_whole() && self.int8.restore(bytes) {
+            return Ok(());
+        }
+        self.int8 = Int8::default();
         self.restore_blocks(bytes)
     }
 
     fn workspace(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> usize {
-        if inputs.first().is_some_and(|input| input.format() != Format::Plain) {
+        if inputs.first().is_some_and(|input| input.format() != Format::Plain || input.scale().is_some()) {
             return 0;
         }
         let scratch = || -> Option<usize> {
@@ -318,6 +347,9 @@ impl CpuLayer for Conv {
     ) -> Result<(), LayerError> {
         if inputs[0].layout().format() != Format::Plain {
             return self.run_blocked(inputs, &mut outputs[0], context.limits());
+        }
+        if inputs[0].dtype() == DType::I8 {
+            return self.run_whole(inputs, &mut outputs[0], context.limits());
         }
         with_real!(inputs[0].dtype(), T => self.run::<T>(inputs, &mut outputs[0], context))
     }

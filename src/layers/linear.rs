@@ -2,15 +2,18 @@
 
 use super::epilogue::{self, Epilogue};
 use super::float::{self, with_real};
+use super::int8::{self, Channels, Fill, Int8, Real};
 use super::number::{self, Number};
 use crate::Limits;
 use crate::graph::{
-    Cost, CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta, Weight,
+    Cost, CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorFormat, TensorMeta,
+    Weight,
 };
 use crate::kernels::Float;
 use crate::kernels::gemm::gemm;
 use crate::kernels::parallel::for_each_chunk;
-use crate::tensor::{Complex, Dim, Shape, TensorView, TensorViewMut};
+use crate::kernels::quantized::{Outcome, Rows, Strips, product};
+use crate::tensor::{Complex, DType, Dim, Format, Shape, TensorView, TensorViewMut};
 use ndarray::{ArrayView2, ArrayViewMut2, s};
 use std::borrow::Cow;
 use std::ops::RangeInclusive;
@@ -29,6 +32,8 @@ crate::operator! {
         bias: Option<Weight> = None,
         /// What is done to the result before it is stored; Ixion's passes write it.
         epilogue: Option<Epilogue> = None,
+        /// What is kept for whole numbers.
+        int8: Int8<Strips>,
     }
     validate |linear| {
         let Weight::Attribute(weight) = &linear.weight else { return Ok(()) };
@@ -117,6 +122,44 @@ impl Linear {
     }
 }
 
+impl Linear {
+    fn initialize_whole(&mut self) -> Result<(), LayerError> {
+        self.int8.initialize(&self.weight, self.bias.as_ref(), |rows| Strips::of_rows(&rows))
+    }
+
+    /// The same of whole numbers; see [`int8`].
+    fn run_whole(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        output: &mut TensorViewMut<'_>,
+        limits: &Limits,
+    ) -> Result<(), LayerError> {
+        self.initialize_whole()?;
+        let weight = self.weight.view(inputs)?;
+        let features = inputs[0].shape().last().copied().unwrap_or(1);
+        let outputs = if weight.shape().rank() == 2 { weight.shape()[0] } else { 1 };
+        let values = int8::read(&inputs[0], limits)?;
+        let count = output.num_elements().checked_div(outputs).unwrap_or(0);
+        let product = Product { rows: Rows::new(&values, [count, features]), limits };
+        self.int8.write(self.epilogue.as_mut(), Channels::Columns(outputs), inputs, output, product)
+    }
+}
+
+/// Rows that are multiplied with the weights.
+struct Product<'a> {
+    rows: Rows,
+    limits: &'a Limits,
+}
+
+impl Fill<Strips> for Product<'_> {
+    fn fill<Q: Send>(&self, weights: &Strips, real: Real<'_>, output: &mut [Q]) -> Result<(), LayerError>
+    where
+        for<'r> Real<'r>: Outcome<Q>,
+    {
+        Ok(product(&self.rows, weights, &real, output, self.limits)?)
+    }
+}
+
 /// A tensor as the rows of a matrix, in place where they lie evenly; `copy` keeps them otherwise.
 fn rows_of<'a, T: Float>(
     view: &TensorView<'a>,
@@ -184,12 +227,53 @@ impl Layer for Linear {
 }
 
 impl CpuLayer for Linear {
+    fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
+        match formats.first() {
+            Some(first) if first.is_quantized => {
+                let has_weights = int8::has_weights(&self.weight, self.bias.as_ref());
+                has_weights && int8::takes(position, formats, *self.num_inputs().end())
+            }
+            _ => formats
+                .get(position)
+                .is_some_and(|format| !format.is_quantized && format.format == Format::Plain),
+        }
+    }
+
+    /// Compared with a product of matrices of `f32`: measured on AVX-512 with VNNI.
+    fn efficiency(&self, inputs: &[TensorMeta], _: &[TensorMeta]) -> f64 {
+        if inputs.first().is_some_and(|input| input.scale().is_some()) { 1.5 } else { 1.0 }
+    }
+
+    fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<(), LayerError> {
+        self.int8.configure(inputs, outputs);
+        Ok(())
+    }
+
+    fn initialize(&mut self) -> Result<(), LayerError> {
+        self.initialize_whole()
+    }
+
+    fn serialize(&self) -> Result<Vec<u8>, LayerError> {
+        Ok(self.int8.stored().unwrap_or_default())
+    }
+
+    fn deserialize(&mut self, bytes: &[u8]) -> Result<(), LayerError> {
+        let has_weights = int8::has_weights(&self.weight, self.bias.as_ref());
+        if bytes.is_empty() || has_weights && self.int8.restore(bytes) {
+            return Ok(());
+        }
+        Err(LayerError::Unsupported(format!("{bytes:?} are no scales of whole numbers")))
+    }
+
     fn forward(
         &mut self,
         inputs: &[TensorView<'_>],
         outputs: &mut [TensorViewMut<'_>],
         context: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
+        if inputs[0].dtype() == DType::I8 {
+            return self.run_whole(inputs, &mut outputs[0], context.limits());
+        }
         if inputs[0].dtype().is_complex() {
             return self.run_complex(inputs, &mut outputs[0], context.limits());
         }

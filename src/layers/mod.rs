@@ -104,6 +104,7 @@ pub mod gelu;
 pub mod grid;
 pub mod identity;
 pub mod indexing;
+pub mod int8;
 pub mod interpolation;
 pub mod kronecker;
 pub mod layer_normalization;

@@ -19,7 +19,7 @@ mod products;
 use crate::graph::{FromParameter, LayerError, Registry, RegistryError, RuntimeParameter, TensorMeta};
 use crate::kernels::naive::Quantization;
 use crate::kernels::quantized::Whole;
-use crate::tensor::{DType, Layout, TensorView, TensorViewMut};
+use crate::tensor::{DType, Element, Layout, TensorView, TensorViewMut};
 pub use conversion::{DeQuantize, IntRepr, QuantizePerChannel, QuantizePerTensor};
 pub use fake::{FakeQuantize, FakeQuantizePerChannel};
 pub use join::QuantizedCat;
@@ -114,14 +114,14 @@ fn check_bytes(what: &str, meta: &TensorMeta) -> Result<(), LayerError> {
 ///
 /// # Errors
 /// Those of `fill`.
-fn write<Q: Whole>(
+pub(super) fn write<Q: Element>(
     output: &mut TensorViewMut<'_>,
     fill: impl FnOnce(&mut [Q]) -> Result<(), LayerError>,
 ) -> Result<(), LayerError> {
     if output.layout().is_contiguous() {
         return fill(output.slice()?);
     }
-    let mut values = vec![Q::of(0); output.num_elements()];
+    let mut values = vec![Q::default(); output.num_elements()];
     fill(&mut values)?;
     let layout = Layout::contiguous(*output.shape());
     Ok(output.copy_from(&TensorView::from_slice(&values, layout)?)?)

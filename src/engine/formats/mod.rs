@@ -12,12 +12,13 @@ mod solver;
 mod variants;
 
 use super::tuning::Tuner;
-use super::{EngineError, Precision, Scales};
+use super::{EngineError, Fingerprint, Precision, Scales};
 use crate::graph::{
     CpuLayer, GraphError, Insertion, LayerError, OperandIndex, OperatorIndex, RuntimeGraph, RuntimeOperator,
     Stage, TensorFormat, TensorMeta,
 };
 use crate::layers::reformat::Reformat;
+use crate::pnnx;
 use crate::shape::Shapes;
 use crate::tensor::DType;
 pub use candidates::{Answers, Candidate};
@@ -69,6 +70,22 @@ impl Terms {
 
     fn prices(&self) -> Prices<'_> {
         Prices { tuner: self.tuner.as_ref() }
+    }
+
+    /// Checks that scales that are to be used were made for this model.
+    ///
+    /// # Errors
+    /// [`EngineError::OtherModel`]; weights that cannot be read.
+    pub(super) fn check_scales(&self, file: &pnnx::Graph) -> Result<(), EngineError> {
+        let Some(wanted) = self.scales.model().filter(|_| self.precisions.contains(&Precision::Int8)) else {
+            return Ok(());
+        };
+        let found = Fingerprint::of(file).map_err(|error| GraphError::from(pnnx::PnnxError::from(error)))?;
+        match (found.graph == wanted.graph, found.weights == wanted.weights) {
+            (true, true) => Ok(()),
+            (false, _) => Err(EngineError::OtherModel("graphs")),
+            (true, false) => Err(EngineError::OtherModel("weights")),
+        }
     }
 
     /// The scale of an operand of an operator, where it may be whole numbers.

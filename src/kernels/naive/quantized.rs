@@ -49,9 +49,9 @@ pub struct Requantization {
 }
 
 impl Requantization {
-    /// The whole number of a sum.
+    /// The whole number of a sum, which is whole itself.
     #[inline(always)]
-    pub fn apply(&self, sum: i64) -> i32 {
+    pub fn apply(&self, sum: f64) -> i32 {
         self.output.place(((sum as f32 + self.bias) * self.multiplier).round_ties_even())
     }
 }

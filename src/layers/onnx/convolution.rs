@@ -180,6 +180,8 @@ fn convolved(
         epilogue: None,
         ready: Ready::default(),
         blocks: Default::default(),
+        int8: Default::default(),
+        whole: Default::default(),
     };
     recipe.then(layer, &[Some(x), Some(w), b].into_iter().flatten().collect::<Vec<_>>())
 }

@@ -9,8 +9,9 @@ use crate::graph::{
     CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, RuntimeAttribute, TensorMeta,
     Weight,
 };
+use crate::kernels::conv::ConvShape;
 use crate::kernels::naive::{Quantization, Requantization};
-use crate::kernels::quantized::{Whole, WholeConv, WholeWeights, centered, product};
+use crate::kernels::quantized::{ByColumn, ByRow, Rows, Strips, Whole, WholeConv, centered, product};
 use crate::kernels::window::Window;
 use crate::tensor::{DType, Dim, TensorView, TensorViewMut};
 
@@ -18,7 +19,7 @@ use crate::tensor::{DType, Dim, TensorView, TensorViewMut};
 macro_rules! forms {
     ($(
         $(#[doc = $doc:literal])*
-        $name:ident for $op_type:literal, relu: $relu:literal, $shapes:ident { $($fields:tt)* }
+        $name:ident for $op_type:literal, relu: $relu:literal, $shapes:ident of $weights:ty { $($fields:tt)* }
     )*) => {$(
         crate::operator! {
             $(#[doc = $doc])*
@@ -41,7 +42,7 @@ macro_rules! forms {
                 /// The number of the input that stands for zero, put here when a model is built.
                 input_zero_point: i64,
                 /// The weights as they are multiplied, for inputs of the type of the last run.
-                ready: Ready<(DType, WholeWeights)>,
+                ready: Ready<(DType, $weights)>,
             }
             validate |layer| { layer.factors().validate()?; layer.check() }
         }
@@ -76,7 +77,7 @@ macro_rules! forms {
                 context: &mut ForwardContext<'_>,
             ) -> Result<(), LayerError> {
                 let mut ready = self.ready.take();
-                let weights = ready.of(inputs[0].dtype(), |&dtype| self.factors().prepare(dtype));
+                let weights = ready.of(inputs[0].dtype(), |&dtype| self.prepare(dtype));
                 let (input, output) = (&inputs[0], &mut outputs[0]);
                 let result = weights.and_then(|weights| {
                     with_whole!(input.dtype(), Q => self.run::<Q>(input, weights, output, context.limits()))
@@ -153,7 +154,7 @@ impl Factors<'_> {
     }
 
     /// The weights without zero points, and what makes whole numbers of sums.
-    fn prepare(&self, dtype: DType) -> Result<WholeWeights, LayerError> {
+    fn prepare(&self, dtype: DType) -> Result<(Rows, Vec<Requantization>), LayerError> {
         let [input, mut output] = self.quantizations(dtype)?;
         if self.relu {
             output.range[0] = output.range[0].max(output.zero_point);
@@ -177,7 +178,7 @@ impl Factors<'_> {
             let bias = bias.get(o).map_or(0.0, |&bias| bias as f32 / step);
             outputs.push(Requantization { multiplier: step / output.scale, bias, output });
         }
-        Ok(WholeWeights { weights, outputs })
+        Ok((Rows::new(&weights, [outputs.len(), depth]), outputs))
     }
 }
 
@@ -211,10 +212,15 @@ macro_rules! convolution {
                 self.convolution().infer(input)
             }
 
+            fn prepare(&self, dtype: DType) -> Result<(Rows, ByRow), LayerError> {
+                let (rows, outputs) = self.factors().prepare(dtype)?;
+                Ok((rows, ByRow(outputs)))
+            }
+
             fn run<Q: Whole>(
                 &self,
                 input: &TensorView<'_>,
-                weights: &WholeWeights,
+                weights: &(Rows, ByRow),
                 output: &mut TensorViewMut<'_>,
                 limits: &Limits,
             ) -> Result<(), LayerError> {
@@ -312,26 +318,26 @@ impl Convolution<'_> {
         &self,
         input: &TensorView<'_>,
         zero_point: i32,
-        weights: &WholeWeights,
+        weights: &(Rows, ByRow),
         output: &mut TensorViewMut<'_>,
         limits: &Limits,
     ) -> Result<(), LayerError> {
         let (out_channels, channels, windows) = self.windows()?;
         let dims = *input.shape();
-        let conv = WholeConv {
+        let conv = WholeConv::new(ConvShape {
             channels: channels.saturating_mul(self.groups),
             out_channels,
             groups: self.groups,
-            lens: [dims[2], dims[3]],
-            windows,
-        };
+            lens: vec![dims[2], dims[3]],
+            windows: windows.to_vec(),
+        });
         limits.check_tensor("the rows of a quantised convolution", conv.held_bytes())?;
         let (values, samples) = (centered(&input.to_vec::<Q>()?, zero_point), dims[0].max(1));
         let size = values.len() / samples;
         write::<Q>(output, |output| {
             let each = output.len() / samples;
             for (sample, output) in output.chunks_exact_mut(each.max(1)).enumerate() {
-                conv.run(&values[sample * size..][..size], weights, output, limits)?;
+                conv.run(&values[sample * size..][..size], &weights.0, &weights.1, output, limits)?;
             }
             Ok(())
         })
@@ -366,16 +372,24 @@ macro_rules! linear {
                 }
             }
 
+            fn prepare(&self, dtype: DType) -> Result<(Strips, ByColumn), LayerError> {
+                let (rows, outputs) = self.factors().prepare(dtype)?;
+                Ok((Strips::of_rows(&rows), ByColumn(outputs)))
+            }
+
             fn run<Q: Whole>(
                 &self,
                 input: &TensorView<'_>,
-                weights: &WholeWeights,
+                weights: &(Strips, ByColumn),
                 output: &mut TensorViewMut<'_>,
                 limits: &Limits,
             ) -> Result<(), LayerError> {
                 let [_, features] = matrix(&self.weight)?;
-                let rows = centered(&input.to_vec::<Q>()?, self.input_zero_point as i32);
-                write::<Q>(output, |output| Ok(product(&rows, weights, features, output, limits)?))
+                let values = centered(&input.to_vec::<Q>()?, self.input_zero_point as i32);
+                let dims = input.shape().dims();
+                let count = dims[..dims.len().saturating_sub(1)].iter().product();
+                let (rows, (strips, outcome)) = (Rows::new(&values, [count, features]), weights);
+                write::<Q>(output, |output| Ok(product(&rows, strips, outcome, output, limits)?))
             }
         }
     };
@@ -392,7 +406,7 @@ macro_rules! convolutions {
     ($($(#[doc = $doc:literal])* $name:ident for $op_type:literal, relu: $relu:literal;)*) => {
         forms! {$(
             $(#[doc = $doc])*
-            $name for $op_type, relu: $relu, convolution {
+            $name for $op_type, relu: $relu, convolution of (Rows, ByRow) {
                 /// Number of input channels; only compared with the weights.
                 in_channels: Option<usize> = None,
                 /// Number of output channels; only compared with the weights.
@@ -427,7 +441,7 @@ convolutions! {
 forms! {
     /// `torch.ao.nn.quantized.Linear`: a quantised …×I times the transpose of quantised weights O×I, rounded as
     /// `nn.quantized.Conv2d` does.
-    QuantizedLinear for "nn.quantized.Linear", relu: false, linear {
+    QuantizedLinear for "nn.quantized.Linear", relu: false, linear of (Strips, ByColumn) {
         /// I; only compared with the weights.
         in_features: Option<usize> = None,
         /// O; only compared with the weights.
@@ -435,7 +449,7 @@ forms! {
     }
     /// `torch.ao.nn.intrinsic.quantized.LinearReLU`: as `nn.quantized.Linear`, and what stands for less than zero becomes
     /// zero.
-    QuantizedLinearReLU for "nn.intrinsic.quantized.LinearReLU", relu: true, linear {
+    QuantizedLinearReLU for "nn.intrinsic.quantized.LinearReLU", relu: true, linear of (Strips, ByColumn) {
         /// I; only compared with the weights.
         in_features: Option<usize> = None,
         /// O; only compared with the weights.

@@ -1,0 +1,46 @@
+//! Between which numbers an operand lies.
+
+/// The least and the largest of some numbers. NaN makes both of them NaN.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Range {
+    /// The least number.
+    pub least: f32,
+    /// The largest number.
+    pub largest: f32,
+}
+
+impl Range {
+    /// That of no numbers.
+    pub const EMPTY: Self = Self { least: f32::INFINITY, largest: f32::NEG_INFINITY };
+
+    /// The range of these numbers and of those before.
+    #[must_use]
+    pub fn with(self, values: &[f32]) -> Self {
+        values.iter().fold(self, |range, &x| match x.is_nan() || range.least.is_nan() {
+            true => Self { least: f32::NAN, largest: f32::NAN },
+            false => Self { least: range.least.min(x), largest: range.largest.max(x) },
+        })
+    }
+
+    /// The largest magnitude; none where there were no numbers, or one of them was not finite.
+    pub fn magnitude(self) -> Option<f32> {
+        let most = self.largest.max(-self.least);
+        (most.is_finite() && self.least.is_finite() && self.largest.is_finite()).then_some(most)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_magnitude_is_that_of_the_end_farther_from_zero() {
+        let range = Range::EMPTY.with(&[1.0, -3.0]).with(&[2.0]);
+        assert_eq!(range, Range { least: -3.0, largest: 2.0 });
+        assert_eq!(range.magnitude(), Some(3.0));
+        assert_eq!(Range::EMPTY.magnitude(), None);
+        for wrong in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+            assert_eq!(range.with(&[wrong]).with(&[1.0]).magnitude(), None, "{wrong}");
+        }
+    }
+}

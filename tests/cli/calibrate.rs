@@ -1,0 +1,81 @@
+//! `ixion calibrate`, and what is done with its scales.
+
+use super::command::{ixion, models};
+use serde_json::{Value, json};
+use std::path::Path;
+
+const DIGITS: &str = "digits/digits.pnnx.param";
+
+fn text(path: &Path) -> String {
+    path.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn scales_are_found_and_used() {
+    let folder = tempfile::tempdir().unwrap();
+    let (scales, plan) = (text(&folder.path().join("digits.json")), text(&folder.path().join("digits.plan")));
+    let said = ixion(["calibrate", DIGITS, "--inputs", "digits/calibration", "-o", &scales]).fine();
+    assert!(said.contains("signal to noise") && said.contains(" dB"), "{said}");
+    assert!(said.contains("scales from 1 run; 0 layers in f32"), "{said}");
+    let found: Value = serde_json::from_slice(&std::fs::read(&scales).unwrap()).unwrap();
+    assert_eq!((&found["ixion_scales"], &found["method"]), (&json!(1), &json!("entropy")));
+
+    let whole = ["--precision", "int8", "--scales", &scales, "--layouts", "narrowest"];
+    let (seven, [a, b, c, d, e, f]) = ("digits/samples/7.png", whole);
+    let ran = ixion(["run", DIGITS, "--input", seven, "--json", a, b, c, d, e, f]).json();
+    assert_eq!(ran["results"][0]["classes"][0]["label"], json!("7"), "{ran}");
+    ixion(["build", DIGITS, "-o", &plan, a, b, c, d, e, f]).fine();
+    let planned = ixion(["plan", &plan, "--json"]).json();
+    assert!(planned["formats"].to_string().contains("i8 quantized"), "{}", planned["formats"]);
+    let of_plan = ixion(["run", &plan, "--input", seven, "--json"]).json();
+    assert_eq!(of_plan["results"], ran["results"]);
+}
+
+#[test]
+fn programs_read_what_was_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let scales = text(&folder.path().join("digits.json"));
+    let with = |method: &str, least: &str| {
+        let args = ["--inputs", "digits/samples", "--max", "4", "-o", &scales, "--method", method];
+        let [a, b, c, d, e, f, g, h] = args;
+        ixion(["calibrate", DIGITS, a, b, c, d, e, f, g, h, "--least", least, "--json"]).json()
+    };
+    let minmax = with("minmax", "20");
+    assert_eq!((&minmax["method"], &minmax["runs"]), (&json!("minmax"), &json!(4)));
+    let input = &minmax["operands"][0];
+    assert_eq!((&input["least"], &input["clipped"]), (&json!(0.0), &json!(0.0)), "{input}");
+    assert_eq!(input["threshold"], input["largest"]);
+    let kept = |found: &Value| {
+        let layers = found["layers"].as_array().unwrap();
+        layers.iter().filter(|layer| layer["stays_f32"] == json!(true)).count()
+    };
+    let all = minmax["layers"].as_array().unwrap().len();
+    assert!(all >= 8 && kept(&minmax) == 0, "{minmax}");
+    let entropy = with("entropy", "1000");
+    assert_eq!(kept(&entropy), all);
+    let lower = |operand: &Value| operand["threshold"].as_f64() < operand["largest"].as_f64();
+    assert!(entropy["operands"].as_array().unwrap().iter().any(lower), "{entropy}");
+}
+
+#[test]
+fn what_cannot_be_calibrated_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let own = folder.path();
+    let scales = text(&own.join("s.json"));
+    let error = |inputs: &str, output: &str, code| {
+        ixion(["calibrate", DIGITS, "--inputs", inputs, "-o", output]).error(code, own)
+    };
+    assert!(error(&text(own), &scales, 2).contains("there is no .png, .jpg"));
+    assert!(error("no/such/folder", &scales, 2).contains("cannot read the folder"));
+    assert!(error("digits/samples", "digits/digits.pnnx.bin", 2).contains("digits.pnnx.bin"));
+    let wrong = own.join("wrong");
+    std::fs::create_dir(&wrong).unwrap();
+    std::fs::copy(models().join("linear/in_0.npy"), wrong.join("0.npy")).unwrap();
+    assert!(error(&text(&wrong), &scales, 2).contains("input"));
+    assert!(!own.join("s.json").exists());
+
+    std::fs::write(own.join("s.json"), "{}").unwrap();
+    let used =
+        ixion(["run", DIGITS, "--input", "digits/samples/7.png", "--precision", "int8", "--scales", &scales]);
+    assert!(used.error(2, own).contains("s.json: these are no scales"));
+}
