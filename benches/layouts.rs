@@ -107,5 +107,40 @@ fn precisions(criterion: &mut Criterion) {
     }
 }
 
-criterion_group!(benches, convolutions, precisions);
+/// A thousand operators with branches that come together again, all of which take tensors plain and in blocks.
+fn pools(count: usize) -> pnnx::Graph {
+    let pool = "ceil_mode=False count_include_pad=True divisor_override=None kernel_size=(3,3) padding=(1,1) stride=(1,1)";
+    let (mut lines, mut last) = (vec!["pnnx.Input in 0 1 x #x=(1,32,16,16)f32".to_owned()], "x".to_owned());
+    for step in 0..count / 3 {
+        lines.push(format!("nn.AvgPool2d a{step} 1 1 {last} a{step} {pool}"));
+        lines.push(format!("nn.AvgPool2d b{step} 1 1 a{step} b{step} {pool}"));
+        lines.push(format!("pnnx.Expression c{step} 2 1 b{step} {last} c{step} expr=add(@0,@1)"));
+        last = format!("c{step}");
+    }
+    lines.push(format!("pnnx.Output out 1 0 {last}"));
+    let text = format!("7767517\n{} 0\n{}\n", lines.len(), lines.join("\n"));
+    pnnx::Graph::parse(&text, &Limits::default()).expect("the text is a graph")
+}
+
+/// What it takes to settle formats is the difference between building with one format and with several.
+fn settling(criterion: &mut Criterion) {
+    let graph = pools(1000);
+    let mut group = criterion.benchmark_group("build 1000 operators");
+    group.sample_size(10);
+    for (name, formats, precisions) in [
+        ("1 format", Formats::Plain, &[][..]),
+        ("3 formats", Formats::Cheapest, &[]),
+        ("6 formats", Formats::Cheapest, &[Precision::F16]),
+    ] {
+        group.bench_function(BenchmarkId::from_parameter(name), |bencher| {
+            bencher.iter(|| {
+                let builder = Builder::from_pnnx(graph.clone()).with_formats(formats.clone());
+                builder.with_precisions(precisions.iter().copied()).build().expect("it can be built")
+            });
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, convolutions, precisions, settling);
 criterion_main!(benches);

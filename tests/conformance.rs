@@ -64,8 +64,8 @@ fn every_case_runs_with_half_the_bits() {
         return;
     }
     for (precision, tolerance) in [("f16", "0.01"), ("bf16", "0.08")] {
-        let options = ["--layouts=narrowest", "--precision", precision, "--tolerance", tolerance].as_slice();
-        let mut wrong = wrong(precision, options, &cases);
+        let options = ["--layouts=narrowest", "--precision", precision, "--tolerance", tolerance];
+        let mut wrong = wrong(precision, &options, &cases);
         let name = |line: &String| line.split(": ").nth(1).map(str::to_owned).unwrap_or_default();
         // An operator that fails has no outputs that differ.
         wrong.retain(|line| !JUMP.contains(&name(line).as_str()) || !line.contains("elements differ"));

@@ -64,11 +64,10 @@ impl Linear {
         let weight_view = weight.view(inputs)?;
         let bias = bias.as_ref().map(|bias| bias.view(inputs)).transpose()?;
         let bias = bias.map(|bias| float::read::<T>(&bias)).transpose()?;
-        let weight = float::read::<T>(&weight_view)?;
         let (features, leading) =
             inputs[0].shape().split_last().map_or((1, &[][..]), |(&last, rest)| (last, rest));
         let outputs = if weight_view.shape().rank() == 2 { weight_view.shape()[0] } else { 1 };
-        let weight = ArrayView2::from_shape((outputs, features), &weight)?;
+        let weights = Weights::<T>::of(weight_view, outputs, features)?;
         let rows = leading.iter().product();
         let mut copy = Cow::Borrowed(&[][..]);
         let input = rows_of(&inputs[0], rows, features, &mut copy)?;
@@ -83,10 +82,56 @@ impl Linear {
                     None => output.fill(T::zero()),
                 }
                 let product = ArrayViewMut2::from_shape((rows, outputs), &mut *output)?;
-                gemm(input.slice(s![first..first + rows, ..]), weight.t(), product, true);
+                weights.multiply(input.slice(s![first..first + rows, ..]), product)?;
                 Ok(finish.map_or(Ok(()), |finish| finish.finish(start, output))?)
             })
         })
+    }
+}
+
+/// O×I weights of a product.
+enum Weights<'a, T: Float> {
+    /// As they are multiplied.
+    Whole { values: Cow<'a, [T]>, dims: (usize, usize) },
+    /// In half the bits: some rows at a time become numbers to multiply with, and stay in the cache.
+    Narrow { view: TensorView<'a>, dims: (usize, usize) },
+}
+
+impl<'a, T: Float> Weights<'a, T> {
+    /// Numbers that are converted at a time.
+    const TILE: usize = 1 << 15;
+
+    fn of(view: TensorView<'a>, outputs: usize, features: usize) -> Result<Self, LayerError> {
+        let (dims, shape) = ((outputs, features), Shape::new(&[outputs, features])?);
+        let is_large = view.num_elements() > Self::TILE;
+        match view.layout().reshape(&shape)?.filter(|_| is_large && view.dtype() != T::DTYPE) {
+            Some(layout) => Ok(Self::Narrow { view: view.with_layout(layout)?, dims }),
+            None => Ok(Self::Whole { values: float::read::<T>(&view)?, dims }),
+        }
+    }
+
+    /// Adds the product of an input and the transposed weights.
+    fn multiply(
+        &self,
+        input: ArrayView2<'_, T>,
+        mut product: ArrayViewMut2<'_, T>,
+    ) -> Result<(), LayerError> {
+        match self {
+            Self::Whole { values, dims } => {
+                gemm(input, ArrayView2::from_shape(*dims, values)?.t(), product, true);
+                Ok(())
+            }
+            Self::Narrow { view, dims: (outputs, features) } => {
+                let rows = (Self::TILE / features.max(&1)).max(1);
+                for first in (0..*outputs).step_by(rows) {
+                    let rows = rows.min(outputs - first);
+                    let values = float::read::<T>(&view.with_layout(view.layout().narrow(0, first, rows)?)?)?;
+                    let weight = ArrayView2::from_shape((rows, *features), &values)?;
+                    gemm(input, weight.t(), product.slice_mut(s![.., first..first + rows]), true);
+                }
+                Ok(())
+            }
+        }
     }
 }
 

@@ -109,6 +109,12 @@ impl Reformat {
         output: &mut TensorViewMut<'_>,
         context: &ForwardContext<'_>,
     ) -> Result<(), LayerError> {
+        if [input.layout(), output.layout()].iter().all(|layout| layout.is_contiguous())
+            && self.from_scale.is_none()
+            && self.to_scale.is_none()
+        {
+            return Ok(output.cast_from(input)?);
+        }
         let cuts = Self::cuts(input.layout(), output.layout())?;
         if input.dtype() == output.dtype() && self.from_scale == self.to_scale {
             return with_bits!(input.dtype(), B => Self::moved::<B>(cuts, input, output, context));

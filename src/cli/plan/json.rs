@@ -2,8 +2,8 @@
 
 use super::planned::{Planned, SavedPlan};
 use ixion::engine::file::Section;
-use ixion::engine::{Candidate, PlanFile};
-use ixion::graph::{OperandIndex, RuntimeOperator};
+use ixion::engine::{Answers, Candidate, PlanFile};
+use ixion::graph::{OperandIndex, RuntimeOperator, TensorFormat};
 use ixion::memory::{Holds, Place, Root, Slot};
 use ixion::passes::PassStatistics;
 use serde_json::{Value, json};
@@ -30,6 +30,7 @@ pub(super) fn json(param: &Path, planned: &Planned) -> Value {
             "operator": settled.operator,
             "chosen": candidate(chosen),
             "rejected": settled.candidates.iter().filter(|other| *other != chosen).map(candidate).collect::<Vec<_>>(),
+            "answers": settled.answers.iter().map(answers).collect::<Vec<_>>(),
         })).collect::<Vec<_>>(),
         "buffers": planned.memory.slots.iter().map(|slot| buffer(slot, planned)).collect::<Vec<_>>(),
         "copies": planned.memory.copies.iter().map(|&(operand, output)| json!({
@@ -64,11 +65,18 @@ fn saved(file: &SavedPlan) -> Value {
     })
 }
 
+/// What was answered about one input or output.
+fn answers(answers: &Answers) -> Value {
+    let texts = |formats: &[TensorFormat]| formats.iter().map(ToString::to_string).collect::<Vec<_>>();
+    json!({ "takes": texts(&answers.taken), "refuses": texts(&answers.refused) })
+}
+
 fn candidate(candidate: &Candidate) -> Value {
     json!({
         "formats": candidate.formats.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "tactic": candidate.tactic.name,
         "nanoseconds": candidate.price,
+        "measured": candidate.is_measured,
     })
 }
 

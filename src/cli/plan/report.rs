@@ -4,7 +4,7 @@ use super::planned::{Planned, SavedPlan};
 use crate::cli::numbers::{bytes, percent, plural, time};
 use crate::cli::screen::{Screen, Style};
 use crate::cli::table::{Align, Table};
-use ixion::engine::Candidate;
+use ixion::engine::{Candidate, Settled};
 use ixion::graph::{OperandIndex, TensorMeta};
 use ixion::memory::{Place, Root};
 use std::io::{self, Write};
@@ -42,17 +42,49 @@ fn formats(screen: &mut Screen, planned: &Planned) -> io::Result<()> {
     let mut table = Table::new(&[
         ("operator", Align::Left),
         ("format", Align::Left),
-        ("estimate", Align::Right),
+        ("time", Align::Right),
         ("instead of", Align::Left),
+        ("refused", Align::Left),
     ]);
-    let price = |candidate: &Candidate| time(Duration::from_secs_f64(candidate.price / 1e9));
     for (settled, chosen) in planned.choices() {
         let others = settled.candidates.iter().filter(|candidate| *candidate != chosen);
-        let others: Vec<String> = others.map(|other| format!("{other} {}", price(other))).collect();
-        table.row([settled.operator.clone(), chosen.to_string(), price(chosen), others.join(", ")]);
+        let others: Vec<String> = others.map(|other| alternative(other, chosen)).collect();
+        table.row([
+            settled.operator.clone(),
+            chosen.to_string(),
+            price(chosen),
+            others.join(", "),
+            refused(settled),
+        ]);
     }
     table.write(screen)?;
-    writeln!(screen)
+    writeln!(screen, "~ is an estimate, which --tune replaces by what it measures\n")
+}
+
+/// A time, marked where it is an estimate.
+fn price(candidate: &Candidate) -> String {
+    let mark = if candidate.is_measured { "" } else { "~" };
+    format!("{mark}{}", time(Duration::from_secs_f64(candidate.price.max(0.0) / 1e9)))
+}
+
+/// What was not chosen. One that is quicker by itself loses more by what has to be converted before and behind it.
+fn alternative(other: &Candidate, chosen: &Candidate) -> String {
+    let conversions = if other.price < chosen.price { " + conversions" } else { "" };
+    format!("{other} {}{conversions}", price(other))
+}
+
+/// What the layer refused: each format with the first input or output for which it did.
+fn refused(settled: &Settled) -> String {
+    let mut found: Vec<(String, usize)> = Vec::new();
+    for (position, answers) in settled.answers.iter().enumerate() {
+        for format in answers.refused.iter().map(ToString::to_string) {
+            if found.iter().all(|(known, _)| *known != format) {
+                found.push((format, position));
+            }
+        }
+    }
+    let texts = found.into_iter().map(|(format, position)| format!("{format} at {position}"));
+    texts.collect::<Vec<_>>().join(", ")
 }
 
 fn tensor(screen: &mut Screen, what: &str, name: &str, meta: Option<&TensorMeta>) -> io::Result<()> {

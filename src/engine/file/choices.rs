@@ -65,6 +65,7 @@ struct Way {
     formats: Vec<String>,
     tactic: u32,
     price: String,
+    is_measured: bool,
 }
 
 impl Choices {
@@ -228,6 +229,7 @@ impl Operator {
             formats: texts(&candidate.formats),
             tactic: candidate.tactic.id,
             price: format!("{:?}", candidate.price),
+            is_measured: candidate.is_measured,
         };
         Self {
             name: settled.operator.clone(),
@@ -249,8 +251,9 @@ impl Operator {
             known.get(&id).copied().ok_or_else(|| wrong(format!("`{}` has no tactic {id}", self.name)))
         };
         let candidate = |way: &Way| {
-            let price = parse_number(&way.price)?;
-            Ok(Candidate { formats: formats(&way.formats)?.into(), tactic: tactic(way.tactic)?, price })
+            let (price, is_measured) = (parse_number(&way.price)?, way.is_measured);
+            let formats = formats(&way.formats)?.into();
+            Ok(Candidate { formats, tactic: tactic(way.tactic)?, price, is_measured })
         };
         let answers = self
             .answers

@@ -17,8 +17,10 @@ pub struct Candidate {
     pub formats: SmallVec<[TensorFormat; 4]>,
     /// How the layer computes.
     pub tactic: Tactic,
-    /// What it costs, in nanoseconds: by the model of a processor, or as it was measured.
+    /// What it costs, in nanoseconds; 0 where there is nothing to compare it with.
     pub price: f64,
+    /// Whether the price was measured. Else it is that of a model of a processor.
+    pub is_measured: bool,
 }
 
 /// `f32 16c` where all tensors have one format, else those of the inputs and those of the outputs in their order; and the
@@ -217,8 +219,9 @@ pub(super) fn priced(
                 configured => configured?,
             }
             layer.set_tactic(tactic.id)?;
-            let price = prices.of_layer(key, &mut *layer, tactic, (&inputs, &outputs, weights))?;
-            candidates.push(Candidate { formats: formats.clone(), tactic, price });
+            let priced = prices.of_layer(key, &mut *layer, tactic, (&inputs, &outputs, weights))?;
+            let (price, is_measured) = priced;
+            candidates.push(Candidate { formats: formats.clone(), tactic, price, is_measured });
         }
         Ok(candidates)
     })

@@ -13,7 +13,7 @@ pub(super) struct Prices<'a> {
 }
 
 impl Prices<'_> {
-    /// The price of a layer that is configured and has its tactic, with so many bytes of weights.
+    /// The price of a layer that is configured and has its tactic, with so many bytes of weights, and whether it was measured.
     ///
     /// # Errors
     /// A layer that cannot be initialised to be measured.
@@ -23,18 +23,18 @@ impl Prices<'_> {
         layer: &mut dyn CpuLayer,
         tactic: Tactic,
         (inputs, outputs, weights): (&[TensorMeta], &[TensorMeta], u64),
-    ) -> Result<f64, LayerError> {
+    ) -> Result<(f64, bool), LayerError> {
         if is_view(layer, inputs, outputs) {
-            return Ok(0.0);
+            return Ok((0.0, false));
         }
         if let Some(tuner) = self.tuner
             && let Some(measured) = tuner.layer(key, layer, tactic, (inputs, outputs))?
         {
-            return Ok(measured);
+            return Ok((measured, true));
         }
         let cost = layer.cost(inputs, outputs);
         let cost = Cost { bytes: cost.bytes.saturating_add(weights), ..cost };
-        Ok(of_layer(cost, layer.efficiency(inputs, outputs)))
+        Ok((of_layer(cost, layer.efficiency(inputs, outputs)), false))
     }
 
     /// The price of bringing a tensor from one format into another.

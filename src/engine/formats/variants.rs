@@ -60,7 +60,7 @@ fn only(variants: &[Variant]) -> Result<Option<Candidate>, LayerError> {
     let (Some((variant, formats)), None) = (all.next(), all.next()) else { return Ok(None) };
     let tactics = guarded(|| Ok(variant.layer.tactics()))?;
     let [tactic] = tactics[..] else { return Ok(None) };
-    Ok(Some(Candidate { formats: formats.clone(), tactic, price: 0.0 }))
+    Ok(Some(Candidate { formats: formats.clone(), tactic, price: 0.0, is_measured: false }))
 }
 
 impl Variant {
