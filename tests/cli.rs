@@ -15,6 +15,7 @@ mod cli {
     mod inspect;
     mod operators;
     mod plan;
+    mod plugins;
     mod run;
     mod run_pictures;
     mod verify;

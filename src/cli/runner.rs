@@ -284,7 +284,7 @@ fn layer_trace(context: &Context<'_>, step: &ixion::engine::StepTrace) -> LayerT
     let outputs: Vec<TensorMeta> = operator.outputs().iter().filter_map(meta).collect();
     // Without the sizes of all operands nothing is known of the cost.
     let is_known = inputs.len() == operator.inputs().len() && outputs.len() == operator.outputs().len();
-    let cost = operator.layer().filter(|_| is_known).map(|layer| layer.cost(&inputs, &outputs));
+    let cost = Some(operator).filter(|_| is_known).and_then(|it| it.cost(&inputs, &outputs).ok());
     LayerTrace {
         name: operator.name().to_owned(),
         op_type: operator.op_type().to_owned(),

@@ -5,7 +5,7 @@ use super::plan::Names;
 use super::tuning::{TimingCache, Tuner};
 use super::{EngineError, Fingerprint, Plan, Port, Precision, Scales};
 use crate::Limits;
-use crate::graph::{GraphError, Registry, RuntimeGraph, TensorMeta};
+use crate::graph::{GraphError, Registry, RuntimeGraph, TensorMeta, guarded};
 use crate::passes::{PassContext, Passes, Statistics};
 use crate::pnnx::{self, PnnxError};
 use crate::shape::{InputRange, InputShape, Profile, Shapes};
@@ -319,7 +319,7 @@ fn fixed_inputs<'a>(
 /// The values of operators that depend on no input.
 fn constants(graph: &RuntimeGraph, limits: &Limits) -> Result<Vec<Option<Tensor>>, EngineError> {
     let value = |operator: &crate::graph::RuntimeOperator| match operator.layer() {
-        Some(layer) if operator.inputs().is_empty() => layer.constant(limits).map_err(|source| {
+        Some(layer) if operator.inputs().is_empty() => guarded(|| layer.constant(limits)).map_err(|source| {
             EngineError::of_operator(operator, graph.path(), crate::graph::Stage::Forward, source)
         }),
         _ => Ok(None),

@@ -61,6 +61,9 @@ pub enum EngineError {
         /// Why not.
         reason: String,
     },
+    /// A network in code that cannot be.
+    #[error("the network cannot be built: {0}")]
+    Network(String),
     /// The code of a layer panicked. The context has a new copy of that layer and can run again.
     #[error("{place} panicked: {message}; this is a fault of the layer")]
     Panic {

@@ -24,7 +24,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Whoever needs no more than one context takes a [`Model`]. [`Plan::save`] writes a plan into one file, from which
+//! A [`Network`] is built in code instead of read from a file. Whoever needs no more than one context takes a [`Model`]. [`Plan::save`] writes a plan into one file, from which
 //! [`Plan::load`] has it back without optimising anything again; see [`mod@file`].
 
 mod builder;
@@ -34,6 +34,7 @@ mod error;
 pub mod file;
 mod formats;
 mod model;
+mod network;
 mod plan;
 mod precision;
 mod prepared;
@@ -50,6 +51,7 @@ pub use error::EngineError;
 pub use file::{PlanFile, PlanFileError, PlanFileProblem};
 pub use formats::{Answers, Candidate, Formats, Settled};
 pub use model::Model;
+pub use network::{Fields, Len, Network, Operand};
 pub use plan::{Plan, Port};
 pub use precision::Precision;
 pub use request::{Outputs, Request};

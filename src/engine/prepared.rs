@@ -1,6 +1,6 @@
 //! Everything that is known once the shapes of the inputs are.
 
-use crate::graph::{OperandIndex, OutputPort, RuntimeGraph, TensorMeta};
+use crate::graph::{OperandIndex, OutputPort, RuntimeGraph, TensorMeta, guarded};
 use crate::memory::{Action, MemoryPlan, Place};
 use crate::tensor::{DType, Shape, TensorView};
 use smallvec::SmallVec;
@@ -75,7 +75,9 @@ impl Prepared {
 
 fn job(graph: &RuntimeGraph, memory: &MemoryPlan, position: usize) -> Option<Job> {
     let (operator, step) = (graph.operators().get(position)?, memory.steps.get(position)?);
-    let is_pointwise = operator.layer().is_some_and(|layer| layer.is_pointwise());
+    // What a layer that panics here is asked next, it panics in, too, and that has a name.
+    let is_pointwise =
+        operator.layer().is_some_and(|layer| guarded(|| Ok(layer.is_pointwise())).unwrap_or(false));
     let place = |operand: &OperandIndex| {
         let place = memory.places.get(operand.position()).copied().flatten()?;
         let layout = if is_pointwise { place.layout.unrolled().ok()? } else { place.layout };

@@ -148,7 +148,16 @@ fn copy_all(made: &[Tensor], outputs: &mut [TensorViewMut<'_>]) -> Result<(), La
         let (wanted, found) = (format!("{} outputs", outputs.len()), made.len().to_string());
         return Err(LayerError::BrokenPromise { wanted, found });
     }
-    made.iter().zip(outputs).try_for_each(|(made, output)| Ok(output.copy_from(&made.view())?))
+    made.iter().zip(outputs).try_for_each(|(made, output)| {
+        if made.dtype() != output.dtype() || made.shape() != output.shape() {
+            let wanted = format!("{} {}", output.shape(), output.dtype());
+            return Err(LayerError::BrokenPromise {
+                wanted,
+                found: format!("{} {}", made.shape(), made.dtype()),
+            });
+        }
+        Ok(output.copy_from(&made.view())?)
+    })
 }
 
 /// Why an operator did not do its work.

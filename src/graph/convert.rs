@@ -16,7 +16,7 @@ use super::error::{OperatorPlace, Stage, UnknownOperator};
 use super::operator::{OperandIndex, RuntimeOperand, RuntimeOperator};
 use super::registry::RegistryError;
 use super::sort::{dependencies, topological_order};
-use super::{CpuLayer, Creator, GraphError, LayerError, OperatorReader, Registry, RuntimeAttribute};
+use super::{CpuLayer, Creator, GraphError, LayerError, OperatorReader, Registry, RuntimeAttribute, guarded};
 use crate::Limits;
 use crate::pnnx::{self, OperandId, OperatorId};
 use crate::tensor::Tensor;
@@ -80,6 +80,9 @@ fn place_of(operator: &pnnx::Operator, path: Option<&Path>) -> Box<OperatorPlace
         line: operator.line(),
     })
 }
+
+/// The most outputs of one operator: a layer may be wrong about how many it makes.
+const MOST_OUTPUTS: usize = 1 << 16;
 
 struct Converter<'a> {
     file: &'a pnnx::Graph,
@@ -149,7 +152,9 @@ impl Converter<'_> {
         let arguments = self.arguments(operator, creator, &values)?;
         let used = self.outputs_in_use(operator).to_vec();
         let layer = self.create(operator, creator, &arguments, made.attrs(), Some(&used))?;
-        let outputs = self.add_outputs(operator, layer.num_outputs())?;
+        let count =
+            guarded(|| Ok(layer.num_outputs())).map_err(|source| self.create_error(operator, source))?;
+        let outputs = self.add_outputs(operator, count)?;
         if is_number(operator.op_type()) || self.is_of_numbers(operator, &arguments) {
             self.numbers.extend(&outputs);
         }
@@ -245,7 +250,7 @@ impl Converter<'_> {
                 let add = |&output: &OperandId| add_tensor(&mut self.draft, self.file, output);
                 Ok(outputs.iter().map(add).collect())
             }
-            [tuple] => {
+            [tuple] if wanted <= MOST_OUTPUTS => {
                 let name = self.file.operand(*tuple).name();
                 let mut item =
                     |item| add_operand(&mut self.draft, RuntimeOperand::new(format!("{name}.{item}")));
@@ -289,16 +294,12 @@ impl Converter<'_> {
         layer: &dyn CpuLayer,
         found: usize,
     ) -> Result<(), GraphError> {
-        let range = layer.num_inputs();
+        let range =
+            guarded(|| Ok(layer.num_inputs())).map_err(|source| self.create_error(operator, source))?;
         if range.contains(&found) {
             return Ok(());
         }
-        let wanted = match (*range.start(), *range.end()) {
-            (least, most) if least == most => least.to_string(),
-            (least, usize::MAX) => format!("at least {least}"),
-            (least, most) => format!("{least} to {most}"),
-        };
-        Err(self.create_error(operator, LayerError::InputCount { wanted, found }))
+        Err(self.create_error(operator, LayerError::input_count(&range, found)))
     }
 
     fn create_error(&self, operator: &pnnx::Operator, source: LayerError) -> GraphError {

@@ -5,6 +5,7 @@ use crate::LimitError;
 use crate::pnnx::{PnnxError, WeightError};
 use crate::tensor::{DType, Shape, TensorError};
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 /// An error of one layer. It does not say which operator it is about: [`GraphError::Operator`] adds that.
@@ -101,6 +102,16 @@ pub enum LayerError {
         /// What came.
         found: String,
     },
+    /// The layer wants more scratch memory than it asked for. A fault of the layer.
+    #[error(
+        "it wants {wanted} bytes of scratch memory, but its `workspace` asked for {found}; this is a fault of the layer"
+    )]
+    Workspace {
+        /// The bytes that it wants.
+        wanted: usize,
+        /// The bytes that there are.
+        found: usize,
+    },
     /// There is no combination of element types and layouts that the layer takes.
     #[error(
         "there is no combination of formats that the layer takes: {0}; allow more precisions, or put an operator before it that converts"
@@ -140,6 +151,16 @@ impl LayerError {
     /// A [`LayerError::InvalidParameter`] from anything that can be displayed.
     pub fn invalid(key: &'static str, found: impl fmt::Display, reason: impl Into<String>) -> Self {
         Self::InvalidParameter { key, found: found.to_string(), reason: reason.into() }
+    }
+
+    /// The error for an operator with another number of inputs than its layer takes.
+    pub(crate) fn input_count(range: &RangeInclusive<usize>, found: usize) -> Self {
+        let wanted = match (*range.start(), *range.end()) {
+            (least, most) if least == most => least.to_string(),
+            (least, usize::MAX) => format!("at least {least}"),
+            (least, most) => format!("{least} to {most}"),
+        };
+        Self::InputCount { wanted, found }
     }
 
     /// The error for an operator with too few inputs (`found`) to have one at this position.

@@ -1,11 +1,16 @@
 //! Panics of layers.
+//!
+//! Every call of a layer's method from outside of a layer goes through [`guarded`].
 
 use super::LayerError;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Calls a layer. What it panics with becomes an error; whatever it was changing is then not to be used again.
-pub(crate) fn guarded<T>(call: impl FnOnce() -> Result<T, LayerError>) -> Result<T, LayerError> {
+///
+/// # Errors
+/// Those of the call; [`LayerError::Panic`].
+pub fn guarded<T>(call: impl FnOnce() -> Result<T, LayerError>) -> Result<T, LayerError> {
     catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| Err(LayerError::Panic(message(&*panic))))
 }
 

@@ -381,9 +381,9 @@ impl<'a> ForwardContext<'a> {
     /// Scratch memory for `len` elements, holding arbitrary values. [`CpuLayer::workspace`] must have asked for it.
     ///
     /// # Errors
-    /// [`TensorError::OutOfRange`](crate::tensor::TensorError::OutOfRange) when it asked for less.
+    /// [`LayerError::Workspace`] when it asked for less.
     pub fn scratch<T: Element>(&mut self, len: usize) -> Result<&mut [T], LayerError> {
-        Ok(self.scratch.slice(len)?)
+        Ok(self.scratch_and_limits(len)?.0)
     }
 
     /// Scratch memory as from [`ForwardContext::scratch`], and the limits beside it.
@@ -391,6 +391,10 @@ impl<'a> ForwardContext<'a> {
     /// # Errors
     /// As [`ForwardContext::scratch`].
     pub fn scratch_and_limits<T: Element>(&mut self, len: usize) -> Result<(&mut [T], &Limits), LayerError> {
+        let (wanted, found) = (len.saturating_mul(size_of::<T>()), self.scratch.len());
+        if wanted > found {
+            return Err(LayerError::Workspace { wanted, found });
+        }
         Ok((self.scratch.slice(len)?, self.limits))
     }
 

@@ -2,7 +2,7 @@
 
 use super::error::{OperatorPlace, Stage};
 use super::guard::guarded;
-use super::{CpuLayer, GraphError, LayerError, RuntimeAttribute, TensorMeta};
+use super::{Cost, CpuLayer, GraphError, LayerError, RuntimeAttribute, TensorMeta};
 use crate::pnnx::{self, Dim};
 use crate::tensor::{DType, Format, Tensor};
 use std::collections::BTreeMap;
@@ -58,6 +58,8 @@ pub struct RuntimeOperator {
     pub(super) attrs: BTreeMap<String, RuntimeAttribute>,
     pub(super) layer: Option<Box<dyn CpuLayer>>,
     pub(super) is_initialized: bool,
+    /// What the layer panicked with while it ran: it is not called again.
+    pub(super) panicked: Option<String>,
     pub(super) has_run: bool,
     /// The inputs that the layer was last configured for.
     pub(super) configured: Option<Vec<TensorMeta>>,
@@ -77,6 +79,7 @@ impl RuntimeOperator {
             attrs: BTreeMap::new(),
             layer: None,
             is_initialized: false,
+            panicked: None,
             has_run: false,
             configured: None,
         }
@@ -171,6 +174,14 @@ impl RuntimeOperator {
         self.layer.as_deref()
     }
 
+    /// What one run costs; nothing where there is no layer.
+    ///
+    /// # Errors
+    /// [`LayerError::Panic`].
+    pub fn cost(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<Cost, LayerError> {
+        guarded(|| Ok(self.layer().map(|layer| layer.cost(inputs, outputs)).unwrap_or_default()))
+    }
+
     /// Whether it has run since the inputs were last set.
     pub fn has_run(&self) -> bool {
         self.has_run
@@ -191,7 +202,7 @@ impl RuntimeOperator {
     /// Lets the layer prepare itself, once.
     pub(super) fn initialize(&mut self, path: Option<&Path>) -> Result<(), GraphError> {
         let Some(layer) = &mut self.layer else { return Ok(()) };
-        let result = layer.initialize();
+        let result = guarded(|| layer.initialize());
         self.is_initialized = result.is_ok();
         result.map_err(|source| self.error(path, Stage::Initialize, source))
     }
@@ -213,8 +224,17 @@ impl RuntimeOperator {
 
 impl Drop for RuntimeOperator {
     fn drop(&mut self) {
-        if let Some(layer) = self.layer.as_mut().filter(|_| self.is_initialized) {
-            layer.terminate();
+        let Some(mut layer) = self.layer.take() else { return };
+        let name = format_args!("{} `{}`", self.op_type, self.name);
+        let is_initialized = self.is_initialized;
+        let terminated = guarded(|| {
+            if is_initialized {
+                layer.terminate();
+            }
+            Ok(())
+        });
+        if let Err(error) = terminated.and(guarded(|| Ok(drop(layer)))) {
+            log::error!("{name} cannot be let go: {error}");
         }
     }
 }

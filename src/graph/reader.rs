@@ -357,6 +357,19 @@ impl<T: FromParameter> FromParameter for Option<T> {
     }
 }
 
+/// A field of [`operator!`](crate::operator) that no key of a file sets: what a layer keeps beside its parameters. It begins
+/// with its default; a clone of the layer has a clone of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct State<T>(pub T);
+
+impl<T: Default> FieldValue for State<T> {
+    const KIND: &'static str = NO_KEY;
+
+    fn read(_: &mut OperatorReader<'_>, _: &'static str) -> Result<Option<Self>, LayerError> {
+        Ok(Some(Self::default()))
+    }
+}
+
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;

@@ -289,6 +289,7 @@ pub enum RegistryError {
 /// | `Option<T>` of these | `None` or a value |
 /// | [`Weight`](crate::graph::Weight), `Option<Weight>` | an attribute `@weight=…` or an input `$weight=…` |
 /// | [`Operand`](crate::layers::arguments::Operand) | a second tensor, an input `$other=…`; its `.0` is the position |
+/// | [`State<T>`](crate::graph::State) | nothing: what the layer keeps for itself |
 ///
 /// For another type implement [`FromParameter`](crate::graph::FromParameter). After the struct, `validate |this| { … }`
 /// checks what types cannot say and returns a `Result<(), LayerError>`.

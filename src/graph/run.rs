@@ -5,7 +5,7 @@ use super::live::LiveMemory;
 use super::operator::{OperandIndex, RuntimeOperator};
 use super::runtime::{BuildState, InputPort, RuntimeGraph};
 use super::trace::{LayerTrace, Trace};
-use super::{ForwardContext, GraphError, LayerError, TensorMeta};
+use super::{ForwardContext, GraphError, LayerError, TensorMeta, guarded};
 use crate::pnnx::Dim;
 use crate::tensor::{DType, Layout, Shape, Tensor, TensorView, Workspace};
 use crate::{LimitError, Limits};
@@ -205,7 +205,7 @@ impl RuntimeGraph {
             data.map(|tensor| TensorMeta::new(tensor.dtype(), tensor.shape().iter().copied())).collect()
         };
         let (inputs, outputs) = (metas(&operator.inputs), metas(&operator.outputs));
-        let cost = operator.layer().map(|layer| layer.cost(&inputs, &outputs)).unwrap_or_default();
+        let cost = operator.cost(&inputs, &outputs).unwrap_or_default();
         LayerTrace {
             name: operator.name.clone(),
             op_type: operator.op_type.clone(),
@@ -228,8 +228,18 @@ impl RuntimeOperator {
         path: Option<&Path>,
     ) -> Result<Vec<Tensor>, GraphError> {
         let Some(layer) = &mut self.layer else { return Err(GraphError::NotBuilt) };
-        let mut computation = Computation { layer: &mut **layer, inputs, workspace, limits, live };
-        let result = computation.run(&mut self.configured);
+        let configured = &mut self.configured;
+        let result = match &self.panicked {
+            Some(message) => Err(LayerError::Panic(message.clone())),
+            None => {
+                let mut computation = Computation { layer: &mut **layer, inputs, workspace, limits, live };
+                guarded(|| Ok(computation.run(configured)))
+            }
+        };
+        if let Err(LayerError::Panic(message)) = &result {
+            self.panicked = Some(message.clone());
+        }
+        let result = result.unwrap_or_else(|panic| Err((Stage::Forward, panic)));
         result.map_err(|(stage, source)| self.error(path, stage, source))
     }
 }

@@ -64,11 +64,11 @@ impl Values {
             return Ok(Action::Dynamic);
         };
         // Such a layer makes tensors of its own, which are copied to their places.
-        let layer = Some(layer).filter(|layer| !layer.is_data_dependent());
-        match layer
-            .map_or(Ok(None), |layer| guarded(|| self.views(layer, &inputs, &shapes)))
-            .map_err(|source| fault(operator, source))?
-        {
+        let views = guarded(|| match layer.is_data_dependent() {
+            true => Ok(None),
+            false => self.views(layer, &inputs, &shapes),
+        });
+        match views.map_err(|source| fault(operator, source))? {
             Some(views) => {
                 for (output, view) in operator.outputs().iter().zip(views) {
                     self.set(output.position(), view);

@@ -64,7 +64,11 @@ impl Facts {
     /// know.
     pub fn outputs_of(&self, operator: &str, inputs: &[TensorMeta]) -> Option<Vec<TensorMeta>> {
         let layer = self.operator(operator)?.layer()?;
-        if layer.num_inputs().contains(&inputs.len()) { guarded(|| layer.infer(inputs)).ok() } else { None }
+        let outputs = guarded(|| match layer.num_inputs().contains(&inputs.len()) {
+            true => layer.infer(inputs).map(Some),
+            false => Ok(None),
+        });
+        outputs.ok().flatten()
     }
 
     /// The operator of this name as it will run.
@@ -79,7 +83,8 @@ fn built(file: &Graph, registry: Registry, limits: &Limits) -> Result<RuntimeGra
     if !file.check_weights().is_empty() {
         graph = graph.with_random_weights(0);
     }
-    graph.build()?;
+    // It is looked at and never runs: nothing has to be initialised.
+    graph.connect()?;
     Ok(graph)
 }
 

@@ -214,8 +214,7 @@ impl<'a> Update<'a> {
             let Some(meta) = self.shapes.get(input) else { return Ok(None) };
             self.inputs.push(real(meta));
         }
-        let inferred =
-            guarded(|| layer.infer(&self.inputs)).and_then(|outputs| self.with_constant(operator, outputs));
+        let inferred = guarded(|| self.with_constant(operator, layer.infer(&self.inputs)?));
         match inferred {
             Ok(outputs) if outputs.len() != operator.outputs().len() => {
                 let wanted = format!("{} outputs", operator.outputs().len());

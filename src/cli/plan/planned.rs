@@ -7,7 +7,7 @@ use crate::cli::model::ModelArgs;
 use ixion::Limits;
 use ixion::engine::file::Section;
 use ixion::engine::{Builder, Candidate, Plan, PlanFile, Settled};
-use ixion::graph::{OperandIndex, RuntimeGraph, RuntimeOperator, TensorMeta};
+use ixion::graph::{OperandIndex, RuntimeGraph, RuntimeOperator, TensorMeta, guarded};
 use ixion::memory::{Action, MemoryPlan, MemoryReport, Place, Root};
 use ixion::passes::{Passes, Statistics};
 use ixion::tensor::Layout;
@@ -122,7 +122,8 @@ impl Planned {
             let shape = self.meta(*output)?.shape().ok()?;
             let inputs: Option<Vec<TensorMeta>> =
                 operator.inputs().iter().map(|&input| self.meta(input).cloned()).collect();
-            layer.parts(&inputs?, &Layout::contiguous(shape)).ok()?
+            let inputs = inputs?;
+            guarded(|| layer.parts(&inputs, &Layout::contiguous(shape))).ok()?
         };
         parts().is_some()
     }

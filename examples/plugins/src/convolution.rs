@@ -1,0 +1,247 @@
+//! A convolution in f32, and in whole numbers of 8 bits where the engine says what they stand for.
+//!
+//! In whole numbers, weights have a scale for each output channel, w = w_scale\[o\]·q; sums are i32 and count steps of
+//! x_scale·w_scale\[o\]; the bias is brought to these steps beforehand. At the end, a sum is divided by
+//! y_scale / (x_scale·w_scale\[o\]) and rounded, which gives the whole number of the output.
+
+mod bytes;
+mod geometry;
+mod kernel;
+mod quantized;
+
+use geometry::{Geometry, sizes};
+use ixion::graph::{
+    Cost, CpuLayer, ForwardContext, Layer, LayerError, State, TensorFormat, TensorMeta, Weight,
+};
+use ixion::tensor::{DType, Dim, TensorView, TensorViewMut};
+use kernel::{Factors, convolve};
+use ndarray::{ArrayViewMutD, CowArray, IxDyn};
+use quantized::Quantized;
+use std::sync::Arc;
+
+// ANCHOR: fields
+ixion::operator! {
+    /// A convolution of N×C×H×W with weights O×(C/groups)×K×L, whose fields are those of `torch.nn.Conv2d`.
+    pub struct Convolution for "Convolution" {
+        /// Number of input channels.
+        in_channels: usize,
+        /// Number of output channels.
+        out_channels: usize,
+        /// Height and width of the window.
+        kernel_size: [usize; 2],
+        /// Distance between one position of the window and the next.
+        stride: [usize; 2] = [1, 1],
+        /// Zeros around the input.
+        padding: [usize; 2] = [0, 0],
+        /// Distance between the places that the window looks at.
+        dilation: [usize; 2] = [1, 1],
+        /// Number of groups; each sees its own share of the channels.
+        groups: usize = 1,
+        /// What lies outside of the input: `zeros`.
+        padding_mode: String = "zeros".to_owned(),
+        /// The weights.
+        weight: Weight,
+        /// One number for each output channel.
+        bias: Option<Weight> = None,
+        /// What `configure` settled, and what was prepared for it.
+        state: State<Option<Settled>>,
+    }
+    validate |this| {
+        this.check()
+    }
+}
+// ANCHOR_END: fields
+
+// ANCHOR: settled
+/// What the engine settled for a layer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settled {
+    geometry: Geometry,
+    /// What whole numbers stand for, and the weights as such; none in f32.
+    quantized: Option<Arc<Quantized>>,
+}
+// ANCHOR_END: settled
+
+impl Convolution {
+    fn check(&self) -> Result<(), LayerError> {
+        if self.padding_mode != "zeros" {
+            return Err(LayerError::invalid("padding_mode", &self.padding_mode, "only `zeros` is possible"));
+        }
+        let groups = self.groups;
+        if groups == 0
+            || !self.in_channels.is_multiple_of(groups)
+            || !self.out_channels.is_multiple_of(groups)
+        {
+            let channels = format!("{} and {} channels", self.in_channels, self.out_channels);
+            return Err(LayerError::invalid("groups", groups, format!("it must divide {channels}")));
+        }
+        for (key, values) in
+            [("kernel_size", self.kernel_size), ("stride", self.stride), ("dilation", self.dilation)]
+        {
+            if values.contains(&0) {
+                return Err(LayerError::invalid(key, format!("{values:?}"), "it must be at least 1"));
+            }
+        }
+        let [height, width] = self.kernel_size;
+        let weights = [self.out_channels, self.in_channels / groups, height, width];
+        let bias = [self.out_channels];
+        let weights = [("weight", Some(&self.weight), &weights[..]), ("bias", self.bias.as_ref(), &bias[..])];
+        for (key, weight, wanted) in weights {
+            match weight {
+                Some(Weight::Attribute(attribute)) if attribute.shape() != wanted => {
+                    let found = format!("{:?}", attribute.shape());
+                    return Err(LayerError::shape(format!("the {key}"), format!("{wanted:?}"), found));
+                }
+                Some(Weight::Input(_)) => {
+                    return Err(LayerError::Unsupported(format!("the {key} must be stored in the file")));
+                }
+                Some(Weight::Attribute(_)) | None => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// How far the window reaches along an axis, and the zeros on both sides.
+    fn reach_and_padding(&self, axis: usize) -> (Dim, Dim) {
+        let reach = Dim::from(self.dilation[axis]) * (Dim::from(self.kernel_size[axis]) - 1) + 1;
+        (reach, Dim::from(self.padding[axis]) * 2)
+    }
+
+    fn settled(&self) -> Result<&Settled, LayerError> {
+        let not_yet = || LayerError::Unsupported("the layer was not configured".to_owned());
+        self.state.0.as_ref().ok_or_else(not_yet)
+    }
+}
+
+// ANCHOR: layer
+impl Layer for Convolution {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        let [batch, channels, lens @ ..] = inputs[0].dims() else {
+            return Err(LayerError::shape("the input", "N×C×H×W", &inputs[0]));
+        };
+        if lens.len() != 2 || channels.differs(&Dim::from(self.in_channels)) {
+            let wanted = format!("N×{}×H×W", self.in_channels);
+            return Err(LayerError::shape("the input", wanted, &inputs[0]));
+        }
+        let mut dims = vec![batch.clone(), Dim::from(self.out_channels)];
+        for (axis, len) in lens.iter().enumerate() {
+            let (reach, padding) = self.reach_and_padding(axis);
+            let room = len.clone() + padding - reach;
+            if room.fixed().is_some_and(|room| room < 0) {
+                return Err(LayerError::shape("the input", "at least as large as the window", &inputs[0]));
+            }
+            dims.push(room.floor_div(self.stride[axis]) + 1);
+        }
+        Ok(vec![inputs[0].with_dims(dims)])
+    }
+
+    fn cost(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Cost {
+        let [height, width] = self.kernel_size.map(|len| len as u64);
+        let weights = (self.in_channels / self.groups) as u64 * height * width;
+        let elements = outputs.first().and_then(|output| output.num_elements().fixed()).unwrap_or(0);
+        Cost::of_moving(inputs, outputs).with_macs(weights.saturating_mul(elements.unsigned_abs()))
+    }
+}
+// ANCHOR_END: layer
+
+impl CpuLayer for Convolution {
+    // ANCHOR: supports
+    fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
+        match formats.get(position) {
+            Some(own) if position == 0 => {
+                [TensorFormat::plain(DType::F32), TensorFormat::quantized()].contains(own)
+            }
+            // All tensors are of one type.
+            own => own == formats.first(),
+        }
+    }
+    // ANCHOR_END: supports
+
+    // ANCHOR: configure
+    fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<(), LayerError> {
+        let geometry = self.geometry(sizes(&inputs[0])?, sizes(&outputs[0])?)?;
+        let quantized = match inputs[0].scale().zip(outputs[0].scale()) {
+            None => None,
+            // Another shape, but the same scales: the weights are there already.
+            Some(scales) => match self.state.0.take().and_then(|settled| settled.quantized) {
+                Some(known) if known.scales() == scales => Some(known),
+                _ => Some(Arc::new(self.quantize(scales)?)),
+            },
+        };
+        self.state.0 = Some(Settled { geometry, quantized });
+        Ok(())
+    }
+    // ANCHOR_END: configure
+
+    fn workspace(&self, _: &[TensorMeta], outputs: &[TensorMeta]) -> usize {
+        // The sums of one row, which are i32 or f32.
+        let row = outputs.first().and_then(|output| output.dims().last()?.fixed()).unwrap_or(0);
+        usize::try_from(row).unwrap_or(0).saturating_mul(size_of::<i32>())
+    }
+
+    // ANCHOR: serialize
+    fn serialize(&self) -> Result<Vec<u8>, LayerError> {
+        Ok(self.state.0.as_ref().map(bytes::encode).unwrap_or_default())
+    }
+
+    fn deserialize(&mut self, bytes: &[u8]) -> Result<(), LayerError> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let settled = bytes::decode(bytes)?;
+        let same = self.geometry(settled.geometry.input, settled.geometry.output)?;
+        if same != settled.geometry || settled.quantized.as_ref().is_some_and(|it| !it.fits(&same)) {
+            return Err(LayerError::Unsupported(
+                "the stored state is that of another convolution".to_owned(),
+            ));
+        }
+        self.state.0 = Some(settled);
+        Ok(())
+    }
+    // ANCHOR_END: serialize
+
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        context: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        let Settled { geometry, quantized } = self.settled()?;
+        match quantized {
+            Some(quantized) => {
+                let (x, mut y) = (inputs[0].array::<i8>()?, outputs[0].array::<i8>()?);
+                let (x, y) = (x.as_standard_layout(), flat(&mut y)?);
+                let (sums, limits) = context.scratch_and_limits::<i32>(geometry.row())?;
+                let Quantized { weights, bias, .. } = &**quantized;
+                let product = |x: i8, w: i8| i32::from(x) * i32::from(w);
+                let factors = Factors { x: elements(&x)?, weights, bias: Some(bias), product };
+                convolve(geometry, &factors, sums, limits, |channel, at, sums| {
+                    quantized.finish(channel, sums, &mut y[at..at + sums.len()]);
+                })
+            }
+            None => {
+                let (x, mut y) = (inputs[0].array::<f32>()?, outputs[0].array::<f32>()?);
+                let (x, y) = (x.as_standard_layout(), flat(&mut y)?);
+                let (sums, limits) = context.scratch_and_limits::<f32>(geometry.row())?;
+                let weights = self.weight.view(&[])?.slice::<f32>()?;
+                let bias =
+                    self.bias.as_ref().map(|bias| bias.view(&[])?.slice::<f32>().map_err(LayerError::from));
+                let product = |x: f32, w: f32| x * w;
+                let factors = Factors { x: elements(&x)?, weights, bias: bias.transpose()?, product };
+                convolve(geometry, &factors, sums, limits, |_, at, sums| {
+                    y[at..at + sums.len()].copy_from_slice(sums);
+                })
+            }
+        }
+    }
+}
+
+/// The elements of an array that is contiguous.
+fn elements<'a, T>(array: &'a CowArray<'_, T, IxDyn>) -> Result<&'a [T], LayerError> {
+    array.as_slice().ok_or_else(|| LayerError::Unsupported("the input is not contiguous".to_owned()))
+}
+
+/// The elements of an output: the engine gives contiguous ones.
+fn flat<'a, T>(array: &'a mut ArrayViewMutD<'_, T>) -> Result<&'a mut [T], LayerError> {
+    array.as_slice_mut().ok_or_else(|| LayerError::Unsupported("the output is not contiguous".to_owned()))
+}

@@ -1,0 +1,70 @@
+//! The arithmetic, once for all types: short and clear rather than fast.
+
+use super::geometry::Geometry;
+use ixion::Limits;
+use ixion::graph::LayerError;
+use std::ops::AddAssign;
+
+/// What is multiplied and added up.
+pub(super) struct Factors<'a, T, A, P> {
+    /// The elements of the input.
+    pub(super) x: &'a [T],
+    pub(super) weights: &'a [T],
+    /// What the sums of each output channel begin with.
+    pub(super) bias: Option<&'a [A]>,
+    pub(super) product: P,
+}
+
+/// Computes row after row of the output: `store(channel, at, sums)` takes those that begin at the element `at`.
+///
+/// # Errors
+/// A deadline that has passed.
+pub(super) fn convolve<T: Copy, A: Copy + Default + AddAssign, P: Fn(T, T) -> A>(
+    geometry: &Geometry,
+    factors: &Factors<'_, T, A, P>,
+    sums: &mut [A],
+    limits: &Limits,
+    mut store: impl FnMut(usize, usize, &[A]),
+) -> Result<(), LayerError> {
+    let [batch, channels, rows, _] = geometry.output;
+    let mut at = 0;
+    for sample in 0..batch {
+        for channel in 0..channels {
+            limits.check_deadline()?;
+            for row in 0..rows {
+                sums.fill(factors.bias.map_or_else(A::default, |bias| bias[channel]));
+                add_row(geometry, factors, [sample, channel, row], sums);
+                store(channel, at, sums);
+                at += sums.len();
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Adds everything that the window sees on its way along a row of the output.
+fn add_row<T: Copy, A: AddAssign, P: Fn(T, T) -> A>(
+    geometry: &Geometry,
+    factors: &Factors<'_, T, A, P>,
+    [sample, channel, row]: [usize; 3],
+    sums: &mut [A],
+) {
+    let [_, in_channels, height, width] = geometry.input;
+    let [kernel_height, kernel_width] = geometry.kernel;
+    let in_group = in_channels / geometry.groups;
+    let group = channel / (geometry.output[1] / geometry.groups);
+    let weights = &factors.weights[channel * geometry.window()..][..geometry.window()];
+    let places = (0..in_group).flat_map(|c| (0..kernel_height).map(move |k| (c, k)));
+    for ((c, k), weights) in places.zip(weights.chunks_exact(kernel_width)) {
+        let Some(y) = geometry.place(0, row, k) else { continue };
+        let plane = sample * in_channels + group * in_group + c;
+        let line = &factors.x[(plane * height + y) * width..][..width];
+        for (l, &weight) in weights.iter().enumerate() {
+            for (column, sum) in sums.iter_mut().enumerate() {
+                if let Some(x) = geometry.place(1, column, l) {
+                    *sum += (factors.product)(line[x], weight);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! A convolution plugin that is driven by hand, as the engine drives it.
+
+#![allow(dead_code, reason = "each test uses its own part")]
+
+use ixion::Limits;
+use ixion::graph::{
+    CpuLayer, ForwardContext, LayerError, OperatorReader, Registry, RuntimeAttribute, RuntimeParameter,
+    TensorFormat, TensorMeta,
+};
+use ixion::tensor::{DType, Tensor, Workspace};
+use std::collections::BTreeMap;
+
+/// All layers of Ixion and those of this crate.
+pub(crate) fn registry() -> Registry {
+    let mut registry = Registry::default();
+    plugins::register(&mut registry).unwrap();
+    registry
+}
+
+/// A layer of `examples/Convolution/1` with these fields.
+pub(crate) fn create(
+    params: BTreeMap<String, RuntimeParameter>,
+    attrs: BTreeMap<String, RuntimeAttribute>,
+) -> Result<Box<dyn CpuLayer>, LayerError> {
+    let registry = registry();
+    let creator = registry.find(&"examples/Convolution/1".parse().unwrap()).unwrap();
+    creator.create(OperatorReader::new(&params, &attrs, &[None], 1))
+}
+
+/// The real numbers of a tensor as whole ones.
+pub(crate) fn quantized(x: &Tensor, scale: f32) -> Tensor {
+    let whole = x.to_vec::<f32>().unwrap();
+    let whole: Vec<i8> =
+        whole.iter().map(|x| (x / scale).round_ties_even().clamp(-127.0, 127.0) as i8).collect();
+    Tensor::from_vec(whole, x.shape()).unwrap()
+}
+
+/// What 1 stands for, such that the largest number is 127.
+pub(crate) fn scale_of(x: &Tensor) -> f32 {
+    x.to_vec::<f32>().unwrap().iter().fold(f32::MIN_POSITIVE, |largest, x| largest.max(x.abs())) / 127.0
+}
+
+/// What 1 stands for, such that the squares of the errors are least: rare large numbers may be cut off.
+pub(crate) fn best_scale(x: &Tensor) -> f32 {
+    let (values, largest) = (x.to_vec::<f32>().unwrap(), scale_of(x));
+    let error = |scale: f32| -> f64 {
+        let off = values.iter().map(|x| (x / scale).round_ties_even().clamp(-127.0, 127.0) * scale - x);
+        off.map(|off| f64::from(off) * f64::from(off)).sum()
+    };
+    let scales = (8..=32).map(|part| largest * part as f32 / 32.0);
+    let best = scales.map(|scale| (error(scale), scale)).min_by(|a, b| a.0.total_cmp(&b.0));
+    best.unwrap().1
+}
+
+/// Asks, as a builder does, about each position; then configures.
+pub(crate) fn settle(layer: &mut dyn CpuLayer, x: &Tensor, scales: Option<(f32, f32)>) {
+    let input = TensorMeta::of(&x.view());
+    let output = layer.infer(&[input.with_dtype(DType::F32)]).unwrap().remove(0);
+    let format = match scales {
+        Some(_) => TensorFormat::quantized(),
+        None => TensorFormat::plain(DType::F32),
+    };
+    assert!(layer.supports(0, &[format]) && layer.supports(1, &[format; 2]));
+    let input = input.with_scale(scales.map(|scales| scales.0));
+    let output = output.with_dtype(format.dtype).with_scale(scales.map(|scales| scales.1));
+    layer.configure(&[input], &[output]).unwrap();
+}
+
+/// Runs a layer that is settled.
+pub(crate) fn forward(layer: &mut dyn CpuLayer, x: &Tensor) -> Tensor {
+    let input = TensorMeta::of(&x.view());
+    let output = layer.infer(&[input.with_dtype(DType::F32)]).unwrap().remove(0).with_dtype(x.dtype());
+    let mut y = Tensor::zeros(x.dtype(), &output.shape().unwrap()).unwrap();
+    let mut workspace = Workspace::new().unwrap();
+    workspace.reserve(layer.workspace(&[input], &[output])).unwrap();
+    let limits = Limits::default();
+    let mut context = ForwardContext::new(&mut workspace, &limits);
+    layer.forward(&[x.view()], &mut [y.view_mut().unwrap()], &mut context).unwrap();
+    y
+}
+
+/// How much louder the numbers are than their errors, in decibels.
+pub(crate) fn signal_to_noise(wanted: &[f32], found: &[f32]) -> f64 {
+    let power = |values: &mut dyn Iterator<Item = f64>| values.map(|value| value * value).sum::<f64>();
+    let signal = power(&mut wanted.iter().map(|&x| f64::from(x)));
+    let noise = power(&mut wanted.iter().zip(found).map(|(&a, &b)| f64::from(a) - f64::from(b)));
+    10.0 * (signal / noise).log10()
+}
+
+/// Whole numbers as the real ones that they stand for.
+pub(crate) fn real(q: &Tensor, scale: f32) -> Vec<f32> {
+    q.to_vec::<i8>().unwrap().into_iter().map(|q| f32::from(q) * scale).collect()
+}

@@ -1,0 +1,431 @@
+//! Networks that are built in code instead of read from a file.
+
+use super::{Builder, EngineError};
+use crate::graph::{
+    CpuLayer, GraphError, LayerError, OperatorPlace, OperatorReader, PluginName, Registry, RuntimeAttribute,
+    RuntimeParameter, Stage, TensorMeta, UnknownOperator, guarded,
+};
+use crate::pnnx::{self, Attribute, Graph, PnnxError};
+use crate::tensor::{DType, Dim, DimExpr, Tensor};
+use std::collections::BTreeMap;
+
+/// A tensor of a [`Network`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Operand {
+    position: usize,
+}
+
+/// Parameters, weights and names of inputs of an operator, as [`Network::add_layer`] takes them: the fields that a registry
+/// publishes of its layer, by their keys.
+///
+/// ```
+/// use ixion::engine::Fields;
+/// use ixion::tensor::{DType, Tensor};
+/// let fields = Fields::new()
+///     .with_param("kernel_size", vec![3, 3])
+///     .with_param("padding_mode", "zeros")
+///     .with_weight("bias", Tensor::zeros(DType::F32, &[8])?);
+/// # Ok::<(), ixion::tensor::TensorError>(())
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Fields {
+    params: BTreeMap<String, RuntimeParameter>,
+    weights: BTreeMap<String, Tensor>,
+    names: Vec<(usize, String)>,
+    num_outputs: Option<usize>,
+}
+
+impl Fields {
+    /// None.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The same with a parameter: a number, a bool, a list of these, or a text as a `.param` file has it.
+    #[must_use]
+    pub fn with_param(mut self, key: impl Into<String>, value: impl Into<RuntimeParameter>) -> Self {
+        self.params.insert(key.into(), value.into());
+        self
+    }
+
+    /// The same with a weight.
+    #[must_use]
+    pub fn with_weight(mut self, key: impl Into<String>, weight: Tensor) -> Self {
+        self.weights.insert(key.into(), weight);
+        self
+    }
+
+    /// The same with the name of the input at a position, for operators that know their inputs by name.
+    #[must_use]
+    pub fn with_input_name(mut self, position: usize, name: impl Into<String>) -> Self {
+        self.names.push((position, name.into()));
+        self
+    }
+
+    /// The same for an operator that makes as many outputs as are wanted of it, such as `torch.split`.
+    #[must_use]
+    pub fn with_num_outputs(self, count: usize) -> Self {
+        Self { num_outputs: Some(count), ..self }
+    }
+
+    fn input_names(&self, count: usize) -> Vec<Option<String>> {
+        let mut names = vec![None; count];
+        for (position, name) in &self.names {
+            if let Some(slot) = names.get_mut(*position) {
+                *slot = Some(name.clone());
+            }
+        }
+        names
+    }
+
+    fn attrs(&self) -> BTreeMap<String, RuntimeAttribute> {
+        let weights = self.weights.iter();
+        weights.map(|(key, weight)| (key.clone(), RuntimeAttribute::from_tensor(weight.clone()))).collect()
+    }
+}
+
+/// A network that is built in code: inputs, layers and plugins one after the other, and what it returns.
+///
+/// Every layer is made and asked for its outputs when it is added, so that what does not fit is an error at that line. What
+/// comes of it is a [`pnnx::Graph`], which can be saved as `.param` and `.bin`, and for which everything works that works for
+/// a file.
+///
+/// ```
+/// use ixion::engine::{Fields, Network};
+/// use ixion::tensor::{DType, Tensor};
+///
+/// let mut network = Network::new();
+/// let x = network.add_input("x", DType::F32, ["n".into(), 4.into()])?;
+/// let weights = Fields::new()
+///     .with_param("in_features", 4)
+///     .with_param("out_features", 2)
+///     .with_param("bias", false)
+///     .with_weight("weight", Tensor::ones(DType::F32, &[2, 4])?);
+/// let sums = network.add_layer("nn.Linear", "sums", &[x], &weights)?;
+/// let relu = network.add_layer("F.relu", "relu", &sums, &Fields::new())?;
+/// network.mark_output(relu[0], "y")?;
+///
+/// let plan = network.builder()?.build()?;
+/// let y = plan.context()?.run(&[Tensor::ones(DType::F32, &[3, 4])?])?;
+/// assert_eq!(y[0].to_vec::<f32>()?, [4.0; 6]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct Network {
+    graph: Graph,
+    registry: Registry,
+    operands: Vec<Known>,
+    outputs: Vec<(Operand, String)>,
+}
+
+/// What is known of an operand.
+#[derive(Debug, Clone)]
+struct Known {
+    id: pnnx::OperandId,
+    /// None where it depends on values.
+    meta: Option<TensorMeta>,
+    /// The name of the input that it is.
+    input: Option<String>,
+}
+
+/// A length of an input of a [`Network`]: a number, or a name for one that is not known before a run. Equal names are equal
+/// lengths; `?` is any.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Len(Dim);
+
+impl From<usize> for Len {
+    fn from(len: usize) -> Self {
+        Self(Dim::from(len))
+    }
+}
+
+impl From<i32> for Len {
+    /// A negative number stands for any length, as -1 does in many interfaces.
+    fn from(len: i32) -> Self {
+        usize::try_from(len).map_or_else(|_| Self::from("?"), Self::from)
+    }
+}
+
+impl From<&str> for Len {
+    fn from(name: &str) -> Self {
+        Self(if name == "?" { Dim::fresh("len") } else { Dim::symbol(name) })
+    }
+}
+
+impl Network {
+    /// An empty network, whose layers are the built-in ones.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The same with layers from this registry.
+    #[must_use]
+    pub fn with_registry(self, registry: Registry) -> Self {
+        Self { registry, ..self }
+    }
+
+    /// Adds an input.
+    ///
+    /// # Errors
+    /// A name that is taken, or cannot be written.
+    pub fn add_input(
+        &mut self,
+        name: &str,
+        dtype: DType,
+        lens: impl IntoIterator<Item = Len>,
+    ) -> Result<Operand, EngineError> {
+        let lens = lens.into_iter().map(|Len(len)| len).collect::<Vec<Dim>>();
+        self.check_free(name)?;
+        let operator = self.graph.new_operator("pnnx.Input", name).map_err(PnnxError::from)?;
+        let operand = self.add_operand(name, Some(TensorMeta::new(dtype, lens)))?;
+        self.graph.connect_output(operator, self.known(operand)?.id).map_err(PnnxError::from)?;
+        if let Some(known) = self.operands.get_mut(operand.position) {
+            known.input = Some(name.to_owned());
+        }
+        Ok(operand)
+    }
+
+    /// Adds a layer, and returns its outputs. `op_type` is a type that the registry knows, such as `nn.Conv2d`, or the name of
+    /// a layer, such as `acme/Conv/1`.
+    ///
+    /// # Errors
+    /// A type that nobody runs; fields that are missing, unknown, or of another kind than the layer's; inputs that it does not
+    /// take; a name that is taken.
+    pub fn add_layer(
+        &mut self,
+        op_type: &str,
+        name: &str,
+        inputs: &[Operand],
+        fields: &Fields,
+    ) -> Result<Vec<Operand>, EngineError> {
+        self.check_free(name)?;
+        let known: Vec<Known> =
+            inputs.iter().map(|&input| self.known(input).cloned()).collect::<Result<_, EngineError>>()?;
+        let made = self.made(op_type, name, &known, fields)?;
+        let operator = self.graph.new_operator(op_type, name).map_err(PnnxError::from)?;
+        for (input, key) in known.iter().zip(fields.input_names(known.len())) {
+            self.graph.connect_input(operator, input.id, key.as_deref()).map_err(PnnxError::from)?;
+        }
+        for (key, value) in &fields.params {
+            self.graph.set_param(operator, key, value.clone()).map_err(PnnxError::from)?;
+        }
+        for (key, weight) in &fields.weights {
+            let bytes = weight.to_le_bytes()?;
+            let attribute = Attribute::new(weight.dtype(), weight.shape().to_vec(), bytes);
+            let attribute = attribute.map_err(PnnxError::from)?;
+            self.graph.set_attribute(operator, key, attribute).map_err(PnnxError::from)?;
+        }
+        let mut outputs = Vec::with_capacity(made.len());
+        for (position, meta) in made.into_iter().enumerate() {
+            let output = if position == 0 { name.to_owned() } else { format!("{name}.{position}") };
+            let output = self.add_operand(&output, meta)?;
+            self.graph.connect_output(operator, self.known(output)?.id).map_err(PnnxError::from)?;
+            outputs.push(output);
+        }
+        Ok(outputs)
+    }
+
+    /// Adds the layer of this namespace, type and version; see [`Network::add_layer`].
+    ///
+    /// # Errors
+    /// As [`Network::add_layer`]; an error that names all three where there is no such layer.
+    pub fn add_plugin(
+        &mut self,
+        plugin: &PluginName,
+        name: &str,
+        inputs: &[Operand],
+        fields: &Fields,
+    ) -> Result<Vec<Operand>, EngineError> {
+        self.add_layer(&plugin.to_string(), name, inputs, fields)
+    }
+
+    /// Says of which element type an operand is. An input is given in this type from now on, which must be said before a layer
+    /// reads it; anything else is converted once it is computed, for all that read it afterwards.
+    ///
+    /// # Errors
+    /// An input that a layer reads already.
+    pub fn set_dtype(&mut self, operand: Operand, dtype: DType) -> Result<(), EngineError> {
+        let known = self.known(operand)?.clone();
+        if let (Some(input), Some(meta)) = (&known.input, &known.meta) {
+            if !self.graph.operand(known.id).consumers().is_empty() {
+                return Err(EngineError::Network(format!(
+                    "the type of input `{input}` must be said before a layer reads it"
+                )));
+            }
+            let meta = meta.with_dtype(dtype);
+            self.describe(known.id, &meta)?;
+            return self.redefine(operand, Known { meta: Some(meta), ..known });
+        }
+        if known.meta.as_ref().is_some_and(|meta| meta.dtype() == dtype) {
+            return Ok(());
+        }
+        let name = format!("{}.{}", self.graph.operand(known.id).name(), dtype.name());
+        let fields = Fields::new().with_param("dtype", dtype.torch_name());
+        let cast = self.add_layer("Tensor.to", &name, &[operand], &fields)?;
+        let cast = cast.first().map(|&cast| self.known(cast).cloned()).transpose()?;
+        cast.map_or(Ok(()), |cast| self.redefine(operand, cast))
+    }
+
+    /// Has the network return an operand under this name.
+    ///
+    /// # Errors
+    /// A name that is taken.
+    pub fn mark_output(&mut self, operand: Operand, name: &str) -> Result<(), EngineError> {
+        self.known(operand)?;
+        let is_taken = self.outputs.iter().any(|(_, output)| output == name);
+        if is_taken {
+            return Err(EngineError::Network(format!("there is an output `{name}` already")));
+        }
+        self.check_free(name)?;
+        self.outputs.push((operand, name.to_owned()));
+        Ok(())
+    }
+
+    /// Element type and dimensions of an operand; none where they depend on values.
+    pub fn meta(&self, operand: Operand) -> Option<&TensorMeta> {
+        self.operands.get(operand.position)?.meta.as_ref()
+    }
+
+    /// The network as a file has it.
+    ///
+    /// # Errors
+    /// A network without outputs.
+    pub fn into_graph(self) -> Result<Graph, EngineError> {
+        if self.outputs.is_empty() {
+            return Err(EngineError::Network(
+                "it returns nothing; `mark_output` says what it returns".to_owned(),
+            ));
+        }
+        let ids: Vec<(pnnx::OperandId, String)> = self
+            .outputs
+            .iter()
+            .map(|(operand, name)| Ok((self.known(*operand)?.id, name.clone())))
+            .collect::<Result<_, EngineError>>()?;
+        let mut graph = self.graph;
+        for (id, name) in ids {
+            let output = graph.new_operator("pnnx.Output", &name).map_err(PnnxError::from)?;
+            graph.connect_input(output, id, None).map_err(PnnxError::from)?;
+        }
+        Ok(graph)
+    }
+
+    /// A builder for the network, with its registry.
+    ///
+    /// # Errors
+    /// As [`Network::into_graph`].
+    pub fn builder(self) -> Result<Builder, EngineError> {
+        let registry = self.registry.clone();
+        Ok(Builder::from_pnnx(self.into_graph()?).with_registry(registry))
+    }
+}
+
+/// A length as a file has it: names of unknown ones are kept, anything that is computed from them is not.
+fn in_file(dim: &Dim) -> pnnx::Dim {
+    match dim {
+        Dim::Fixed(len) => u64::try_from(*len).map_or(pnnx::Dim::Unknown, pnnx::Dim::Fixed),
+        Dim::Symbolic(len) => match &**len {
+            DimExpr::Symbol(name) if !name.contains('#') => pnnx::Dim::Named(name.clone()),
+            _ => pnnx::Dim::Unknown,
+        },
+    }
+}
+
+impl Network {
+    fn known(&self, operand: Operand) -> Result<&Known, EngineError> {
+        let stranger = || EngineError::Network("an operand is of another network".to_owned());
+        self.operands.get(operand.position).ok_or_else(stranger)
+    }
+
+    fn redefine(&mut self, operand: Operand, known: Known) -> Result<(), EngineError> {
+        if let Some(place) = self.operands.get_mut(operand.position) {
+            *place = known;
+        }
+        Ok(())
+    }
+
+    /// Refuses a name that an output has: its operator is added at the end.
+    fn check_free(&self, name: &str) -> Result<(), EngineError> {
+        let is_taken = self.graph.operator_named(name).is_some()
+            || self.outputs.iter().any(|(_, output)| output == name);
+        match is_taken {
+            true => Err(EngineError::Network(format!("`{name}` is the name of something else already"))),
+            false => Ok(()),
+        }
+    }
+
+    fn add_operand(&mut self, name: &str, meta: Option<TensorMeta>) -> Result<Operand, EngineError> {
+        let id = self.graph.new_operand(name).map_err(PnnxError::from)?;
+        if let Some(meta) = &meta {
+            self.describe(id, meta)?;
+        }
+        self.operands.push(Known { id, meta, input: None });
+        Ok(Operand { position: self.operands.len() - 1 })
+    }
+
+    fn describe(&mut self, id: pnnx::OperandId, meta: &TensorMeta) -> Result<(), EngineError> {
+        let shape = meta.dims().iter().map(in_file).collect();
+        let described = self.graph.set_operand_type(id, Some(meta.dtype()), Some(shape));
+        Ok(described.map_err(PnnxError::from)?)
+    }
+
+    /// What a layer of these fields makes of inputs.
+    fn made(
+        &self,
+        op_type: &str,
+        name: &str,
+        inputs: &[Known],
+        fields: &Fields,
+    ) -> Result<Vec<Option<TensorMeta>>, EngineError> {
+        let place =
+            || OperatorPlace { op_type: op_type.to_owned(), name: name.to_owned(), file: None, line: None };
+        let fault = |stage, source: LayerError| {
+            let (place, source) = (Box::new(place()), Box::new(source));
+            EngineError::from(GraphError::Operator { place, stage, source, inputs: Vec::new() })
+        };
+        let parsed = op_type.parse::<PluginName>().ok();
+        let named = parsed.as_ref().and_then(|name| self.registry.find(name));
+        let Some(creator) = self.registry.get(op_type).ok().or(named) else {
+            let nearest = self.registry.nearest(op_type);
+            let operators = vec![UnknownOperator { place: place(), nearest }];
+            return Err(GraphError::UnknownOperators { operators }.into());
+        };
+        let (attrs, names) = (fields.attrs(), fields.input_names(inputs.len()));
+        let reader = OperatorReader::new(&fields.params, &attrs, &names, fields.num_outputs.unwrap_or(1))
+            .with_name(name);
+        let layer = creator.create(reader).map_err(|source| fault(Stage::Create, source))?;
+        let count =
+            guarded(|| counts(&*layer, inputs.len())).map_err(|source| fault(Stage::Create, source))?;
+        let Some(known) = inputs.iter().map(|input| input.meta.clone()).collect::<Option<Vec<TensorMeta>>>()
+        else {
+            return Ok(vec![None; count]);
+        };
+        let made = match guarded(|| layer.infer(&known)) {
+            Ok(made) => made,
+            // What depends on values is known when it runs.
+            Err(LayerError::Unsupported(_)) => return Ok(vec![None; count]),
+            Err(source) => return Err(fault(Stage::Infer, source)),
+        };
+        if made.len() != count {
+            let (wanted, found) = (format!("{count} outputs"), made.len().to_string());
+            return Err(fault(Stage::Infer, LayerError::BrokenPromise { wanted, found }));
+        }
+        Ok(made.into_iter().map(Some).collect())
+    }
+}
+
+/// The number of outputs of a layer that takes so many inputs.
+fn counts(layer: &dyn CpuLayer, inputs: usize) -> Result<usize, LayerError> {
+    /// A layer may be wrong about it.
+    const MOST: usize = 1 << 16;
+    let (range, outputs) = (layer.num_inputs(), layer.num_outputs());
+    if !range.contains(&inputs) {
+        return Err(LayerError::input_count(&range, inputs));
+    }
+    match outputs <= MOST {
+        true => Ok(outputs),
+        false => Err(LayerError::BrokenPromise {
+            wanted: format!("at most {MOST} outputs"),
+            found: outputs.to_string(),
+        }),
+    }
+}

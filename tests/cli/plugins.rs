@@ -1,0 +1,42 @@
+//! `--use`: which layers run which operators.
+
+use super::command::ixion;
+use std::path::Path;
+
+const SILU: &str = "7767517\n3 2\npnnx.Input in 0 1 x #x=(2)f32\nnn.Hardswish act 1 1 x y #y=(2)f32\npnnx.Output out 1 0 y\n";
+
+fn model(folder: &Path) -> String {
+    let path = folder.join("act.param");
+    std::fs::write(&path, SILU).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_type_can_be_run_by_another_layer() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = model(folder.path());
+    let route = "nn.Hardswish=ixion/nn.SiLU/1";
+    let types = |args: [&str; 5]| {
+        let json = ixion(args).json();
+        json["operators"].as_array().unwrap().iter().map(|it| it["type"].to_string()).collect::<Vec<_>>()
+    };
+    assert!(types(["plan", &model, "--json", "--without", "all"]).contains(&"\"nn.Hardswish\"".to_owned()));
+    assert!(types(["plan", &model, "--json", "--use", route]).contains(&"\"nn.SiLU\"".to_owned()));
+
+    let plan = folder.path().join("act.plan");
+    let plan = plan.to_str().unwrap();
+    ixion(["build", &model, "-o", plan, "--use", route]).fine();
+    assert!(types(["plan", plan, "--json", "--verify", "--map"]).contains(&"\"nn.SiLU\"".to_owned()));
+    let settled = ixion(["plan", plan, "--use", route]).error(2, folder.path());
+    assert!(settled.contains("whose layers are settled; leave out --use"), "{settled}");
+}
+
+#[test]
+fn a_layer_that_is_not_there_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = model(folder.path());
+    let missing = ixion(["inspect", &model, "--use", "nn.Hardswish=acme/Swish/2"]).error(2, folder.path());
+    assert!(missing.contains("no layer is registered for `acme/Swish/2`"), "{missing}");
+    let wrong = ixion(["inspect", &model, "--use", "nn.Hardswish=Swish"]).error(2, folder.path());
+    assert!(wrong.contains("`Swish` is no name of a plugin"), "{wrong}");
+}
