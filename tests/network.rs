@@ -82,7 +82,7 @@ fn several_inputs_outputs_and_names() {
     network.mark_output(halves[1], "late").unwrap();
     network.mark_output(halves[0], "early").unwrap();
     network.mark_output(a, "same").unwrap();
-    network.mark_output(product[0], "product").unwrap();
+    network.mark_output(product[0], "sixty").unwrap();
     let plan = network.builder().unwrap().build().unwrap();
     let floats = |values: &[f32]| Tensor::from_vec(values.to_vec(), &[values.len()]).unwrap();
     let [a, b] = [floats(&[1.0, 2.0, 3.0, 4.0]), floats(&[2.0, 4.0, 6.0, 8.0])];
@@ -200,7 +200,8 @@ fn names_are_taken_once_and_operands_belong_to_a_network() {
     };
     assert!(message(relu(&mut network, "y", &[x])).contains("`y` is the name of something else"));
     assert!(
-        message(relu(&mut network, "two", &[x, x])).contains("F.relu `two` cannot be built: 1 inputs are needed, but there are 2")
+        message(relu(&mut network, "two", &[x, x]))
+            .contains("F.relu `two` cannot be built: 1 inputs are needed, but there are 2")
     );
     assert!(message(relu(&mut network, "a name", &[x])).contains("a name"));
     let sum = Fields::new().with_param("expr", "add(@0,@1)");

@@ -294,7 +294,7 @@ impl<'p> Context<'p> {
         let Some(prepared) = self.prepared.get(position) else { return };
         for job in &prepared.jobs {
             let operator = &self.plan.graph.operators()[job.operator];
-            self.state.layers[job.operator] = cloned(&self.plan, operator).ok().flatten();
+            self.state.renew(job.operator, cloned(&self.plan, operator).ok().flatten());
             self.state.configured[job.operator] = None;
         }
         self.state.dynamic.fill(None);

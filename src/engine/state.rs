@@ -1,7 +1,9 @@
 //! What changes while a plan runs.
 
 use super::{EngineError, Plan};
-use crate::graph::{CloneCpuLayer, CpuLayer, OperandIndex, RuntimeOperator, Stage, TensorMeta, guarded};
+use crate::graph::{
+    CloneCpuLayer, CpuLayer, OperandIndex, RuntimeOperator, Stage, TensorMeta, guarded, let_go,
+};
 use crate::memory::Arena;
 use crate::tensor::{Tensor, Workspace};
 
@@ -17,6 +19,21 @@ pub(super) struct State {
     pub(super) dynamic: Vec<Option<Tensor>>,
     /// Scratch memory of such operators.
     pub(super) workspace: Workspace,
+}
+
+impl State {
+    /// Puts another clone in the place of a layer that failed.
+    pub(super) fn renew(&mut self, position: usize, layer: Option<Box<dyn CpuLayer>>) {
+        if let Some(old) = self.layers.get_mut(position).and_then(|place| std::mem::replace(place, layer)) {
+            let_go(old);
+        }
+    }
+}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        self.layers.drain(..).flatten().for_each(let_go);
+    }
 }
 
 /// Element types and shapes that a layer was told.
@@ -66,7 +83,7 @@ pub(super) fn configure(
             continue;
         }
         if let Err(source) = guarded(|| layer.configure(&inputs, &outputs)) {
-            state.layers[position] = cloned(plan, operator).ok().flatten();
+            state.renew(position, cloned(plan, operator).ok().flatten());
             return Err(EngineError::of_operator(operator, plan.graph.path(), Stage::Configure, source));
         }
         state.configured[position] = Some(Configured { inputs, outputs });

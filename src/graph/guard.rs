@@ -2,7 +2,7 @@
 //!
 //! Every call of a layer's method from outside of a layer goes through [`guarded`].
 
-use super::LayerError;
+use super::{CpuLayer, LayerError};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -12,6 +12,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// Those of the call; [`LayerError::Panic`].
 pub fn guarded<T>(call: impl FnOnce() -> Result<T, LayerError>) -> Result<T, LayerError> {
     catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| Err(LayerError::Panic(message(&*panic))))
+}
+
+/// Lets a layer go. It may panic on the way, and there is nobody left to tell.
+pub(crate) fn let_go(layer: Box<dyn CpuLayer>) {
+    if let Err(error) = guarded(|| Ok(drop(layer))) {
+        log::error!("a layer cannot be let go: {error}");
+    }
 }
 
 fn message(panic: &(dyn Any + Send)) -> String {

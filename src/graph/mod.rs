@@ -33,6 +33,7 @@ pub use crate::operator;
 pub use attribute::{RuntimeAttribute, WeightSource};
 pub use error::{GraphError, LayerError, OperatorPlace, Stage, UnknownOperator};
 pub use guard::guarded;
+pub(crate) use guard::let_go;
 pub(crate) use insert::{Change, Inserted, Insertion, Settled as SettledFormat, Unfit};
 pub use layer::{CloneCpuLayer, Cost, CpuLayer, ForwardContext, Layer, Tactic, TensorFormat, View};
 pub use meta::TensorMeta;

@@ -1,7 +1,7 @@
 //! The nodes and edges of the runtime graph.
 
 use super::error::{OperatorPlace, Stage};
-use super::guard::guarded;
+use super::guard::{guarded, let_go};
 use super::{Cost, CpuLayer, GraphError, LayerError, RuntimeAttribute, TensorMeta};
 use crate::pnnx::{self, Dim};
 use crate::tensor::{DType, Format, Tensor};
@@ -225,17 +225,12 @@ impl RuntimeOperator {
 impl Drop for RuntimeOperator {
     fn drop(&mut self) {
         let Some(mut layer) = self.layer.take() else { return };
-        let name = format_args!("{} `{}`", self.op_type, self.name);
-        let is_initialized = self.is_initialized;
-        let terminated = guarded(|| {
-            if is_initialized {
-                layer.terminate();
-            }
-            Ok(())
-        });
-        if let Err(error) = terminated.and(guarded(|| Ok(drop(layer)))) {
-            log::error!("{name} cannot be let go: {error}");
+        if self.is_initialized
+            && let Err(error) = guarded(|| Ok(layer.terminate()))
+        {
+            log::error!("{} `{}` cannot be terminated: {error}", self.op_type, self.name);
         }
+        let_go(layer);
     }
 }
 

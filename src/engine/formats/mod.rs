@@ -15,7 +15,7 @@ use super::tuning::Tuner;
 use super::{EngineError, Fingerprint, Precision, Scales};
 use crate::graph::{
     CpuLayer, GraphError, Insertion, LayerError, OperandIndex, OperatorIndex, RuntimeGraph, RuntimeOperator,
-    Stage, TensorFormat, TensorMeta,
+    Stage, TensorFormat, TensorMeta, guarded,
 };
 use crate::layers::reformat::Reformat;
 use crate::pnnx;
@@ -165,7 +165,8 @@ fn asked(
         return Ok(Offer::default());
     }
     let fault = |source| EngineError::of_operator(operator, graph.path(), Stage::Configure, source);
-    let offer = variants::offer(graph, operator, &tensors, terms).map_err(fault)?;
+    // Letting its clones go is a call as well.
+    let offer = guarded(|| variants::offer(graph, operator, &tensors, terms)).map_err(fault)?;
     if offer.candidates.is_empty() && operator.layer().is_some() {
         return Err(fault(LayerError::NoFormat(report(graph, operator, &offer.answers))));
     }
