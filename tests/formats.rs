@@ -49,7 +49,7 @@ fn noise(dims: &[usize]) -> Tensor {
 
 #[test]
 fn depthwise_convolutions_work_on_blocks_from_end_to_end() {
-    let text = chain(4, 56);
+    let text = chain(16, 56);
     let plan = builder(&text).build().unwrap();
     let formats =
         |operator: &ixion::graph::RuntimeOperator| plan.graph().operand(operator.outputs()[0]).format();
@@ -67,7 +67,7 @@ fn depthwise_convolutions_work_on_blocks_from_end_to_end() {
 
 #[test]
 fn other_shapes_run_in_the_formats_that_were_settled() {
-    let text = chain(2, 40);
+    let text = chain(16, 40);
     let (plan, plain) =
         (builder(&text).build().unwrap(), builder(&text).with_formats(Formats::Plain).build().unwrap());
     let (mut blocked, mut wanted) = (plan.context().unwrap(), plain.context().unwrap());
@@ -81,7 +81,7 @@ fn other_shapes_run_in_the_formats_that_were_settled() {
 
 #[test]
 fn what_was_not_chosen_is_reported() {
-    let plan = builder(&chain(4, 56)).build().unwrap();
+    let plan = builder(&chain(16, 56)).build().unwrap();
     let conv = plan.settled().iter().find(|settled| settled.operator == "conv1").unwrap();
     let chosen = &conv.candidates[conv.chosen.unwrap()];
     assert_eq!(chosen.formats[0], TensorFormat::plain(DType::F32).blocked(1, 16));

@@ -50,6 +50,27 @@ fn without_precisions_nothing_changes() {
     assert_eq!(run(&plan, &noise(&[1, 64])), run(&with, &noise(&[1, 64])));
 }
 
+/// One row through a large matrix: reading the weights is what takes the time, and half the bytes are read in half of it.
+#[test]
+fn what_waits_for_its_weights_takes_half_the_bits() {
+    let text = "pnnx.Input in 0 1 x #x=(?,512)f32\n\
+        nn.Linear a 1 1 x y bias=True in_features=512 out_features=512 @weight=(512,512)f32 @bias=(512)f32\n\
+        pnnx.Output out 1 0 y";
+    let built = |rows: usize, precisions: &[Precision]| {
+        let shape = format!("{rows},512").parse().unwrap();
+        builder(text).with_shape("in", shape).with_precisions(precisions.iter().copied()).build().unwrap()
+    };
+    let both = [Precision::F16, Precision::Bf16];
+    assert!(types(&built(1, &both)).contains(&DType::Bf16));
+    assert!(types(&built(64, &both)).iter().all(|dtype| *dtype == DType::F32), "the product takes the time");
+    for precision in both {
+        let narrow = built(1, &[precision]);
+        let (x, want) = (noise(&[1, 512]), built(1, &[]));
+        let comparison = run(&narrow, &x).allclose(&run(&want, &x), 0.02, 0.05, false).unwrap();
+        assert!(comparison.holds(), "{precision}: {comparison}");
+    }
+}
+
 #[test]
 fn models_in_half_the_bits_give_nearly_the_same() {
     for (model, dims) in [("digits", &[3, 1, 8, 8][..]), ("shapes_unet", &[1, 3, 64, 64])] {

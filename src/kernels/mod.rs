@@ -23,6 +23,7 @@ pub mod lapack;
 pub mod math;
 pub mod matrix;
 pub mod naive;
+pub mod narrow;
 pub mod norm;
 pub mod parallel;
 pub mod pool;

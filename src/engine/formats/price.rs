@@ -33,7 +33,9 @@ impl Prices<'_> {
             return Ok((measured, true));
         }
         let cost = layer.cost(inputs, outputs);
-        let cost = Cost { bytes: cost.bytes.saturating_add(weights), ..cost };
+        let bytes = [weights, widened(inputs), widened(outputs)];
+        let bytes = bytes.into_iter().fold(cost.bytes, u64::saturating_add);
+        let cost = Cost { bytes, ..cost };
         Ok((of_layer(cost, layer.efficiency(inputs, outputs)), false))
     }
 
@@ -42,6 +44,13 @@ impl Prices<'_> {
         let measured = self.tuner.and_then(|tuner| tuner.reformat(from, to));
         measured.unwrap_or_else(|| of_reformat(from, to))
     }
+}
+
+/// Bytes by which tensors of half precision are smaller than the f32 that is computed with. Converting them takes as long as
+/// reading these would.
+fn widened(metas: &[TensorMeta]) -> u64 {
+    let halves = metas.iter().filter(|meta| matches!(meta.dtype(), DType::F16 | DType::Bf16));
+    halves.filter_map(TensorMeta::byte_len).fold(0, u64::saturating_add)
 }
 
 /// Whether a layer has nothing to do: all of its outputs lie in its inputs.
