@@ -21,7 +21,7 @@ fn plugin() -> &'static Plugin {
     PLUGIN.get_or_init(|| {
         let folder = tempfile::tempdir().unwrap();
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/plugins/c/activations.c");
-        let library = compiler::library(&source, folder.path());
+        let library = compiler::library(&source, folder.path(), &[]);
         // SAFETY: the library is the example's, which keeps to the header.
         unsafe { Plugin::load(library) }.unwrap()
     })

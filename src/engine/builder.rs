@@ -5,7 +5,7 @@ use super::plan::Names;
 use super::tuning::{TimingCache, Tuner};
 use super::{EngineError, Fingerprint, Plan, Port, Precision, Scales};
 use crate::Limits;
-use crate::graph::{GraphError, Registry, RuntimeGraph, TensorMeta, guarded};
+use crate::graph::{CpuLayer, Creator, GraphError, Registry, RuntimeGraph, TensorMeta, guarded, within};
 use crate::passes::{PassContext, Passes, Statistics};
 use crate::pnnx::{self, PnnxError};
 use crate::shape::{InputRange, InputShape, Profile, Shapes};
@@ -195,7 +195,12 @@ impl Builder {
     ///
     /// # Errors
     /// As [`RuntimeGraph::build`]; those of passes; profiles and donations that do not fit the model; scales of another model.
-    pub fn build(mut self) -> Result<Plan, EngineError> {
+    pub fn build(self) -> Result<Plan, EngineError> {
+        let limits = self.limits.clone();
+        within(&limits, || self.built())
+    }
+
+    fn built(mut self) -> Result<Plan, EngineError> {
         if let Some(cache) = self.tuning.take() {
             let count = self.threads;
             let tuner = Tuner::new(cache, count, self.limits.clone());
@@ -204,6 +209,7 @@ impl Builder {
         let path = self.source.path().map(PathBuf::from);
         let file = self.read()?;
         self.terms.check_scales(&file)?;
+        self.try_plugins(&file, path.as_deref())?;
         let (graph, statistics) = self.improve(file)?;
         let card = self.card.or_else(|| card_beside(path.as_deref()?, &self.limits));
         let parts = Parts {
@@ -221,6 +227,28 @@ impl Builder {
             settled
         };
         parts.assemble(settle)?.with_donations(&self.donations)
+    }
+}
+
+impl Builder {
+    /// Where there is a deadline, has plugins make their layers and say their shapes once. Of one that never returns, passes
+    /// would only see that time ran out.
+    fn try_plugins(&self, file: &pnnx::Graph, path: Option<&Path>) -> Result<(), EngineError> {
+        let is_own = |creator: &Creator| creator.namespace == Creator::<dyn CpuLayer>::BUILT_IN;
+        let mut creators =
+            file.operators().filter_map(|(_, operator)| self.registry.get(operator.op_type()).ok());
+        if self.limits.deadline.is_none() || creators.all(is_own) {
+            return Ok(());
+        }
+        let graph = RuntimeGraph::from_pnnx(file.clone()).with_registry(self.registry.clone());
+        let mut graph = graph.with_limits(self.limits.clone()).with_path(path);
+        graph.connect()?;
+        let symbols = InputShape::apply(&graph, &self.shapes)?;
+        match Shapes::infer_known(&graph, &symbols).map_err(EngineError::from) {
+            Err(error @ EngineError::Stuck { .. }) => Err(error),
+            // Passes may mend it, and if not, this comes again.
+            _ => Ok(()),
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use super::prepared::{Key, Prepared};
 use super::run::Execution;
 use super::state::{State, cloned, configure};
 use super::{EngineError, Plan, Request, Trace};
-use crate::graph::{GraphError, OperatorIndex, Stage, TensorMeta, guarded};
+use crate::graph::{GraphError, OperatorIndex, OperatorPlace, Stage, TensorMeta, guarded, within};
 use crate::memory::{Arena, InputBinding, MemoryPlan, MemoryReport, Problem};
 use crate::shape::{Binding, Changes, Shapes};
 use crate::tensor::{Tensor, TensorView, TensorViewMut, Workspace};
@@ -20,7 +20,8 @@ const KEPT_SHAPES: usize = 16;
 /// Runs a [`Plan`]: the state of its layers, an arena and buffers for outputs.
 ///
 /// Shapes are inferred and memory is planned when inputs of new shapes come; plans of the last 16 different shapes are
-/// kept. A run that fails, or is cancelled, leaves a context that can run again.
+/// kept. A run that fails, or is cancelled, leaves a context that can run again, unless a plugin [never
+/// returned](Context::set_timeout).
 #[derive(Debug)]
 pub struct Context<'p> {
     plan: Shared<'p>,
@@ -35,6 +36,8 @@ pub struct Context<'p> {
     buffers: Vec<Option<Tensor>>,
     timeout: Option<Duration>,
     cancel: CancelToken,
+    /// A plugin that never returned.
+    stuck: Option<Box<OperatorPlace>>,
 }
 
 /// A plan, borrowed or shared.
@@ -91,6 +94,7 @@ impl<'p> Context<'p> {
             buffers,
             timeout: None,
             cancel,
+            stuck: None,
         };
         context.prepare_largest()?;
         Ok(context)
@@ -102,6 +106,9 @@ impl<'p> Context<'p> {
     }
 
     /// Ends runs that take longer. Default: none.
+    ///
+    /// With a timeout, layers of plugins run on threads of their own, on copies of their tensors. One that is not back in
+    /// time is left behind: the run ends with [`EngineError::Stuck`], and so does every later one of this context.
     pub fn set_timeout(&mut self, timeout: Option<Duration>) {
         self.timeout = timeout;
     }
@@ -218,7 +225,24 @@ impl<'p> Context<'p> {
         outputs: &mut [Option<TensorViewMut<'_>>],
         trace: Option<&mut Trace>,
     ) -> Result<(), EngineError> {
+        if let Some(place) = &self.stuck {
+            return Err(EngineError::Stuck { place: place.clone() });
+        }
         let limits = self.run_limits();
+        let result = within(&limits, || self.run_within(&limits, inputs, outputs, trace));
+        if let Err(EngineError::Stuck { place }) = &result {
+            self.stuck = Some(place.clone());
+        }
+        result
+    }
+
+    fn run_within(
+        &mut self,
+        limits: &Limits,
+        inputs: &mut [InputBinding<'_>],
+        outputs: &mut [Option<TensorViewMut<'_>>],
+        trace: Option<&mut Trace>,
+    ) -> Result<(), EngineError> {
         let mut copies: SmallVec<[Option<Tensor>; 4]> = SmallVec::new();
         for (position, input) in inputs.iter().enumerate() {
             let may_be_overwritten = self.plan.donations.iter().any(|pair| pair.0 == position);
@@ -233,7 +257,7 @@ impl<'p> Context<'p> {
         let views: SmallVec<[TensorView<'_>; 4]> = inputs.iter().map(InputBinding::view).collect();
         let position = self.prepare(&views)?;
         drop(views);
-        let result = self.execute(position, inputs, &mut copies, outputs, &limits, trace);
+        let result = self.execute(position, inputs, &mut copies, outputs, limits, trace);
         if matches!(result, Err(EngineError::Cancelled { .. })) {
             self.cancel.reset();
         }

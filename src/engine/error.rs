@@ -84,6 +84,15 @@ pub enum EngineError {
         /// The operator that was running or next.
         place: Box<OperatorPlace>,
     },
+    /// A plugin did not return before the deadline. Its thread was left behind with the layer and tensors of its own; the
+    /// context runs nothing any more.
+    #[error(
+        "{place} did not return in time, and its thread was left behind: this context runs nothing any more; make a new one, allow more time, or leave the plugin out"
+    )]
+    Stuck {
+        /// Which operator.
+        place: Box<OperatorPlace>,
+    },
     /// Threads could not be started.
     #[error("{count} threads cannot be started: {reason}")]
     Threads {
@@ -128,6 +137,7 @@ impl EngineError {
             Some(LimitError::DeadlineExceeded) => Self::TimedOut { place: operator.place(path) },
             _ => match source {
                 LayerError::Panic(message) => Self::Panic { place: operator.place(path), message },
+                LayerError::Stuck(_) => Self::Stuck { place: operator.place(path) },
                 source => operator.error(path, stage, source).into(),
             },
         }
@@ -142,6 +152,11 @@ impl From<ShapeError> for EngineError {
                 if matches!(*source, LayerError::Panic(_)) =>
             {
                 panicked(place, &source)
+            }
+            ShapeError::Graph(GraphError::Operator { place, source, .. })
+                if matches!(*source, LayerError::Stuck(_)) =>
+            {
+                Self::Stuck { place }
             }
             error => Self::Shape(error),
         }

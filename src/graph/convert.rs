@@ -16,6 +16,7 @@ use super::error::{OperatorPlace, Stage, UnknownOperator};
 use super::operator::{OperandIndex, RuntimeOperand, RuntimeOperator};
 use super::registry::RegistryError;
 use super::sort::{dependencies, topological_order};
+use super::watch::Watched;
 use super::{CpuLayer, Creator, GraphError, LayerError, OperatorReader, Registry, RuntimeAttribute, guarded};
 use crate::Limits;
 use crate::pnnx::{self, OperandId, OperatorId};
@@ -216,7 +217,12 @@ impl Converter<'_> {
             .with_dtypes(input_dtypes, output_dtypes);
         let layer = creator.create(reader).map_err(|source| self.create_error(operator, source))?;
         self.check_inputs(operator, &*layer, arguments.inputs.len())?;
-        Ok(layer)
+        let is_own = creator.namespace == Creator::<dyn CpuLayer>::BUILT_IN;
+        if is_own {
+            return Ok(layer);
+        }
+        let watched = guarded(|| Ok(Watched::new(layer)));
+        Ok(Box::new(watched.map_err(|source| self.create_error(operator, source))?))
     }
 
     /// Connects an operator with its operands.

@@ -120,6 +120,11 @@ pub enum LayerError {
     /// The code of the layer panicked. A fault of the layer.
     #[error("its code panicked: {0}; this is a fault of the layer")]
     Panic(String),
+    /// A plugin did not return before the deadline. Its thread was left behind, with the layer and tensors of its own.
+    #[error(
+        "it did not return in time, and its thread was left behind; this is a fault of the layer, or allow more time"
+    )]
+    Stuck(#[source] LimitError),
     /// A plugin failed, with what it said.
     #[error("{0}")]
     Plugin(String),

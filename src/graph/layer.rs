@@ -407,6 +407,11 @@ impl<'a> ForwardContext<'a> {
         self.scratch(room.min(most).max(least))
     }
 
+    /// The number of bytes of scratch memory.
+    pub(super) fn scratch_len(&self) -> usize {
+        self.scratch.len()
+    }
+
     /// The limits of this run; a layer that computes for long checks the deadline from time to time.
     pub fn limits(&self) -> &Limits {
         self.limits

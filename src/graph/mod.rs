@@ -27,6 +27,7 @@ mod run;
 mod runtime;
 pub mod sort;
 mod trace;
+mod watch;
 mod weight;
 
 pub use crate::operator;
@@ -48,4 +49,5 @@ pub(crate) use run::compute_alone;
 pub use runtime::{BuildState, InputPort, OutputPort, RuntimeGraph, archive_beside};
 pub use sort::topological_order;
 pub use trace::{LayerTrace, Trace};
+pub(crate) use watch::{timed_limits, watched, within};
 pub use weight::Weight;

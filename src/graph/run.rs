@@ -5,7 +5,7 @@ use super::live::LiveMemory;
 use super::operator::{OperandIndex, RuntimeOperator};
 use super::runtime::{BuildState, InputPort, RuntimeGraph};
 use super::trace::{LayerTrace, Trace};
-use super::{ForwardContext, GraphError, LayerError, TensorMeta, guarded};
+use super::{ForwardContext, GraphError, LayerError, TensorMeta, guarded, within};
 use crate::pnnx::Dim;
 use crate::tensor::{DType, Layout, Shape, Tensor, TensorView, Workspace};
 use crate::{LimitError, Limits};
@@ -109,6 +109,11 @@ impl RuntimeGraph {
 
     /// Runs everything; returns the most bytes that activations took at a time.
     fn execute(&mut self, observe: &mut dyn FnMut(&Self, usize, Instant)) -> Result<u64, GraphError> {
+        let limits = self.limits.clone();
+        within(&limits, || self.execute_all(observe))
+    }
+
+    fn execute_all(&mut self, observe: &mut dyn FnMut(&Self, usize, Instant)) -> Result<u64, GraphError> {
         self.check_ready()?;
         let notes = self.unusual_inputs();
         let mut live = LiveMemory::default();

@@ -5,7 +5,7 @@ use super::draft::Draft;
 use super::insert::Change;
 use super::operator::{OperandIndex, OperatorIndex, RuntimeOperand, RuntimeOperator};
 use super::release::releases;
-use super::{GraphError, LayerError, Registry, Stage, resolve_quantization};
+use super::{GraphError, LayerError, Registry, Stage, resolve_quantization, within};
 use crate::Limits;
 use crate::pnnx;
 use crate::tensor::{Tensor, Workspace};
@@ -190,8 +190,11 @@ impl RuntimeGraph {
         if self.state == BuildState::Complete {
             return Ok(());
         }
-        self.connect()?;
-        self.initialize().map(drop)
+        let limits = self.limits.clone();
+        within(&limits, || {
+            self.connect()?;
+            self.initialize().map(drop)
+        })
     }
 
     /// The first part of [`RuntimeGraph::build`]: all but initialising the layers, so that an engine can settle their formats

@@ -8,6 +8,7 @@ use super::tensors::{Described, blank, of_format, of_layout, of_view, output};
 use super::values::{Given, Values, Weights, as_values};
 use crate::graph::{
     CloneCpuLayer, CpuLayer, ForwardContext, Layer, LayerError, OperatorReader, TensorFormat, TensorMeta,
+    timed_limits, watched,
 };
 use crate::tensor::{DType, Format, Tensor, TensorView, TensorViewMut};
 use std::ffi::{CString, c_void};
@@ -63,7 +64,8 @@ impl Foreign {
     pub(super) fn create(operator: &'static Checked, reader: &mut OperatorReader<'_>) -> Result<Self> {
         let (given, weights) = Values::read(reader, &operator.fields)?.split();
         let name = CString::new(reader.name()).unwrap_or_default();
-        Self::made(operator, &given, weights, &name, [reader.num_inputs(), reader.num_outputs()])
+        let counts = [reader.num_inputs(), reader.num_outputs()];
+        watched(timed_limits().as_ref(), move || Self::made(operator, &given, weights, &name, counts))
     }
 
     fn made(

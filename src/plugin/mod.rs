@@ -23,6 +23,7 @@
 pub mod abi;
 mod declare;
 mod error;
+mod export;
 mod header;
 mod host;
 mod layer;
@@ -34,5 +35,6 @@ mod values;
 
 pub use declare::{Constant, Member, Struct};
 pub use error::{PluginError, PluginProblem};
+pub use export::Exported;
 pub use header::header;
 pub use library::Plugin;

@@ -79,8 +79,9 @@ pub(super) unsafe fn read(table: *const Plugin) -> Result<(String, Vec<Checked>)
     for (position, &operator) in operators.iter().enumerate() {
         // SAFETY: by contract.
         let next = unsafe { self::operator(operator, position) }?;
-        if checked.iter().any(|other| other.type_name == next.type_name) {
-            return Err(PluginProblem::broken("", format!("it has `{}` twice", next.type_name)));
+        let names = |it: &Checked| [it.name_space.clone(), it.type_name.clone(), it.version.clone()];
+        if checked.iter().any(|other| names(other) == names(&next)) {
+            return Err(PluginProblem::broken("", format!("it has `{}` twice", names(&next).join("/"))));
         }
         checked.push(next);
     }

@@ -9,8 +9,10 @@
 
 mod bounds;
 mod display;
+mod rebuild;
 mod sum;
 
+pub(crate) use rebuild::Operation;
 pub use sum::DimSum;
 
 use std::fmt;

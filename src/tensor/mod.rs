@@ -39,6 +39,7 @@ mod workspace;
 pub use base::Tensor;
 pub use bits::{Bits, with_bits};
 pub use compare::{Comparison, Difference};
+pub(crate) use dim::Operation;
 pub use dim::{Dim, DimExpr, DimSum};
 pub use dtype::{DType, Element, with_element};
 pub use error::{Result, TensorError};

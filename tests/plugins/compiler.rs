@@ -36,14 +36,14 @@ pub(crate) fn run(command: &mut Command) {
     assert!(output.status.success(), "{command:?}\n{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Compiles a plugin in C into a folder.
+/// Compiles a plugin in C into a folder, with some names defined.
 #[allow(dead_code, reason = "not every test has plugins")]
-pub(crate) fn library(source: &Path, folder: &Path) -> PathBuf {
+pub(crate) fn library(source: &Path, folder: &Path, defines: &[String]) -> PathBuf {
     let name = source.file_stem().unwrap().to_str().unwrap();
     let library =
         folder.join(format!("{}{name}{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX));
     let mut command = Command::new(c());
-    command.args(FLAGS).args(["-O2", "-shared", "-fPIC", "-fvisibility=hidden", "-o"]);
+    command.args(FLAGS).args(["-O2", "-shared", "-fPIC", "-fvisibility=hidden"]).args(defines).arg("-o");
     run(command.arg(&library).arg(source).arg("-lm"));
     library
 }

@@ -8,7 +8,7 @@ use super::{PlanFile, exact, features, states, weights};
 use crate::Limits;
 use crate::engine::builder::Parts;
 use crate::engine::{EngineError, Plan};
-use crate::graph::{Registry, RuntimeGraph};
+use crate::graph::{Registry, RuntimeGraph, within};
 use crate::pnnx::archive::ArchiveFile;
 use crate::pnnx::{Archive, Graph};
 use crate::tensor::Mapping;
@@ -116,6 +116,11 @@ impl PlanFile {
     /// [`EngineError::PlanFile`] when a layer is missing or has another version, when the processor lacks something, or when
     /// parts of the file contradict each other; as [`Builder::build`](crate::engine::Builder::build) else.
     pub fn load(self) -> Result<Plan, EngineError> {
+        let limits = self.limits.clone();
+        within(&limits, || self.loaded())
+    }
+
+    fn loaded(self) -> Result<Plan, EngineError> {
         let of_path = |problem: PlanFileProblem| EngineError::from(problem.of(self.path()));
         let settings = &self.settings;
         features::check(&settings.features).map_err(of_path)?;

@@ -1,0 +1,158 @@
+//! Layers in Rust as a library that `ixion --plugin` loads.
+//!
+//! ```sh
+//! cargo build --example shared_plugin
+//! ixion operators my. --plugin target/debug/examples/libshared_plugin.so
+//! ```
+//!
+//! A program that has `register` in one of its own crates calls it with its registry instead.
+
+#![allow(missing_docs, reason = "nothing but the table is seen from outside")]
+
+use ixion::graph::{
+    CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta, Weight,
+};
+use ixion::tensor::{DType, TensorView, TensorViewMut};
+
+ixion::operator! {
+    /// x * weight + bias along the last axis.
+    pub struct Affine for "my.Affine" {
+        /// What is multiplied with.
+        weight: Weight,
+        /// What is added.
+        bias: Option<Weight> = None,
+        /// How often.
+        times: usize = 1,
+    }
+}
+
+impl Layer for Affine {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        match inputs[0].dtype() {
+            DType::F32 => Ok(vec![inputs[0].clone()]),
+            other => Err(LayerError::dtype("the input", "f32", other)),
+        }
+    }
+}
+
+impl CpuLayer for Affine {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        context: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        let weight = self.weight.view(inputs)?.array::<f32>()?;
+        let bias = match &self.bias {
+            Some(bias) => Some(bias.view(inputs)?.array::<f32>()?),
+            None => None,
+        };
+        // Scratch memory, to show that it arrives.
+        let sum = context.scratch::<f32>(1)?;
+        let mut output = outputs[0].array::<f32>()?;
+        output.assign(&inputs[0].array::<f32>()?);
+        for _ in 0..self.times {
+            output *= &weight;
+            if let Some(bias) = &bias {
+                output += bias;
+            }
+        }
+        sum[0] = output.sum();
+        Ok(())
+    }
+
+    fn workspace(&self, _: &[TensorMeta], _: &[TensorMeta]) -> usize {
+        size_of::<f32>()
+    }
+
+    fn serialize(&self) -> Result<Vec<u8>, LayerError> {
+        Ok(b"affine".to_vec())
+    }
+
+    fn deserialize(&mut self, bytes: &[u8]) -> Result<(), LayerError> {
+        if bytes == b"affine" { Ok(()) } else { Err(LayerError::Unsupported("not an affine".to_owned())) }
+    }
+}
+
+ixion::operator! {
+    /// Pairs along the last axis, added up; one that is left over is left out.
+    pub struct Pairs for "my.Pairs" {}
+}
+
+impl Layer for Pairs {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        let mut dims = inputs[0].dims().to_vec();
+        let last = dims.pop().ok_or_else(|| LayerError::shape("the input", "an axis", &inputs[0]))?;
+        dims.push(last.floor_div(2usize));
+        Ok(vec![inputs[0].with_dims(dims)])
+    }
+}
+
+impl CpuLayer for Pairs {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        _: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        let (x, mut y) = (inputs[0].array::<f32>()?, outputs[0].array::<f32>()?);
+        let last = ndarray::Axis(x.ndim() - 1);
+        for (at, mut pair) in y.axis_iter_mut(last).enumerate() {
+            pair.assign(&x.index_axis(last, 2 * at));
+            pair += &x.index_axis(last, 2 * at + 1);
+        }
+        Ok(())
+    }
+}
+
+ixion::operator! {
+    /// Its input; but it panics.
+    pub struct Panics for "my.Panics" {
+        /// When: create, infer, forward, or never.
+        when: String,
+    }
+    validate |this| {
+        this.panic_in("create");
+        Ok(())
+    }
+}
+
+impl Panics {
+    #[allow(clippy::panic, reason = "this is what it is for")]
+    fn panic_in(&self, what: &str) {
+        assert!(self.when != what, "{what} went wrong");
+    }
+}
+
+impl Layer for Panics {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        self.panic_in("infer");
+        Ok(vec![inputs[0].clone()])
+    }
+}
+
+impl CpuLayer for Panics {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        _: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        self.panic_in("forward");
+        Ok(outputs[0].copy_from(&inputs[0])?)
+    }
+}
+
+// ANCHOR: export
+/// Adds the layers to a registry.
+///
+/// # Errors
+/// [`RegistryError::Duplicate`] when it has them already.
+pub fn register(registry: &mut Registry) -> Result<(), RegistryError> {
+    registry.register_plugin::<Affine>("examples", "1")?;
+    registry.register_plugin::<Pairs>("examples", "1")?;
+    registry.register_plugin::<Panics>("examples", "1")
+}
+
+ixion::export_plugins!(register);
+// ANCHOR_END: export

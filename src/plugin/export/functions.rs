@@ -1,0 +1,376 @@
+//! The functions of a layer in Rust that are called from outside. No panic leaves them.
+
+use super::tensors::{fill, list, meta, tensor_format, view, view_mut};
+use crate::Limits;
+use crate::graph::{
+    CpuLayer, Creator, ForwardContext, LayerError, OperatorReader, RuntimeAttribute, RuntimeParameter,
+    TensorMeta, guarded,
+};
+use crate::plugin::abi::{self, Host, Node, Operator, Tensor, Value};
+use crate::plugin::table::lossy;
+use crate::tensor::{ALIGNMENT, DType, Layout, Scratch, TensorView, TensorViewMut};
+use std::collections::BTreeMap;
+use std::ffi::{CString, c_void};
+use std::ptr::{null, null_mut};
+
+type Result<T> = std::result::Result<T, LayerError>;
+
+/// A layer as the host has it.
+type Boxed = Box<dyn CpuLayer>;
+
+/// A table with the functions of every layer in Rust, and nothing else.
+pub(super) fn functions() -> Operator {
+    Operator {
+        size: size_of::<Operator>(),
+        type_name: null(),
+        name_space: null(),
+        version: null(),
+        doc: null(),
+        fields: null(),
+        num_fields: 0,
+        min_inputs: 0,
+        max_inputs: u32::MAX,
+        num_outputs: 1,
+        flags: abi::TAKES_STRIDES,
+        data: null_mut(),
+        create: Some(create),
+        clone: Some(clone),
+        destroy: Some(destroy),
+        counts: Some(counts),
+        infer: Some(infer),
+        supports: Some(supports),
+        configure: Some(configure),
+        workspace: Some(workspace),
+        initialize: Some(initialize),
+        terminate: Some(terminate),
+        serialize: Some(serialize),
+        deserialize: Some(deserialize),
+        forward: Some(forward),
+    }
+}
+
+/// Does something for the host, and tells it why it fails.
+fn told(host: *const Host, work: impl FnOnce() -> Result<()>) -> i32 {
+    let error = match guarded(work) {
+        Ok(()) => return abi::OK,
+        Err(error) => error,
+    };
+    let (status, message) = match error {
+        LayerError::Panic(message) => (abi::PANICKED, message),
+        error => (abi::FAILED, error.to_string()),
+    };
+    let message = CString::new(message.replace('\0', "")).unwrap_or_default();
+    // SAFETY: the host is that of the call that is under way.
+    if let Some(fail) = unsafe { host.as_ref() }.and_then(|host| host.fail) {
+        // SAFETY: as above; the message is there until the call returns.
+        unsafe { fail(host, message.as_ptr()) };
+    }
+    status
+}
+
+/// The layer behind a pointer.
+///
+/// # Safety
+/// It must come from [`create`] or [`clone`], and not be destroyed.
+unsafe fn layer<'a>(layer: *const c_void) -> Result<&'a Boxed> {
+    // SAFETY: by contract.
+    unsafe { layer.cast::<Boxed>().as_ref() }
+        .ok_or_else(|| LayerError::Plugin("the layer is null".to_owned()))
+}
+
+/// The same for who is alone with it.
+///
+/// # Safety
+/// As [`layer`], and nobody else may use it meanwhile.
+unsafe fn layer_mut<'a>(layer: *mut c_void) -> Result<&'a mut Boxed> {
+    // SAFETY: by contract.
+    unsafe { layer.cast::<Boxed>().as_mut() }
+        .ok_or_else(|| LayerError::Plugin("the layer is null".to_owned()))
+}
+
+fn boxed(layer: Boxed) -> *mut c_void {
+    Box::into_raw(Box::new(layer)).cast()
+}
+
+unsafe extern "C" fn create(
+    host: *const Host,
+    op: *const Operator,
+    node: *const Node,
+    values: *const Value,
+    num_values: usize,
+    made: *mut *mut c_void,
+) -> i32 {
+    told(host, || {
+        // SAFETY: the host gives what the header says; `data` is the creator that the table was made with.
+        let (op, node, values) = unsafe { (&*op, &*node, list(values, num_values)) };
+        // SAFETY: as above.
+        let creator = unsafe { &*op.data.cast_const().cast::<Creator>() };
+        // SAFETY: as above; there is a value for each field.
+        let fields = unsafe { list(op.fields, op.num_fields) };
+        let mut given = Given { names: vec![None; node.num_inputs], ..Given::default() };
+        for (field, value) in fields.iter().zip(values) {
+            // SAFETY: as above.
+            unsafe { given.add(field, value) }?;
+        }
+        // SAFETY: as above.
+        let name = unsafe { lossy(node.name) }.unwrap_or_default();
+        let reader = OperatorReader::new(&given.params, &given.attrs, &given.names, node.num_outputs);
+        let layer = creator.create(reader.with_name(&name))?;
+        if layer.is_data_dependent() {
+            let reason = "it has outputs of data-dependent size, which the plugin interface cannot pass on";
+            return Err(LayerError::Unsupported(reason.to_owned()));
+        }
+        // SAFETY: as above.
+        unsafe { *made = boxed(layer) };
+        Ok(())
+    })
+}
+
+/// What a reader reads, put together from the values of a call.
+#[derive(Default)]
+struct Given {
+    params: BTreeMap<String, RuntimeParameter>,
+    attrs: BTreeMap<String, RuntimeAttribute>,
+    names: Vec<Option<String>>,
+}
+
+impl Given {
+    /// # Safety
+    /// Field and value must be as the header says.
+    unsafe fn add(&mut self, field: &abi::Field, value: &Value) -> Result<()> {
+        // SAFETY: by contract, here and below.
+        let key = unsafe { lossy(value.key) }.unwrap_or_default();
+        match value.kind {
+            // Who asks for it must not be given an input that has no name.
+            abi::NONE if field.kind == abi::OPTIONAL_WEIGHT => {
+                self.params.insert(key, RuntimeParameter::parse("None"));
+            }
+            abi::WEIGHT | abi::OPTIONAL_WEIGHT | abi::INPUT => {
+                // SAFETY: by contract.
+                match unsafe { value.tensor.as_ref() } {
+                    Some(tensor) => {
+                        // SAFETY: by contract; the copy is ours.
+                        let weight = unsafe { view(tensor) }?.to_tensor()?;
+                        self.attrs.insert(key, RuntimeAttribute::from_tensor(weight));
+                    }
+                    None => {
+                        let place = usize::try_from(value.i).ok().and_then(|at| self.names.get_mut(at));
+                        place.into_iter().for_each(|place| *place = Some(key.clone()));
+                    }
+                }
+            }
+            _ if value.is_given == 0 => {}
+            _ => {
+                // SAFETY: by contract.
+                let text = unsafe { lossy(value.text) }.unwrap_or_default();
+                self.params.insert(key, RuntimeParameter::parse(&text));
+            }
+        }
+        Ok(())
+    }
+}
+
+unsafe extern "C" fn clone(host: *const Host, original: *const c_void, copy: *mut *mut c_void) -> i32 {
+    told(host, || {
+        // SAFETY: the host gives what the header says.
+        unsafe { *copy = boxed(layer(original)?.clone()) };
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn destroy(layer: *mut c_void) {
+    // A panic has said what it is about, and nobody is left to be told.
+    let _ = guarded(|| {
+        if !layer.is_null() {
+            // SAFETY: by the header, this is the one time that a layer is destroyed.
+            drop(unsafe { Box::from_raw(layer.cast::<Boxed>()) });
+        }
+        Ok(())
+    });
+}
+
+unsafe extern "C" fn counts(
+    host: *const Host,
+    of: *const c_void,
+    least: *mut u32,
+    most: *mut u32,
+    outputs: *mut u32,
+) -> i32 {
+    told(host, || {
+        let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        // SAFETY: the host gives what the header says.
+        unsafe {
+            let layer = layer(of)?;
+            let range = layer.num_inputs();
+            (*least, *most) = (number(*range.start()), number(*range.end()));
+            *outputs = number(layer.num_outputs());
+        }
+        Ok(())
+    })
+}
+
+/// # Safety
+/// As [`meta`].
+unsafe fn metas(first: *const Tensor, count: usize) -> Result<Vec<TensorMeta>> {
+    // SAFETY: by contract.
+    unsafe { list(first, count) }.iter().map(|tensor| unsafe { meta(tensor) }).collect()
+}
+
+unsafe extern "C" fn infer(
+    host: *const Host,
+    of: *const c_void,
+    inputs: *const Tensor,
+    num_inputs: usize,
+    outputs: *mut Tensor,
+    num_outputs: usize,
+) -> i32 {
+    told(host, || {
+        // SAFETY: the host gives what the header says.
+        let (layer, inputs) = unsafe { (layer(of)?, metas(inputs, num_inputs)?) };
+        let inferred = layer.infer(&inputs)?;
+        if inferred.len() != num_outputs {
+            let (wanted, found) = (format!("{num_outputs} outputs"), inferred.len().to_string());
+            return Err(LayerError::BrokenPromise { wanted, found });
+        }
+        for (position, meta) in inferred.iter().enumerate() {
+            // SAFETY: as above.
+            fill(unsafe { &mut *outputs.add(position) }, meta, host)?;
+        }
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn supports(
+    of: *const c_void,
+    position: usize,
+    formats: *const abi::TensorFormat,
+    num_formats: usize,
+) -> i32 {
+    let answer = guarded(|| {
+        // SAFETY: the host gives what the header says.
+        let (layer, formats) = unsafe { (layer(of)?, list(formats, num_formats)) };
+        let formats: Option<Vec<_>> = formats.iter().map(tensor_format).collect();
+        Ok(formats.is_some_and(|formats| layer.supports(position, &formats)))
+    });
+    answer.unwrap_or(false).into()
+}
+
+unsafe extern "C" fn configure(
+    host: *const Host,
+    of: *mut c_void,
+    inputs: *const Tensor,
+    num_inputs: usize,
+    outputs: *const Tensor,
+    num_outputs: usize,
+) -> i32 {
+    // SAFETY: the host gives what the header says.
+    told(host, || unsafe {
+        layer_mut(of)?.configure(&metas(inputs, num_inputs)?, &metas(outputs, num_outputs)?)
+    })
+}
+
+unsafe extern "C" fn workspace(
+    host: *const Host,
+    of: *const c_void,
+    inputs: *const Tensor,
+    num_inputs: usize,
+    outputs: *const Tensor,
+    num_outputs: usize,
+    bytes: *mut usize,
+) -> i32 {
+    told(host, || {
+        // SAFETY: the host gives what the header says.
+        unsafe {
+            *bytes = layer(of)?.workspace(&metas(inputs, num_inputs)?, &metas(outputs, num_outputs)?);
+        }
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn initialize(host: *const Host, of: *mut c_void) -> i32 {
+    // SAFETY: the host gives what the header says.
+    told(host, || unsafe { layer_mut(of)?.initialize() })
+}
+
+unsafe extern "C" fn terminate(of: *mut c_void) {
+    // As with `destroy`, nobody is left to be told.
+    let _ = guarded(|| {
+        // SAFETY: the host gives what the header says.
+        unsafe { layer_mut(of)?.terminate() };
+        Ok(())
+    });
+}
+
+unsafe extern "C" fn serialize(
+    host: *const Host,
+    of: *const c_void,
+    buffer: *mut c_void,
+    capacity: usize,
+    written: *mut usize,
+) -> i32 {
+    told(host, || {
+        // SAFETY: the host gives what the header says.
+        let bytes = unsafe { layer(of)? }.serialize()?;
+        // SAFETY: as above.
+        unsafe { *written = bytes.len() };
+        if capacity >= bytes.len() && !buffer.is_null() {
+            // SAFETY: as above; there is room for so many.
+            unsafe { buffer.cast::<u8>().copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+        }
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn deserialize(
+    host: *const Host,
+    of: *mut c_void,
+    bytes: *const c_void,
+    count: usize,
+) -> i32 {
+    // SAFETY: the host gives what the header says.
+    told(host, || unsafe { layer_mut(of)?.deserialize(list(bytes.cast::<u8>(), count)) })
+}
+
+unsafe extern "C" fn forward(
+    host: *const Host,
+    of: *mut c_void,
+    inputs: *const Tensor,
+    num_inputs: usize,
+    outputs: *const Tensor,
+    num_outputs: usize,
+    workspace: *mut c_void,
+    workspace_bytes: usize,
+) -> i32 {
+    told(host, || {
+        // SAFETY: the host gives what the header says: tensors that are there until the call returns, of which the outputs
+        // are ours alone.
+        let (layer, inputs, mut outputs) = unsafe {
+            let inputs =
+                list(inputs, num_inputs).iter().map(|tensor| view(tensor)).collect::<Result<Vec<_>>>()?;
+            let outputs = list(outputs, num_outputs).iter().map(|tensor| view_mut(tensor));
+            (layer_mut(of)?, inputs, outputs.collect::<Result<Vec<_>>>()?)
+        };
+        if shown(&**layer, &inputs, &mut outputs)? {
+            return Ok(());
+        }
+        let room =
+            if workspace.is_null() { std::ptr::without_provenance_mut(ALIGNMENT) } else { workspace.cast() };
+        let bytes = if workspace.is_null() { 0 } else { workspace_bytes };
+        // SAFETY: the scratch memory is ours alone until the call returns, holds numbers, and is aligned.
+        let scratch = unsafe { Scratch::from_raw(room, bytes) };
+        let limits = Limits::default();
+        layer.forward(&inputs, &mut outputs, &mut ForwardContext::new(scratch, &limits))
+    })
+}
+
+/// Copies outputs that the layer would rather show in its inputs; `false` where it computes them.
+fn shown(layer: &dyn CpuLayer, inputs: &[TensorView<'_>], outputs: &mut [TensorViewMut<'_>]) -> Result<bool> {
+    let layouts: Vec<(DType, Layout)> = inputs.iter().map(|input| (input.dtype(), *input.layout())).collect();
+    for (position, output) in outputs.iter_mut().enumerate() {
+        let Some(view) = layer.view_of(position, &layouts, output.shape())? else { return Ok(false) };
+        let input = inputs.get(view.input).filter(|input| input.dtype() == output.dtype());
+        let Some(input) = input else { return Ok(false) };
+        output.copy_from(&input.with_layout(view.layout)?)?;
+    }
+    Ok(!outputs.is_empty())
+}

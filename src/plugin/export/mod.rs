@@ -1,0 +1,156 @@
+//! The other side: layers in Rust, as a library that any Ixion of this interface loads.
+
+mod functions;
+mod tensors;
+
+use super::abi::{self, Operator, Plugin};
+use crate::graph::{Creator, Field, FieldValue, INPUT_KIND, PluginName, Registry, Weight};
+use functions::functions;
+use std::ffi::{CString, c_char};
+use std::fmt::Display;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::null;
+use std::sync::OnceLock;
+
+/// Makes a `cdylib` a plugin: the one symbol that `ixion --plugin` and [`Plugin::load`](crate::plugin::Plugin::load) look for.
+///
+/// It is given a function that adds plugins to a registry, the one that a program which links the crate calls as well. So
+/// the same layers work both ways. Two crates with this line cannot be linked into one program, as both have the symbol: it
+/// is best in a crate of its own, of `crate-type = ["cdylib"]`.
+///
+/// What the interface does not have is left out: tactics, work in place, views, costs. Outputs whose sizes depend on values
+/// are refused.
+///
+/// ```
+/// use ixion::graph::{Registry, RegistryError};
+///
+/// pub fn register(registry: &mut Registry) -> Result<(), RegistryError> {
+///     // registry.register_plugin::<Swish>("acme", "1")
+///     Ok(())
+/// }
+///
+/// ixion::export_plugins!(register);
+/// # fn main() {}
+/// ```
+#[macro_export]
+macro_rules! export_plugins {
+    ($register:path) => {
+        /// The table of this library's operators.
+        #[unsafe(no_mangle)]
+        pub extern "C" fn ixion_plugin(abi: u32) -> *const $crate::plugin::abi::Plugin {
+            static TABLE: $crate::plugin::Exported = $crate::plugin::Exported::new();
+            TABLE.table(abi, env!("CARGO_PKG_NAME"), $register)
+        }
+    };
+}
+
+/// The table of a library in Rust, made when it is first asked for; see [`export_plugins!`](crate::export_plugins).
+#[derive(Debug, Default)]
+pub struct Exported {
+    table: OnceLock<Option<Table>>,
+}
+
+/// A table that lasts as long as the library.
+#[derive(Debug, Clone, Copy)]
+struct Table(&'static Plugin);
+
+// SAFETY: nobody writes a table once it is made, nor what it leads to.
+unsafe impl Send for Table {}
+// SAFETY: as above.
+unsafe impl Sync for Table {}
+
+impl Exported {
+    /// A table that is not made yet.
+    pub const fn new() -> Self {
+        Self { table: OnceLock::new() }
+    }
+
+    /// The table of all plugins that a function registers; null where it fails, or speaks another version than this.
+    pub fn table<E: Display>(
+        &self,
+        abi: u32,
+        name: &str,
+        register: impl FnOnce(&mut Registry) -> Result<(), E>,
+    ) -> *const Plugin {
+        let made = || {
+            let make = AssertUnwindSafe(|| table(name, register));
+            match catch_unwind(make) {
+                Ok(Ok(table)) => Some(Table(table)),
+                Ok(Err(reason)) => {
+                    eprintln!("error: the plugin {name} cannot register its operators: {reason}");
+                    None
+                }
+                // The panic has said what it is about.
+                Err(_) => None,
+            }
+        };
+        if abi != abi::ABI {
+            return null();
+        }
+        self.table.get_or_init(made).map_or(null(), |table| std::ptr::from_ref(table.0))
+    }
+}
+
+fn table<E: Display>(
+    name: &str,
+    register: impl FnOnce(&mut Registry) -> Result<(), E>,
+) -> Result<&'static Plugin, String> {
+    let mut registry = Registry::empty();
+    register(&mut registry).map_err(|error| error.to_string())?;
+    let names = registry.names();
+    let creators = names.iter().filter_map(|name| Some((name, registry.find(name)?)));
+    let operators: Vec<*const Operator> =
+        creators.map(|(name, creator)| std::ptr::from_ref(operator(name, creator))).collect();
+    let operators: &'static [*const Operator] = operators.leak();
+    Ok(Box::leak(Box::new(Plugin {
+        abi: abi::ABI,
+        reserved: 0,
+        size: size_of::<Plugin>(),
+        name: text(name),
+        operators: operators.as_ptr(),
+        num_operators: operators.len(),
+    })))
+}
+
+fn operator(name: &PluginName, creator: &Creator) -> &'static Operator {
+    let fields: &'static [abi::Field] = creator.fields.iter().map(field).collect::<Vec<_>>().leak();
+    let data: &'static Creator = Box::leak(Box::new(creator.clone()));
+    Box::leak(Box::new(Operator {
+        type_name: text(name.op_type()),
+        name_space: text(name.namespace()),
+        version: text(name.version()),
+        doc: text(&creator.doc),
+        fields: fields.as_ptr(),
+        num_fields: fields.len(),
+        data: std::ptr::from_ref(data).cast_mut().cast(),
+        ..functions()
+    }))
+}
+
+/// Parameters go as their texts, which the layer reads as it would read the file.
+fn field(field: &Field) -> abi::Field {
+    let kind = match field.kind {
+        kind if kind == <Weight as FieldValue>::KIND => abi::WEIGHT,
+        kind if kind == <Option<Weight> as FieldValue>::KIND => abi::OPTIONAL_WEIGHT,
+        INPUT_KIND => abi::INPUT,
+        _ => abi::STRING,
+    };
+    let fallback = match kind {
+        abi::STRING => field.default_in_file().map(|default| text(&default)),
+        _ => field.default.map(|_| text("None")),
+    };
+    abi::Field {
+        key: text(field.key),
+        kind,
+        reserved: 0,
+        fallback: fallback.unwrap_or(null()),
+        doc: text(field.doc),
+        kind_name: text(field.kind),
+    }
+}
+
+/// A text that lasts; without what C would take for its end.
+fn text(text: &str) -> *const c_char {
+    let text = CString::new(text.replace('\0', "")).unwrap_or_default();
+    CString::into_raw(text).cast_const()
+}
