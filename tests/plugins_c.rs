@@ -12,18 +12,23 @@ use ixion::plugin::Plugin;
 use ixion::pnnx::{Attribute, Graph};
 use ixion::shape::InputShape;
 use ixion::tensor::{Dim, Tensor};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::OnceLock;
+
+/// Compiles the example into a folder.
+fn compiled(folder: &Path) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/plugins/c/activations.c");
+    compiler::library(&source, folder, &[])
+}
 
 /// The example, compiled once.
 fn plugin() -> &'static Plugin {
     static PLUGIN: OnceLock<Plugin> = OnceLock::new();
     PLUGIN.get_or_init(|| {
         let folder = tempfile::tempdir().unwrap();
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/plugins/c/activations.c");
-        let library = compiler::library(&source, folder.path(), &[]);
         // SAFETY: the library is the example's, which keeps to the header.
-        unsafe { Plugin::load(library) }.unwrap()
+        unsafe { Plugin::load(compiled(folder.path())) }.unwrap()
     })
 }
 
@@ -197,4 +202,47 @@ fn its_errors_name_the_operator_and_say_what_it_said() {
         ),
         "{error}"
     );
+}
+
+#[cfg(feature = "cli")]
+#[test]
+fn the_command_loads_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (library, param, plan, x) =
+        (compiled(folder.path()), path("net.param"), path("net.plan"), path("x.npy"));
+    let text =
+        "7767517\n3 2\npnnx.Input input 0 1 x #x=(1,3)f32\nmy.Swish swish 1 1 x y\npnnx.Output out 1 0 y\n";
+    std::fs::write(&param, text).unwrap();
+    Tensor::from_vec(vec![0.0f32, 1.0, -1.0], &[1, 3]).unwrap().save_npy(&x).unwrap();
+    let ixion = |args: &[&str], with: bool| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ixion"));
+        command.args(args);
+        if with {
+            command.arg("--plugin").arg(&library);
+        }
+        let output = command.output().unwrap();
+        let text = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap()).concat();
+        (output.status.code(), text)
+    };
+    let fine = |args: &[&str]| {
+        let (code, text) = ixion(args, true);
+        assert_eq!(code, Some(0), "{args:?}: {text}");
+        text
+    };
+    let listed = fine(&["operators", "my."]);
+    assert!(
+        listed.contains("my.Swish") && listed.contains("How steep the step is. (a number; else 1.0)"),
+        "{listed}"
+    );
+    assert!(!fine(&["inspect", &param]).contains("not supported"));
+    fine(&["run", &param, "--input", &x, "--timeout", "60"]);
+    fine(&["run", &param, "--input", &x, "--interpret"]);
+    fine(&["bench", &param, "--runs", "2"]);
+    fine(&["build", &param, "-o", &plan]);
+    fine(&["run", &plan, "--input", &x]);
+    let (code, text) = ixion(&["run", &param, "--input", &x], false);
+    assert!(code == Some(2) && text.contains("my.Swish `swish`"), "{text}");
+    let (code, text) = ixion(&["run", &param, "--plugin", "no/such.so"], false);
+    assert!(code == Some(2) && text.contains("no/such.so: there is no such file"), "{text}");
 }
