@@ -61,7 +61,7 @@ pub(crate) struct BuildArgs {
     #[command(flatten)]
     formats: FormatArgs,
     /// Leaves out passes by name; `all` leaves the graph as it is
-    #[arg(long, value_name = "PASS", num_args = 1..)]
+    #[arg(long, alias = "no-pass", value_name = "PASS", num_args = 1..)]
     without: Vec<String>,
     /// Makes up weights from a seed, so that no archive is needed
     #[arg(long, value_name = "SEED", conflicts_with = "bin")]

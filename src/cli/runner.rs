@@ -49,7 +49,7 @@ pub(crate) struct EngineArgs {
     )]
     pub(crate) threads: u16,
     /// Leaves out a pass; may be repeated. `all` leaves out all of them
-    #[arg(long, value_name = "PASS")]
+    #[arg(long, alias = "no-pass", value_name = "PASS")]
     pub(crate) without: Vec<String>,
 }
 

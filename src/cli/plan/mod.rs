@@ -50,7 +50,7 @@ pub(crate) struct PlanArgs {
     #[arg(short = 's', long, value_name = "[NAME=]DIMS", value_parser = InputShape::parse)]
     input_shape: Vec<InputShape>,
     /// Leaves out passes by name; `all` leaves the graph as it is
-    #[arg(long, value_name = "PASS", num_args = 1..)]
+    #[arg(long, alias = "no-pass", value_name = "PASS", num_args = 1..)]
     without: Vec<String>,
     #[command(flatten)]
     formats: FormatArgs,
