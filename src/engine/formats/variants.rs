@@ -10,13 +10,28 @@ use crate::graph::{CpuLayer, LayerError, RuntimeGraph, RuntimeOperator, TensorFo
 use crate::tensor::DType;
 
 /// An operator with tensors and weights of certain types, and the combinations of formats that it takes.
-struct Variant {
-    layer: Box<dyn CpuLayer>,
+struct Variant<'a> {
+    layer: Held<'a>,
     tensors: Tensors,
     /// Bytes of all weights.
     weights: u64,
     found: Vec<Formats>,
     answers: Vec<Answers>,
+}
+
+/// The operator's own layer, or one that was created to be asked.
+enum Held<'a> {
+    Own(&'a dyn CpuLayer),
+    Cast(Box<dyn CpuLayer>),
+}
+
+impl Held<'_> {
+    fn get(&self) -> &dyn CpuLayer {
+        match self {
+            Self::Own(layer) => *layer,
+            Self::Cast(layer) => &**layer,
+        }
+    }
 }
 
 /// Asks an operator in its own types and in `narrow` ones. An only candidate is not priced: there is nothing to compare.
@@ -31,8 +46,7 @@ pub(super) fn offer(
 ) -> Result<Offer, LayerError> {
     let Some(layer) = operator.layer() else { return Ok(Offer::default()) };
     let (blocks, prices) = (terms.blocks(), terms.prices());
-    let own = guarded(|| Ok(layer.clone_layer()))?;
-    let mut variants = vec![Variant::of(own, tensors.clone(), operator.weight_bytes(), blocks)?];
+    let mut variants = vec![Variant::of(Held::Own(layer), tensors.clone(), operator.weight_bytes(), blocks)?];
     for dtype in terms.narrow() {
         variants.extend(Variant::cast(graph, operator, tensors, (dtype, blocks))?);
     }
@@ -44,7 +58,7 @@ pub(super) fn offer(
         for variant in &variants {
             for formats in &variant.found {
                 let Variant { layer, tensors, weights, .. } = variant;
-                offer.candidates.extend(priced((&**layer, *weights), tensors, formats, (prices, &key))?);
+                offer.candidates.extend(priced((layer.get(), *weights), tensors, formats, (prices, &key))?);
             }
         }
     }
@@ -55,22 +69,17 @@ pub(super) fn offer(
 }
 
 /// The candidate, where there is one.
-fn only(variants: &[Variant]) -> Result<Option<Candidate>, LayerError> {
+fn only(variants: &[Variant<'_>]) -> Result<Option<Candidate>, LayerError> {
     let mut all = variants.iter().flat_map(|variant| variant.found.iter().map(move |it| (variant, it)));
     let (Some((variant, formats)), None) = (all.next(), all.next()) else { return Ok(None) };
-    let tactics = guarded(|| Ok(variant.layer.tactics()))?;
+    let tactics = guarded(|| Ok(variant.layer.get().tactics()))?;
     let [tactic] = tactics[..] else { return Ok(None) };
     Ok(Some(Candidate { formats: formats.clone(), tactic, price: 0.0, is_measured: false }))
 }
 
-impl Variant {
-    fn of(
-        layer: Box<dyn CpuLayer>,
-        tensors: Tensors,
-        weights: u64,
-        blocks: &[u8],
-    ) -> Result<Self, LayerError> {
-        let Survey { found, answers, .. } = Survey::of(&*layer, &tensors, blocks)?;
+impl<'a> Variant<'a> {
+    fn of(layer: Held<'a>, tensors: Tensors, weights: u64, blocks: &[u8]) -> Result<Self, LayerError> {
+        let Survey { found, answers, .. } = Survey::of(layer.get(), &tensors, blocks)?;
         Ok(Self { layer, tensors, weights, found, answers })
     }
 
@@ -87,7 +96,7 @@ impl Variant {
         match made {
             Ok(Some((true, layer))) => {
                 let weights = weight_bytes(operator, dtype);
-                Self::of(layer, tensors, weights, blocks).map(Some)
+                Self::of(Held::Cast(layer), tensors, weights, blocks).map(Some)
             }
             Ok(_) => Ok(None),
             Err(error) => {
