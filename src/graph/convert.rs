@@ -216,13 +216,15 @@ impl Converter<'_> {
             .with_shapes(input_shapes, output_shapes)
             .with_dtypes(input_dtypes, output_dtypes);
         let layer = creator.create(reader).map_err(|source| self.create_error(operator, source))?;
+        let layer = match creator.namespace == Creator::<dyn CpuLayer>::BUILT_IN {
+            true => layer,
+            false => {
+                let watched = guarded(|| Ok(Watched::new(layer)));
+                Box::new(watched.map_err(|source| self.create_error(operator, source))?)
+            }
+        };
         self.check_inputs(operator, &*layer, arguments.inputs.len())?;
-        let is_own = creator.namespace == Creator::<dyn CpuLayer>::BUILT_IN;
-        if is_own {
-            return Ok(layer);
-        }
-        let watched = guarded(|| Ok(Watched::new(layer)));
-        Ok(Box::new(watched.map_err(|source| self.create_error(operator, source))?))
+        Ok(layer)
     }
 
     /// Connects an operator with its operands.
