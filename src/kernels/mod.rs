@@ -39,7 +39,7 @@ pub mod symmetric;
 pub mod take;
 #[cfg(test)]
 mod testing;
-pub(crate) mod wide;
+mod wide;
 pub mod window;
 
 pub use float::Float;

@@ -19,7 +19,7 @@ use crate::graph::{
 use crate::kernels::elementwise::Finish;
 use crate::kernels::quantized::{Outcome, Rows, centered};
 use crate::kernels::reformat::Stored;
-use crate::kernels::wide::widest;
+use crate::kernels::widest;
 use crate::layers::epilogue::Epilogue;
 use crate::layers::quantized::write;
 use crate::tensor::{DType, Result, TensorView, TensorViewMut};

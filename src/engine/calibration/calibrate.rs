@@ -95,7 +95,8 @@ impl Calibration {
         })
     }
 
-    /// Runs every operator that takes whole numbers once more with them, and compares its outputs.
+    /// Runs every operator that takes whole numbers once more with them, and compares its outputs. The scales are the same for
+    /// all inputs.
     ///
     /// # Errors
     /// As [`RuntimeGraph::run_with`]; that of a layer.
