@@ -171,7 +171,7 @@ impl CalibrateArgs {
         }
         if paths.is_empty() {
             return Err(Failure::unusable(format!(
-                "{folder}: there is no {} in this folder",
+                "{folder}: there is no .{} in this folder",
                 KINDS.join(", .")
             )));
         }

@@ -195,15 +195,22 @@ impl<O> Block<'_, O> {
     /// The sums of R rows, which lie one behind the other.
     fn sum<const R: usize>(&self, first: usize, to: &mut [f64]) {
         let (depth, line) = (self.strips.depth, self.strips.columns.next_multiple_of(COLUMNS));
-        to[..R * line].fill(0.0);
+        if depth == 0 {
+            to[..R * line].fill(0.0);
+        }
         for (index, strip) in self.strips.values.chunks_exact((depth * COLUMNS).max(1)).enumerate() {
             for from in (0..depth).step_by(SUMMABLE) {
                 let rows = &self.rows.values[first * depth + from..];
                 let found = sums::<R>(rows, depth, &strip[from * COLUMNS..], SUMMABLE.min(depth - from));
-                for (row, found) in found.iter().enumerate() {
-                    let to = &mut to[row * line + index * COLUMNS..][..COLUMNS];
-                    to.iter_mut().zip(found).for_each(|(to, &sum)| *to += f64::from(sum));
-                }
+                widest(|| {
+                    for (row, found) in found.iter().enumerate() {
+                        let to = to[row * line + index * COLUMNS..][..COLUMNS].iter_mut().zip(found);
+                        match from {
+                            0 => to.for_each(|(to, &sum)| *to = f64::from(sum)),
+                            _ => to.for_each(|(to, &sum)| *to += f64::from(sum)),
+                        }
+                    }
+                });
             }
         }
     }

@@ -1,5 +1,6 @@
 //! Moves elements between plain and blocked layouts, and between the types that real numbers are stored in.
 
+use super::wide::widest;
 use crate::{LimitError, Limits};
 use half::{bf16, f16};
 
@@ -59,7 +60,7 @@ pub fn reformat<T: Copy, U: Copy>(
     assert_eq!((from.outer, from.len, from.inner), (to.outer, to.len, to.inner), "cuts of one tensor");
     let (source, target) = (&source[..from.stored()], &mut target[..to.stored()]);
     if from.block == to.block {
-        target.iter_mut().zip(source).for_each(|(to, &from)| *to = convert(from));
+        widest(|| target.iter_mut().zip(source).for_each(|(to, &from)| *to = convert(from)));
         return Ok(());
     }
     let width = from.block.or(to.block).unwrap_or(1);
@@ -94,38 +95,47 @@ pub trait Stored: crate::tensor::Element {
 }
 
 impl Stored for f32 {
+    #[inline(always)]
     fn load(self, _: f32) -> f32 {
         self
     }
+    #[inline(always)]
     fn store(value: f32, _: f32) -> Self {
         value
     }
 }
 
 impl Stored for f16 {
+    #[inline(always)]
     fn load(self, _: f32) -> f32 {
         self.to_f32()
     }
+    #[inline(always)]
     fn store(value: f32, _: f32) -> Self {
         f16::from_f32(value)
     }
 }
 
 impl Stored for bf16 {
+    #[inline(always)]
     fn load(self, _: f32) -> f32 {
         self.to_f32()
     }
+    #[inline(always)]
     fn store(value: f32, _: f32) -> Self {
         bf16::from_f32(value)
     }
 }
 
 impl Stored for i8 {
+    #[inline(always)]
     fn load(self, scale: f32) -> f32 {
         f32::from(self) * scale
     }
+    #[inline(always)]
     fn store(value: f32, scale: f32) -> Self {
-        (value / scale).round_ties_even().clamp(-127.0, 127.0) as i8
+        // By way of i32, which processors convert to.
+        (value / scale).round_ties_even().clamp(-127.0, 127.0) as i32 as i8
     }
 }
 

@@ -13,6 +13,10 @@ const STEPS: usize = 128;
 /// Thresholds are tried this many bins apart.
 const STRIDE: usize = 16;
 
+/// So much is cut off at most. Where all numbers lie far from zero, the divergence has nothing to say against all of them in
+/// one bin.
+const MOST_CUT: f64 = 0.01;
+
 /// The magnitude beyond which numbers are best cut off; none where there are no numbers but zeros.
 pub fn threshold(histogram: &Histogram) -> Option<f32> {
     let counts = histogram.counts();
@@ -26,11 +30,15 @@ pub fn threshold(histogram: &Histogram) -> Option<f32> {
 }
 
 /// What is lost where only so many bins are kept; none where that cannot be told, because numbers are cut off and none is
-/// left beside them.
+/// left beside them, and where too many are.
 fn loss(counts: &[u64], bins: usize) -> Option<f64> {
     let (kept, cut) = counts.split_at(bins);
+    let outside = cut.iter().sum::<u64>();
+    if outside as f64 > MOST_CUT * counts.iter().sum::<u64>() as f64 {
+        return None;
+    }
     let mut clipped = kept.to_vec();
-    *clipped.last_mut()? += cut.iter().sum::<u64>();
+    *clipped.last_mut()? += outside;
     let in_steps = in_steps(kept, &clipped);
     divergence(&clipped, &in_steps)
 }
@@ -107,6 +115,12 @@ mod tests {
         let far = [100.0, 90.0];
         let found = threshold(&histogram(bell.chain(far))).unwrap();
         assert!((4.0..30.0).contains(&found), "{found}");
+    }
+
+    #[test]
+    fn numbers_far_from_zero_are_not_all_cut_off() {
+        let found = threshold(&histogram((0..1000).map(|at| [15.0, 31.0, 62.0, 89.0][at % 4]))).unwrap();
+        assert!(found >= 89.0, "{found}");
     }
 
     #[test]

@@ -5,6 +5,7 @@ use crate::Limits;
 use crate::kernels::columns::{Columns, TILE_BYTES};
 use crate::kernels::conv::ConvShape;
 use crate::kernels::parallel::for_each_chunk;
+use crate::kernels::wide::widest;
 use crate::tensor::Result;
 use std::cell::Cell;
 
@@ -125,10 +126,16 @@ impl WholeConv {
         let work = |at: usize, strip: &mut [i16]| -> std::result::Result<(), std::convert::Infallible> {
             let first = at / even.max(1);
             let count = COLUMNS.min(width - first);
-            for (pair, line) in strip.chunks_exact_mut(2 * COLUMNS).enumerate() {
-                let [a, b] = [2 * pair, 2 * pair + 1].map(|k| &scratch[k * width + first..][..count]);
-                interleave(a, b, line);
-            }
+            widest(|| {
+                for (pair, line) in strip.chunks_exact_mut(2 * COLUMNS).enumerate() {
+                    let (a, b) =
+                        (&scratch[2 * pair * width + first..], &scratch[(2 * pair + 1) * width + first..]);
+                    match (a.first_chunk::<COLUMNS>(), b.first_chunk::<COLUMNS>()) {
+                        (Some(a), Some(b)) if count == COLUMNS => interleave(a, b, line),
+                        _ => interleave(&a[..count], &b[..count], line),
+                    }
+                }
+            });
             Ok(())
         };
         let Ok(()) = for_each_chunk(&mut strips.values, even * COLUMNS, &work);
@@ -136,6 +143,7 @@ impl WholeConv {
 }
 
 /// Puts numbers of two lines side by side; places beyond them keep what they have.
+#[inline(always)]
 fn interleave(a: &[i16], b: &[i16], to: &mut [i16]) {
     let pairs = to.chunks_exact_mut(2).zip(a.iter().zip(b));
     pairs.for_each(|(pair, (&a, &b))| pair.copy_from_slice(&[a, b]));
