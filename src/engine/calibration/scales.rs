@@ -43,7 +43,7 @@ impl Fingerprint {
     pub fn of(file: &pnnx::Graph) -> Result<Self, WeightError> {
         let mut weights = crc32fast::Hasher::new();
         for (_, operator) in file.operators() {
-            for (_, attribute) in operator.attrs() {
+            for attribute in operator.attrs().values() {
                 weights.update(&attribute.checksum()?.to_le_bytes());
             }
         }

@@ -18,7 +18,7 @@ pub(super) fn sums<const R: usize>(
     strip: &[i16],
     depth: usize,
 ) -> [[i32; COLUMNS]; R] {
-    assert!(depth % 2 == 0 && depth <= stride && strip.len() >= depth * COLUMNS);
+    assert!(depth.is_multiple_of(2) && depth <= stride && strip.len() >= depth * COLUMNS);
     assert!(rows.len() >= stride * (R - 1) + depth);
     let mut sums = [[0; COLUMNS]; R];
     let work = Work { rows: rows.as_ptr(), stride, strip: strip.as_ptr(), pairs: depth / 2 };
