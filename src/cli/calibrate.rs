@@ -69,7 +69,7 @@ pub(crate) struct CalibrateArgs {
     #[arg(long, value_name = "DB", default_value_t = 20.0)]
     least: f64,
     /// Leaves out passes by name, as the build will; `all` leaves the graph as it is
-    #[arg(long, value_name = "PASS", num_args = 1..)]
+    #[arg(long, alias = "no-pass", value_name = "PASS", num_args = 1..)]
     without: Vec<String>,
     /// Prints one JSON object
     #[arg(long)]
