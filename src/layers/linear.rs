@@ -14,7 +14,7 @@ use crate::kernels::gemm::gemm;
 use crate::kernels::narrow;
 use crate::kernels::parallel::for_each_chunk;
 use crate::kernels::quantized::{Outcome, Rows, Strips, product};
-use crate::tensor::{Complex, DType, Dim, Format, Layout, Shape, TensorView, TensorViewMut, bf16, f16};
+use crate::tensor::{Complex, DType, Dim, Format, Layout, Shape, TensorView, TensorViewMut, bf16};
 use ndarray::{ArrayView2, ArrayViewMut2, s};
 use std::borrow::Cow;
 use std::ops::RangeInclusive;
@@ -150,7 +150,7 @@ fn add_dots<T: Float>(
     output: &mut [T],
     limits: &Limits,
 ) -> Result<bool, LayerError> {
-    if T::DTYPE != DType::F32 {
+    if T::DTYPE != DType::F32 || weights.dtype() != DType::Bf16 {
         return Ok(false);
     }
     let flat = |len: usize| Ok::<_, LayerError>(Layout::contiguous(Shape::new(&[len])?));
@@ -158,11 +158,7 @@ fn add_dots<T: Float>(
     let row = TensorView::from_slice(row, rows)?;
     let mut output = TensorViewMut::from_slice(output, outputs)?;
     let (row, output) = (row.slice::<f32>()?, output.slice::<f32>()?);
-    match weights.dtype() {
-        DType::F16 => narrow::add_dots(row, weights.slice::<f16>()?, output, limits)?,
-        DType::Bf16 => narrow::add_dots(row, weights.slice::<bf16>()?, output, limits)?,
-        _ => return Ok(false),
-    }
+    narrow::add_dots(row, weights.slice::<bf16>()?, output, limits)?;
     Ok(true)
 }
 
@@ -345,7 +341,7 @@ impl CpuLayer for Linear {
         match (inputs.first().map(TensorMeta::dtype), rows) {
             (Some(DType::I8), _) => 1.5,
             (Some(DType::Bf16), Some(1)) => 0.8,
-            (Some(DType::F16), Some(1)) => 0.2,
+            (Some(DType::F16), Some(1)) => 0.04,
             (Some(DType::F16 | DType::Bf16), _) => 0.7,
             _ => 1.0,
         }
