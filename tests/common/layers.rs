@@ -27,15 +27,18 @@ pub(crate) fn tell_when_waiting(sender: Sender<()>) {
     WAITING.set(Some(sender));
 }
 
-/// Its input. A negative number makes it panic, and so does every second clone of the original.
+/// Its input. A negative number makes it panic, and so does every second clone of the original once that is initialised.
 #[derive(Debug, Default)]
 struct Shy {
     clones: Arc<AtomicUsize>,
+    is_initialized: bool,
 }
 
 impl Clone for Shy {
     fn clone(&self) -> Self {
-        assert!(self.clones.fetch_add(1, Ordering::Relaxed).is_multiple_of(2), "touched in clone");
+        if self.is_initialized {
+            assert!(self.clones.fetch_add(1, Ordering::Relaxed).is_multiple_of(2), "touched in clone");
+        }
         Self::default()
     }
 }
@@ -84,6 +87,11 @@ impl CpuLayer for Fragile {
 }
 
 impl CpuLayer for Shy {
+    fn initialize(&mut self) -> Result<(), LayerError> {
+        self.is_initialized = true;
+        Ok(())
+    }
+
     fn forward(
         &mut self,
         inputs: &[TensorView<'_>],
