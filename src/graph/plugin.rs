@@ -213,10 +213,9 @@ impl<L: ?Sized + DeviceLayer> Registry<L> {
 
     /// The creator of this namespace, type and version, built-in or not.
     pub fn find(&self, name: &PluginName) -> Option<&Creator<L>> {
-        let of_type = || {
-            self.get(name.op_type()).ok().filter(|creator| name.is_of(creator) && creator.plugin.is_none())
-        };
-        self.get(&name.to_string()).ok().or_else(of_type)
+        let of_type =
+            || self.known(name.op_type()).filter(|creator| name.is_of(creator) && creator.plugin.is_none());
+        self.known(&name.to_string()).or_else(of_type)
     }
 
     /// Namespace, type and version of every layer, in alphabetical order.
@@ -226,12 +225,12 @@ impl<L: ?Sized + DeviceLayer> Registry<L> {
 
     /// Namespace, type and version of the layer that runs operators of a type.
     pub fn name_of(&self, op_type: &str) -> Option<PluginName> {
-        self.get(op_type).ok()?.name(op_type)
+        self.known(op_type)?.name(op_type)
     }
 
     fn put(&mut self, name: &PluginName, creator: Creator<L>) {
         let creator = creator.named(name);
-        if self.get(name.op_type()).is_err() {
+        if self.known(name.op_type()).is_none() {
             self.replace(name.op_type(), creator.clone());
         }
         self.replace(name.to_string(), creator);
@@ -261,8 +260,8 @@ impl<L: ?Sized + DeviceLayer> Registry<L> {
 
     /// The type that leads to a layer of this name: built-in ones are known by their types alone.
     fn written(&self, name: &str) -> String {
-        match (self.get(name), name.parse::<PluginName>()) {
-            (Err(_), Ok(parts)) => parts.op_type,
+        match (self.known(name), name.parse::<PluginName>()) {
+            (None, Ok(parts)) => parts.op_type,
             _ => name.to_owned(),
         }
     }
@@ -270,7 +269,7 @@ impl<L: ?Sized + DeviceLayer> Registry<L> {
     /// Who runs operators of a type. A type of TorchScript's operators of one's own, `pnnx.custom_op.my_ops.gated`, leads to
     /// the plugin `gated` of the namespace `my_ops`, if there is one version of it.
     fn runner(&self, op_type: &str) -> Option<&Creator<L>> {
-        if let Ok(creator) = self.get(op_type) {
+        if let Some(creator) = self.known(op_type) {
             return Some(creator);
         }
         if let Ok(name) = op_type.parse::<PluginName>() {

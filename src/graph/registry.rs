@@ -233,6 +233,13 @@ impl Registry<dyn CpuLayer> {
 }
 // ANCHOR_END: registry
 
+impl<L: ?Sized> Registry<L> {
+    /// As [`Registry::get`], for those who do not ask what else there is.
+    pub(super) fn known(&self, op_type: &str) -> Option<&Creator<L>> {
+        self.creators.get(op_type)
+    }
+}
+
 impl<L: ?Sized> Clone for Registry<L> {
     fn clone(&self) -> Self {
         Self { creators: self.creators.clone() }
