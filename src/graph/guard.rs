@@ -16,7 +16,11 @@ pub fn guarded<T>(call: impl FnOnce() -> Result<T, LayerError>) -> Result<T, Lay
 
 /// Lets a layer go. It may panic on the way, and there is nobody left to tell.
 pub(crate) fn let_go(layer: Box<dyn CpuLayer>) {
-    if let Err(error) = guarded(|| Ok(drop(layer))) {
+    let gone = guarded(|| {
+        drop(layer);
+        Ok(())
+    });
+    if let Err(error) = gone {
         log::error!("a layer cannot be let go: {error}");
     }
 }

@@ -225,9 +225,14 @@ impl RuntimeOperator {
 impl Drop for RuntimeOperator {
     fn drop(&mut self) {
         let Some(mut layer) = self.layer.take() else { return };
-        if self.is_initialized
-            && let Err(error) = guarded(|| Ok(layer.terminate()))
-        {
+        let is_initialized = self.is_initialized;
+        let terminated = guarded(|| {
+            if is_initialized {
+                layer.terminate();
+            }
+            Ok(())
+        });
+        if let Err(error) = terminated {
             log::error!("{} `{}` cannot be terminated: {error}", self.op_type, self.name);
         }
         let_go(layer);

@@ -177,7 +177,7 @@ impl<L: ?Sized + DeviceLayer> Registry<L> {
         let name = PluginName::new(&*creator.namespace, op_type, &*creator.version)?;
         let before = self.find(&name).cloned();
         let routed: Vec<String> =
-            self.iter().filter_map(|(key, known)| known.is(&name).then(|| key.to_owned())).collect();
+            self.iter().filter(|(_, known)| known.is(&name)).map(|(key, _)| key.to_owned()).collect();
         let creator = creator.named(&name);
         for key in routed {
             self.replace(key, creator.clone());
