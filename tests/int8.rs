@@ -25,10 +25,13 @@ fn builder(name: &str) -> Builder {
     Builder::new(folder(name).join(format!("{name}.pnnx.param")))
 }
 
+/// A round over the inputs.
+type Seeing = dyn Fn(&mut Calibration, Vec<Tensor>) -> Result<(), EngineError>;
+
 /// The scales of a model, with what loses too much in f32, and the least ratio of signal to noise of the rest.
 fn calibrated(name: &str, inputs: &[Tensor], method: Method) -> (Scales, f64) {
     let mut calibration = Calibration::new(builder(name)).unwrap();
-    let mut all = |see: &dyn Fn(&mut Calibration, Vec<Tensor>) -> Result<(), EngineError>| {
+    let mut all = |see: &Seeing| {
         inputs.iter().for_each(|input| see(&mut calibration, vec![input.clone()]).unwrap());
     };
     all(&|calibration, input| calibration.see_range(input));
