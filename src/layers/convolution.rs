@@ -348,7 +348,7 @@ impl CpuLayer for Conv {
         if inputs[0].layout().format() != Format::Plain {
             return self.run_blocked(inputs, &mut outputs[0], context.limits());
         }
-        if inputs[0].dtype() == DType::I8 {
+        if inputs[0].dtype() == DType::I8 && self.int8.is_settled() {
             return self.run_whole(inputs, &mut outputs[0], context.limits());
         }
         with_real!(inputs[0].dtype(), T => self.run::<T>(inputs, &mut outputs[0], context))

@@ -105,6 +105,11 @@ impl<W> Int8<W> {
         }
     }
 
+    /// Whether whole numbers stand for real ones. Else they are what they are.
+    pub(super) fn is_settled(&self) -> bool {
+        self.settled.is_some()
+    }
+
     /// What a plan stores of it: the scales. Weights are made again from those of the model.
     pub(super) fn stored(&self) -> Option<Vec<u8>> {
         let Settled { input, output } = self.settled?;

@@ -332,14 +332,13 @@ impl CpuLayer for Linear {
         Err(LayerError::Unsupported(format!("{bytes:?} are no scales of whole numbers")))
     }
 
-    /// Compared with a product of matrices of `f32`, as it was measured on AVX-512 with VNNI: many rows wait for their weights of
-    /// half precision to become f32, for one row less is read.
+    /// Compared with a product of matrices of `f32`, as it was measured on AVX-512: many rows wait for their weights of half
+    /// precision to become f32, for one row less is read.
     fn efficiency(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> f64 {
         let rows = outputs.first().and_then(|output| {
             output.dims().split_last()?.1.iter().try_fold(1, |rows, dim| i64::checked_mul(rows, dim.fixed()?))
         });
         match (inputs.first().map(TensorMeta::dtype), rows) {
-            (Some(DType::I8), _) => 1.5,
             (Some(DType::Bf16), Some(1)) => 0.8,
             (Some(DType::F16), Some(1)) => 0.04,
             (Some(DType::F16 | DType::Bf16), _) => 0.7,
@@ -353,7 +352,7 @@ impl CpuLayer for Linear {
         outputs: &mut [TensorViewMut<'_>],
         context: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
-        if inputs[0].dtype() == DType::I8 {
+        if inputs[0].dtype() == DType::I8 && self.int8.is_settled() {
             return self.run_whole(inputs, &mut outputs[0], context.limits());
         }
         if inputs[0].dtype().is_complex() {
