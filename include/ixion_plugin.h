@@ -26,7 +26,7 @@ extern "C" {
 
 #define IXION_F32 1 /* Element type: 32-bit float */
 #define IXION_F64 2 /* Element type: 64-bit float */
-#define IXION_F16 3 /* Element type: 16-bit float */
+#define IXION_F16 3 /* Element type: 16-bit float, binary16 of IEEE 754: `_Float16` where the compiler has it, else its bits in a uint16_t */
 #define IXION_I32 4 /* Element type: 32-bit integer */
 #define IXION_I64 5 /* Element type: 64-bit integer */
 #define IXION_I16 6 /* Element type: 16-bit integer */
@@ -36,7 +36,7 @@ extern "C" {
 #define IXION_C64 10 /* Element type: two 32-bit floats, a complex number */
 #define IXION_C128 11 /* Element type: two 64-bit floats, a complex number */
 #define IXION_C32 12 /* Element type: two 16-bit floats, a complex number */
-#define IXION_BF16 13 /* Element type: brain float, the upper half of a 32-bit float */
+#define IXION_BF16 13 /* Element type: brain float, the upper half of a 32-bit float, in a uint16_t */
 
 #define IXION_NONE 0 /* Kind: there is no value, None in the file */
 #define IXION_INT 1 /* Kind: an integer, in i */
@@ -229,7 +229,7 @@ struct ixion_operator {
         ixion_tensor *outputs, size_t num_outputs);
 
     /* Whether the tensor at a position may have `formats[position]`, given those before it: 1 or 0. Inputs
-     * come first, then outputs. Null: 32-bit floats, plain. */
+     * come first, then outputs. Null: 32-bit floats, plain, and no other. */
     int32_t (*supports)(const void *layer, size_t position, const ixion_format *formats, size_t num_formats);
 
     /* Takes note of the final shapes and types; called before the first `forward`, and again when they

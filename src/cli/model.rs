@@ -7,8 +7,8 @@ use super::plugins::PluginArgs;
 use super::progress::Spinner;
 use super::runner::{EngineArgs, Runner, graph_error};
 use clap::Args;
-use ixion::engine::EngineError;
-use ixion::graph::{GraphError, RuntimeGraph, archive_beside};
+use ixion::engine::{EngineError, PlanFileProblem};
+use ixion::graph::{Creator, GraphError, PluginName, RuntimeGraph, archive_beside};
 use ixion::pnnx::Graph;
 use ixion::{LimitError, Limits};
 use std::error::Error;
@@ -95,10 +95,11 @@ impl ModelArgs {
     pub(crate) fn unbuilt(&self, error: EngineError) -> Failure {
         match graph_error(&error) {
             Some(GraphError::UnknownOperators { .. }) => Failure::unusable(error).advise(
-                "`ixion inspect` shows the rest of the model; `ixion operators` lists what is supported",
+                "`ixion inspect` shows the rest of the model; `ixion operators` lists what is supported; load the library of a plugin with --plugin",
             ),
             Some(GraphError::NoArchive { .. }) => Failure::unusable(error)
                 .advise("--bin names the archive; --random-weights 0 tries the model without"),
+            _ if lacks_plugin(&error) => Failure::unusable(error).advise("load its library with --plugin"),
             _ => self.unusable(error),
         }
     }
@@ -115,6 +116,17 @@ impl ModelArgs {
             found => failure.advise(format!("there is {}", found.join(", "))),
         }
     }
+}
+
+/// Whether a plan needs a layer that does not come with Ixion, and that is not there.
+fn lacks_plugin(error: &EngineError) -> bool {
+    let EngineError::PlanFile(error) = error else {
+        return false;
+    };
+    let PlanFileProblem::Layer { wanted, .. } = &error.problem else {
+        return false;
+    };
+    wanted.parse().is_ok_and(|name: PluginName| name.namespace() != <Creator>::BUILT_IN)
 }
 
 /// Whether time ran out.

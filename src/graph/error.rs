@@ -272,7 +272,7 @@ pub enum GraphError {
         file: PathBuf,
     },
     /// Operators that no layer is registered for: all of them.
-    #[error("{} operators are not supported:\n{}", operators.len(), groups(operators))]
+    #[error("{} not supported:\n{}", counted(operators.len()), groups(operators))]
     UnknownOperators {
         /// Every such operator, in the order of the file.
         operators: Vec<UnknownOperator>,
@@ -413,6 +413,13 @@ fn lines<T: fmt::Display>(items: &[T]) -> String {
     lines.join("\n")
 }
 
+fn counted(operators: usize) -> String {
+    match operators {
+        1 => "1 operator is".to_owned(),
+        count => format!("{count} operators are"),
+    }
+}
+
 /// The operators by their type, and for each type what can be done.
 fn groups(operators: &[UnknownOperator]) -> String {
     let mut types: Vec<&str> = Vec::new();
@@ -445,6 +452,9 @@ fn advice_for_type(op_type: &str) -> &'static str {
     match op_type {
         _ if op_type.starts_with("pnnx.custom_op.") => {
             "an operator of your own (`customop`): register a layer of this type, whose fields are arg_0, arg_1, …"
+        }
+        _ if op_type.contains('/') => {
+            "the name of a plugin? A name has three parts: namespace/type/version, such as acme/Conv/1"
         }
         _ if op_type.contains("::") => {
             "PNNX knows no operator for this: export without optlevel=0, or register a layer of this type"

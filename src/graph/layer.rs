@@ -212,12 +212,16 @@ impl Tactic {
 ///    [`serialize`](CpuLayer::serialize) made.
 /// 2. [`supports`](CpuLayer::supports) and [`tactics`](CpuLayer::tactics) say what it can do;
 ///    [`set_tactic`](CpuLayer::set_tactic) settles one.
-/// 3. [`initialize`](CpuLayer::initialize) once, before anything runs; [`terminate`](CpuLayer::terminate) once for each
-///    `initialize`, when the graph is dropped.
-/// 4. [`configure`](CpuLayer::configure) tells it the final shapes and types, again whenever they change;
-///    [`workspace`](CpuLayer::workspace) is asked after that; then [`forward`](CpuLayer::forward), any number of times.
+/// 3. [`configure`](CpuLayer::configure) tells it shapes and types, again whenever they change;
+///    [`workspace`](CpuLayer::workspace) is asked after that.
+/// 4. [`initialize`](CpuLayer::initialize) once, before anything runs; [`terminate`](CpuLayer::terminate) once for each
+///    `initialize`, when the graph is dropped. Then [`forward`](CpuLayer::forward), any number of times.
 /// 5. It is **cloned** for another context: the clone is initialised and configured as the original is, has
 ///    parameters and state of its own, and shares only weights, which nobody changes.
+///
+/// While a plan is built, `configure` comes before `initialize`; when one is loaded, `initialize` comes right after
+/// `deserialize`, and `configure` later, in a context. Neither may count on the other. Some layers are created, asked
+/// [`infer`](Layer::infer) alone, and dropped.
 pub trait CpuLayer: Layer + CloneCpuLayer {
     /// Computes the outputs.
     ///

@@ -21,7 +21,7 @@ const CUSTOM: &str = "pnnx.custom_op.";
 /// let name: PluginName = "acme/Conv/1".parse()?;
 /// assert_eq!((name.namespace(), name.op_type(), name.version()), ("acme", "Conv", "1"));
 /// let error = "Conv".parse::<PluginName>().unwrap_err().to_string();
-/// assert_eq!(error, "`Conv` is no name of a plugin: give namespace/type/version, such as acme/Conv/1");
+/// assert_eq!(error, "`Conv` is no name of a plugin: a name has three parts: namespace/type/version, such as acme/Conv/1");
 /// # Ok::<(), ixion::graph::RegistryError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -98,6 +98,14 @@ fn fault(what: &str, part: &str) -> Option<String> {
     }
 }
 
+/// What can be done about a layer that is there already. Of a plugin, the type is its name.
+pub(super) fn advice_for_duplicate(op_type: &str) -> &'static str {
+    match op_type.parse::<PluginName>() {
+        Ok(_) => "it was given twice, or two libraries have it; `replace_plugin` takes its place",
+        Err(_) => "use `replace` to take its place",
+    }
+}
+
 impl fmt::Display for PluginName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}/{}", self.namespace, self.op_type, self.version)
@@ -112,7 +120,7 @@ impl FromStr for PluginName {
             [namespace, op_type, version] => Self::new(namespace, op_type, version),
             _ => Err(RegistryError::Name {
                 name: text.chars().take(80).collect(),
-                reason: "give namespace/type/version, such as acme/Conv/1".to_owned(),
+                reason: "a name has three parts: namespace/type/version, such as acme/Conv/1".to_owned(),
             }),
         }
     }
@@ -146,7 +154,7 @@ impl<L: ?Sized + DeviceLayer> Registry<L> {
     /// registry.add_plugin("Gate", Creator::plugin::<Gate>("acme", "1"))?;
     /// registry.add_plugin("Gate", Creator::plugin::<Gate>("acme", "2"))?;
     /// let again = registry.add_plugin("Gate", Creator::plugin::<Gate>("acme", "2")).unwrap_err();
-    /// assert_eq!(again.to_string(), "a layer is already registered for `acme/Gate/2`; use `replace` to take its place");
+    /// assert!(again.to_string().starts_with("a layer is already registered for `acme/Gate/2`; it was given twice"));
     /// # Ok::<(), ixion::graph::RegistryError>(())
     /// ```
     ///

@@ -258,7 +258,10 @@ impl Default for Registry<dyn CpuLayer> {
 #[non_exhaustive]
 pub enum RegistryError {
     /// The type has a creator already.
-    #[error("a layer is already registered for `{op_type}`; use `replace` to take its place")]
+    #[error(
+        "a layer is already registered for `{op_type}`; {}",
+        super::plugin::advice_for_duplicate(op_type)
+    )]
     Duplicate {
         /// The operator type.
         op_type: String,

@@ -27,7 +27,7 @@ constants! {
     F32: i32 = 1;
     /// Element type: 64-bit float.
     F64: i32 = 2;
-    /// Element type: 16-bit float.
+    /// Element type: 16-bit float, binary16 of IEEE 754: `_Float16` where the compiler has it, else its bits in a uint16_t.
     F16: i32 = 3;
     /// Element type: 32-bit integer.
     I32: i32 = 4;
@@ -47,7 +47,7 @@ constants! {
     C128: i32 = 11;
     /// Element type: two 16-bit floats, a complex number.
     C32: i32 = 12;
-    /// Element type: brain float, the upper half of a 32-bit float.
+    /// Element type: brain float, the upper half of a 32-bit float, in a uint16_t.
     BF16: i32 = 13;
 
     /// Kind: there is no value, None in the file.
@@ -244,7 +244,7 @@ structs! {
             outputs: *mut Tensor, num_outputs: usize,
         ) -> i32,
         /// Whether the tensor at a position may have `formats[position]`, given those before it: 1 or 0. Inputs come first,
-        /// then outputs. Null: 32-bit floats, plain.
+        /// then outputs. Null: 32-bit floats, plain, and no other.
         supports = fn(
             layer: *const c_void, position: usize, formats: *const TensorFormat, num_formats: usize,
         ) -> i32,

@@ -118,15 +118,19 @@ fn totals(screen: &mut Screen, archive: Option<&Path>, survey: &Survey<'_>) -> i
 }
 
 fn problems(screen: &mut Screen, archive: Option<&Path>, survey: &Survey<'_>) -> io::Result<()> {
-    for (op_type, count) in survey.unsupported() {
+    let unsupported = survey.unsupported();
+    for (op_type, count) in &unsupported {
         let nearest = survey.rows.iter().find_map(|row| match &row.state {
-            State::Unsupported(nearest) if row.operator.op_type() == op_type => nearest.clone(),
+            State::Unsupported(nearest) if row.operator.op_type() == *op_type => nearest.clone(),
             _ => None,
         });
         let nearest =
             nearest.map(|nearest| format!("; the nearest known type is {nearest}")).unwrap_or_default();
         let what = screen.paint(Style::Bad, "not supported");
-        writeln!(screen, "{what}: {op_type}, {}{nearest}", numbers::plural(count, "operator"))?;
+        writeln!(screen, "{what}: {op_type}, {}{nearest}", numbers::plural(*count, "operator"))?;
+    }
+    if !unsupported.is_empty() {
+        writeln!(screen, "  hint: load the library of a plugin with --plugin")?;
     }
     for row in &survey.rows {
         let (State::Underived(why) | State::Refused(why)) = &row.state else {

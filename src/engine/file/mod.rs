@@ -205,7 +205,8 @@ impl fmt::Debug for PlanFile {
 }
 
 impl Plan {
-    /// Reads a plan that [`Plan::save`] wrote. [`PlanFile`] can do more.
+    /// Reads a plan that [`Plan::save`] wrote, of built-in layers only. [`PlanFile`] can do more; one with plugins is
+    /// `PlanFile::open(path, &Limits::default())?.with_registry(registry).load()?`.
     ///
     /// # Errors
     /// As [`PlanFile::open`] and [`PlanFile::load`].
