@@ -312,7 +312,7 @@ fn settle(
         Some(profile) => profile.optimum().into_iter().map(Some).collect(),
         None => formats::optimum(graph, symbols),
     };
-    match formats::settle(graph, &optimum, terms) {
+    match formats::settle(graph, (&optimum, symbols), terms) {
         Err(error) if profile.is_none() && formats::is_about_sizes(&error) => {
             log::debug!("formats are those of the model: {error}");
             Ok(Vec::new())

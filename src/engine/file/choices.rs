@@ -112,11 +112,16 @@ impl Choices {
 }
 
 /// Asks all layers whose tensors are not plain whether they take them so.
-pub(super) fn check(plan: &Plan) -> Result<(), EngineError> {
+pub(super) fn check(plan: &Plan, path: &Path) -> Result<(), EngineError> {
     let is_plain = |operand: &&OperandIndex| {
         let operand = plan.graph.operand(**operand);
         operand.format() == Format::Plain && operand.scale().is_none()
     };
+    let mut ports = plan.inputs.iter().chain(&plan.outputs);
+    if let Some(port) = ports.find(|port| !is_plain(&&OperandIndex::new(port.operand))) {
+        let reason = format!("`{}`, which callers see, is not plain", port.name);
+        return Err(wrong(reason).of(path).into());
+    }
     for operator in plan.graph.operators() {
         let operands: Vec<OperandIndex> =
             operator.inputs().iter().chain(operator.outputs()).copied().collect();
@@ -181,11 +186,11 @@ impl Made {
         if scale.is_some_and(|scale| !(scale.is_finite() && scale > 0.0)) {
             return Err(wrong(format!("a scale of {scale:?}")));
         }
-        Ok(SettledFormat {
-            operand: OperandIndex::new(self.operand),
-            format: parse_format(&self.format)?,
-            scale,
-        })
+        let format = parse_format(&self.format)?;
+        if format.is_quantized != scale.is_some() {
+            return Err(wrong(format!("a scale of {scale:?} for {format}")));
+        }
+        Ok(SettledFormat { operand: OperandIndex::new(self.operand), format, scale })
     }
 }
 

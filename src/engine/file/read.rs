@@ -143,7 +143,7 @@ impl PlanFile {
             graph.restore(&self.states)?;
             self.choices.apply(graph, self.path())
         })?;
-        choices::check(&plan)?;
+        choices::check(&plan, self.path())?;
         plan.donations = donations(settings, &plan).map_err(of_path)?;
         Ok(plan)
     }

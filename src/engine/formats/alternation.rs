@@ -24,12 +24,18 @@ pub(super) fn prefer_blocks(offers: &[Offer], agreement: &mut Agreement) {
 }
 
 /// Brings every plain tensor that an operator makes into blocks and back before anybody reads it.
-pub(super) fn insert_everywhere(graph: &mut RuntimeGraph, metas: &[Option<TensorMeta>]) {
+/// Those that are of another type than in the model, as `made` tells, stay as they are.
+pub(super) fn insert_everywhere(
+    graph: &mut RuntimeGraph,
+    metas: &[Option<TensorMeta>],
+    made: &[Option<TensorFormat>],
+) {
     let mut blocks = Vec::new();
     let mut back = Vec::new();
     for (position, operand) in graph.operands().iter().enumerate() {
         let Some(meta) = metas.get(position).and_then(Option::as_ref) else { continue };
-        let is_computed = operand.producer().is_some();
+        let own = Some(TensorFormat::plain(meta.dtype()));
+        let is_computed = operand.producer().is_some() && made.get(position).copied().flatten() == own;
         if operand.format() != Format::Plain || !(2..=7).contains(&meta.rank()) || !is_computed {
             continue;
         }

@@ -48,6 +48,10 @@ pub struct Answers {
 /// The most candidates of one operator; those that follow are not looked at.
 const MOST: usize = 64;
 
+/// The most questions about one operator: one with many inputs that takes all of them in every way, but not its outputs, would
+/// be asked for ever.
+const MOST_QUESTIONS: usize = 10_000;
+
 /// An operator's tensors as the model has them, at the sizes that the plan is made for.
 #[derive(Debug, Clone)]
 pub(super) struct Tensors {
@@ -55,6 +59,8 @@ pub(super) struct Tensors {
     pub(super) outputs: Vec<TensorMeta>,
     /// What 1 stands for where they become whole numbers, by position; none for those that don't.
     pub(super) scales: Vec<Option<f32>>,
+    /// Whether all have the same type and shape, whatever the sizes of the model's inputs are.
+    pub(super) are_alike: bool,
 }
 
 impl Tensors {
@@ -74,7 +80,7 @@ impl Tensors {
             meta.with_dtype(format.dtype).with_format(format.format).with_scale(scale)
         });
         let inputs = metas.by_ref().take(self.inputs.len()).collect();
-        Self { inputs, outputs: metas.collect(), scales: self.scales.clone() }
+        Self { inputs, outputs: metas.collect(), scales: self.scales.clone(), are_alike: self.are_alike }
     }
 }
 
@@ -91,6 +97,7 @@ pub(super) struct Survey<'a> {
     tensors: &'a Tensors,
     blocks: &'a [u8],
     is_pointwise: bool,
+    asked: usize,
     pub(super) found: Vec<Formats>,
     pub(super) answers: Vec<Answers>,
 }
@@ -107,9 +114,9 @@ impl<'a> Survey<'a> {
     ) -> Result<Self, LayerError> {
         let answers = vec![Answers::default(); tensors.len()];
         guarded(|| {
-            let all = tensors.inputs.iter().chain(&tensors.outputs);
-            let is_pointwise = layer.is_pointwise() && are_alike(all);
-            let mut survey = Self { layer, tensors, blocks, is_pointwise, found: Vec::new(), answers };
+            let is_pointwise = layer.is_pointwise() && tensors.are_alike;
+            let found = Vec::new();
+            let mut survey = Self { layer, tensors, blocks, is_pointwise, asked: 0, found, answers };
             survey.ask(&mut Formats::new());
             Ok(survey)
         })
@@ -126,9 +133,10 @@ impl Survey<'_> {
         };
         let scale = self.tensors.scales.get(position).copied().flatten();
         for format in options(meta, self.blocks, scale) {
-            if self.found.len() >= MOST {
+            if self.found.len() >= MOST || self.asked >= MOST_QUESTIONS {
                 return;
             }
+            self.asked += 1;
             decided.push(format);
             let is_taken = takes(self.layer, self.is_pointwise, position, decided);
             self.answers[position].note(format, is_taken);

@@ -111,29 +111,31 @@ pub struct Settled {
     pub answers: Vec<Answers>,
 }
 
-/// Settles formats and tactics of a graph whose layers are not initialised yet, for inputs of these sizes.
+/// Settles formats and tactics of a graph whose layers are not initialised yet, for inputs of these sizes; `symbols` stand for
+/// all that there may be.
 ///
 /// # Errors
 /// A layer that takes no combination at all, with what it was asked; one that panics or fails to configure itself.
 pub(super) fn settle(
     graph: &mut RuntimeGraph,
-    inputs: &[Option<TensorMeta>],
+    (inputs, symbols): (&[Option<TensorMeta>], &[Option<TensorMeta>]),
     terms: &Terms,
 ) -> Result<Vec<Settled>, EngineError> {
-    let shapes = Shapes::infer_known(graph, inputs)?;
+    let shapes =
+        Sizes { optimum: Shapes::infer_known(graph, inputs)?, any: Shapes::infer_known(graph, symbols)? };
     let mut offers = Vec::with_capacity(graph.operators().len());
     for operator in graph.operators() {
         offers.push(asked(graph, operator, &shapes, terms)?);
     }
-    let mut agreement = negotiate(graph, &offers, shapes.metas(), terms.prices());
+    let mut agreement = negotiate(graph, &offers, shapes.optimum.metas(), terms.prices());
     match terms.formats {
         Formats::Alternating => alternation::prefer_blocks(&offers, &mut agreement),
         Formats::Narrowest => prefer_narrow(&offers, &mut agreement),
         Formats::Cheapest | Formats::Plain => {}
     }
-    let (made, found) = conversions(graph, &offers, &agreement, shapes.metas());
-    for (position, format) in made.into_iter().enumerate() {
-        if let Some(format) = format {
+    let (made, found) = conversions(graph, &offers, &agreement, shapes.optimum.metas());
+    for (position, format) in made.iter().enumerate() {
+        if let Some(format) = *format {
             let operand = OperandIndex::new(position);
             let scale = scale_of(graph, terms, operand, format);
             graph.set_format(operand, format, scale);
@@ -148,16 +150,22 @@ pub(super) fn settle(
     let found = found.into_iter().map(|conversion| insertion(graph, terms, conversion)).collect();
     graph.insert(found);
     if terms.formats == Formats::Alternating {
-        alternation::insert_everywhere(graph, shapes.metas());
+        alternation::insert_everywhere(graph, shapes.optimum.metas(), &made);
     }
     Ok(settled)
+}
+
+/// What is known of tensors: at the sizes that formats are chosen for, and at all sizes that there may be.
+struct Sizes {
+    optimum: Shapes,
+    any: Shapes,
 }
 
 /// The answers of an operator; none where its tensors are not described.
 fn asked(
     graph: &RuntimeGraph,
     operator: &RuntimeOperator,
-    shapes: &Shapes,
+    shapes: &Sizes,
     terms: &Terms,
 ) -> Result<Offer, EngineError> {
     let Some(tensors) = tensors(graph, operator, shapes, terms) else { return Ok(Offer::default()) };
@@ -195,13 +203,14 @@ fn report(graph: &RuntimeGraph, operator: &RuntimeOperator, answers: &[Answers])
 fn tensors(
     graph: &RuntimeGraph,
     operator: &RuntimeOperator,
-    shapes: &Shapes,
+    Sizes { optimum, any }: &Sizes,
     terms: &Terms,
 ) -> Option<Tensors> {
-    let (inputs, outputs) = shapes.get_all(operator.inputs()).zip(shapes.get_all(operator.outputs()))?;
-    let operands = operator.inputs().iter().chain(operator.outputs());
-    let scales = operands.map(|&operand| terms.scale(operator, graph.operand(operand).name())).collect();
-    Some(Tensors { inputs, outputs, scales })
+    let (inputs, outputs) = optimum.get_all(operator.inputs()).zip(optimum.get_all(operator.outputs()))?;
+    let operands: Vec<OperandIndex> = operator.inputs().iter().chain(operator.outputs()).copied().collect();
+    let are_alike = any.get_all(&operands).is_some_and(|metas| are_alike(&metas));
+    let scales = operands.iter().map(|&operand| terms.scale(operator, graph.operand(operand).name()));
+    Some(Tensors { inputs, outputs, scales: scales.collect(), are_alike })
 }
 
 /// The scale of an operand, where its numbers are whole.
@@ -224,7 +233,7 @@ fn prefer_narrow(offers: &[Offer], agreement: &mut negotiation::Agreement) {
 fn settle_layers(
     graph: &mut RuntimeGraph,
     settled: &[Settled],
-    shapes: &Shapes,
+    shapes: &Sizes,
     terms: &Terms,
 ) -> Result<(), EngineError> {
     for (position, settled) in settled.iter().enumerate() {

@@ -132,9 +132,10 @@ impl Tensors {
         let is_real = |meta: &TensorMeta| meta.dtype() == DType::F32;
         let cast = |meta: &TensorMeta| if is_real(meta) { meta.with_dtype(dtype) } else { meta.clone() };
         let all = |metas: &[TensorMeta]| metas.iter().map(cast).collect();
-        let Self { inputs, outputs, scales } = self;
+        let Self { inputs, outputs, scales, are_alike } = self;
         let is_any = inputs.iter().chain(outputs).any(is_real);
-        is_any.then(|| Self { inputs: all(inputs), outputs: all(outputs), scales: vec![None; scales.len()] })
+        let scales = vec![None; scales.len()];
+        is_any.then(|| Self { inputs: all(inputs), outputs: all(outputs), scales, are_alike: *are_alike })
     }
 
     /// The type that an operator's real numbers are brought into for a candidate, where it is not their own.
