@@ -170,3 +170,35 @@ fn a_layer_that_panics_when_it_is_asked_is_named() {
     let error = builder(text).with_registry(registry).build().unwrap_err().to_string();
     assert!(error.contains("my.Panics `p`") && error.contains("I was asked"), "{error}");
 }
+
+/// A tensor in blocks and one that callers give, which may be of a shape that is repeated.
+const SUM: &str = "pnnx.Input in 0 1 x #x=(1,32,56,56)f32\npnnx.Input other 0 1 y #y=(1,32,56,56)f32\n\
+                   my.Blocked b 1 1 x t\nmy.Blocked c 1 1 y u\npnnx.Expression sum 2 1 t u s expr=add(@0,@1)\n\
+                   my.Blocked d 1 1 s z\npnnx.Output out 2 0 z t";
+
+#[test]
+fn shapes_that_may_differ_are_not_taken_to_be_equal() {
+    let registry = || picky(&[("my.Blocked", |_, formats| same(formats, C16))]);
+    let plan = builder(SUM).with_registry(registry()).build().unwrap();
+    let sum = plan.graph().operator_named("sum").unwrap();
+    assert_eq!(plan.graph().operand(sum.outputs()[0]).format(), Format::Plain);
+    let (x, y) = (noise(&[1, 32, 56, 56]), noise(&[1, 1, 56, 56]));
+    let outputs = plan.context().unwrap().run(&[x.clone(), y.clone()]).unwrap();
+    let want = x.array::<f32>().unwrap().to_owned() + y.array::<f32>().unwrap();
+    assert!(outputs[0].allclose(&Tensor::from_array(want).unwrap(), 0.0, 0.0, false).unwrap().holds());
+
+    let folder = tempfile::tempdir().unwrap();
+    plan.save(folder.path().join("x.plan")).unwrap();
+    let loaded = ixion::engine::PlanFile::open(folder.path().join("x.plan"), &Limits::default()).unwrap();
+    let loaded = loaded.with_registry(registry()).load().unwrap();
+    assert_eq!(loaded.context().unwrap().run(&[x, y]).unwrap(), outputs);
+}
+
+#[test]
+fn shapes_that_are_equal_stay_in_blocks() {
+    let text = SUM.replace("pnnx.Input other 0 1 y #y=(1,32,56,56)f32\n", "").replace("1 1 y u", "1 1 x u");
+    let registry = picky(&[("my.Blocked", |_, formats| same(formats, C16))]);
+    let plan = builder(&text).with_registry(registry).build().unwrap();
+    let sum = plan.graph().operator_named("sum").unwrap();
+    assert_eq!(plan.graph().operand(sum.outputs()[0]).format(), C16);
+}

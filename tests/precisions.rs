@@ -221,3 +221,25 @@ fn a_layer_that_needs_what_is_not_allowed_says_so() {
     let error = error(builder(WHOLE).with_precisions([Precision::Int8]).with_scales(kept));
     assert!(error.contains("takes nothing"), "{error}");
 }
+
+#[test]
+fn other_layouts_leave_other_types_alone() {
+    let scales = || [("x", 0.5), ("y", 0.25)].into_iter().collect::<Scales>();
+    let built = |formats| {
+        let builder = builder(WHOLE).with_registry(registry()).with_scales(scales());
+        builder.with_precisions([Precision::Int8]).with_formats(formats).build().unwrap()
+    };
+    let x = Tensor::from_vec(vec![0.0f32, 0.6, 1.3, -2.0, 63.5, 1e6], &[1, 6]).unwrap();
+    assert_eq!(run(&built(Formats::Alternating), &x), run(&built(Formats::Cheapest), &x));
+    for precision in [Precision::F16, Precision::Bf16] {
+        let build = |formats| {
+            let builder = Builder::new(param("digits")).with_precisions([precision]);
+            builder.with_formats(formats).build().unwrap()
+        };
+        let input = noise(&[2, 1, 8, 8]);
+        let comparison = run(&build(Formats::Alternating), &input)
+            .allclose(&run(&build(Formats::Cheapest), &input), 0.05, 0.2, false)
+            .unwrap();
+        assert!(comparison.holds(), "{comparison}");
+    }
+}
