@@ -8,9 +8,10 @@
 //! y = (Σ input q · weight q + bias q) · (input scale · weight scale)
 //! ```
 //!
-//! where the sum is exact, `bias q` is the bias over (input scale · weight scale), rounded half to even to 32 bits, and the
-//! product is that of two `f32`. The epilogue is computed of this y, in `f32`. An output of whole numbers is y over its
-//! scale, rounded half to even and cut off at ±127: bit for bit what quantising an output of `f32` gives.
+//! where the sum is exact, `bias q` is the bias over (input scale · weight scale), rounded half to even, and the product is
+//! that of two `f32`. A channel whose products are next to nothing, in themselves or beside its bias, is its bias. The
+//! epilogue is computed of this y, in `f32`. An output of whole numbers is y over its scale, rounded half to even and cut
+//! off at ±127: bit for bit what quantising an output of `f32` gives.
 
 use crate::Limits;
 use crate::graph::{
@@ -51,12 +52,25 @@ pub(super) struct WholeWeights<W> {
 /// What makes an output channel's sums real numbers.
 #[derive(Debug, Clone, Copy)]
 struct Step {
-    /// A whole number of 32 bits.
+    /// A whole number, or the real one where nothing is added to it.
     bias: f64,
     scale: f32,
 }
 
 impl Step {
+    /// That of a channel, if its sums count: a step that is no normal number has no finite reciprocal, and beside a bias that
+    /// is no `f32` in such steps no sum makes a difference.
+    fn new(scale: f32, bias: f32) -> Option<Self> {
+        let steps = (f64::from(bias) / f64::from(scale)).round_ties_even();
+        let counts = scale.is_normal() && (steps as f32).is_finite();
+        counts.then_some(Self { bias: steps, scale })
+    }
+
+    /// That of a channel whose sums are all 0.
+    fn of_bias(bias: f32) -> Self {
+        Self { bias: f64::from(bias), scale: 1.0 }
+    }
+
     #[inline(always)]
     fn real(self, sum: f64) -> f32 {
         (sum + self.bias) as f32 * self.scale
@@ -224,13 +238,18 @@ impl<W> WholeWeights<W> {
         let (mut whole, mut steps) = (Vec::with_capacity(values.len()), Vec::with_capacity(outputs));
         for output in 0..outputs {
             let row = values.get(output * depth..(output + 1) * depth).unwrap_or_default();
-            let scale = weight_scale(row)?;
-            whole.extend(row.iter().map(|&x| i16::from(i8::store(x, scale))));
-            let scale = scale * input_scale;
-            let bias = bias.as_ref().and_then(|bias| bias.get(output)).copied().unwrap_or(0.0);
-            let steps_of_bias = (f64::from(bias) / f64::from(scale)).round_ties_even();
-            let bias = steps_of_bias.clamp(f64::from(i32::MIN), f64::from(i32::MAX));
-            steps.push(Step { bias, scale });
+            let (scale, bias) = (weight_scale(row)?, bias.as_ref().and_then(|bias| bias.get(output)));
+            let bias = bias.copied().unwrap_or(0.0);
+            match Step::new(step_of(scale, input_scale)?, bias) {
+                Some(step) => {
+                    whole.extend(row.iter().map(|&x| i16::from(i8::store(x, scale))));
+                    steps.push(step);
+                }
+                None => {
+                    whole.extend(row.iter().map(|_| 0));
+                    steps.push(Step::of_bias(bias));
+                }
+            }
         }
         Ok(Self { factors: order(Rows::new(&whole, [outputs, depth])), steps })
     }
@@ -244,15 +263,26 @@ fn numbers(attribute: &RuntimeAttribute) -> std::result::Result<Vec<f32>, LayerE
     Ok(attribute.decode()?.to_vec::<f32>()?)
 }
 
-/// The scale of a channel: its largest magnitude over 127. A channel of zeros has any.
+/// The scale of a channel: its largest magnitude over 127.
 fn weight_scale(row: &[f32]) -> std::result::Result<f32, LayerError> {
     if row.iter().any(|x| !x.is_finite()) {
         let reason = "weights that are not finite cannot be held in int8; keep this operator in f32";
         return Err(LayerError::Unsupported(reason.to_owned()));
     }
-    let largest = row.iter().fold(0.0f32, |largest, x| largest.max(x.abs()));
-    // A subnormal scale has no finite reciprocal, and stands for numbers that are next to nothing.
-    Ok(if largest / 127.0 >= f32::MIN_POSITIVE { largest / 127.0 } else { 1.0 })
+    Ok(row.iter().fold(0.0f32, |largest, x| largest.max(x.abs())) / 127.0)
+}
+
+/// What one more in a channel's sums stands for.
+fn step_of(scale: f32, input_scale: f32) -> std::result::Result<f32, LayerError> {
+    let step = scale * input_scale;
+    if !step.is_finite() {
+        let reason = format!(
+            "weights of steps of {scale:e} times an input of steps of {input_scale:e} are beyond f32; keep this operator in f32"
+        );
+        return Err(LayerError::Unsupported(reason));
+    }
+    // A subnormal scale has no finite reciprocal, and its weights are next to nothing.
+    Ok(if scale >= f32::MIN_POSITIVE { step } else { 0.0 })
 }
 
 /// How outputs lie.

@@ -157,6 +157,65 @@ proptest! {
     }
 }
 
+/// A linear layer, each of whose outputs has weights of one power of ten and a bias of another.
+fn uneven(powers: &[(i32, i32)], depth: usize) -> (Tensor, Tensor) {
+    let power = |power: i32| 10f64.powi(power);
+    let rows = powers.iter().flat_map(|&(weight, _)| (0..depth).map(move |at| (weight, at)));
+    let weight = rows.map(|(exponent, at)| ((at as f64 * 0.7 + 0.3).sin() * power(exponent)) as f32);
+    let bias = powers.iter().map(|&(_, bias)| (0.7 * power(bias)) as f32);
+    let weight = Tensor::from_vec(weight.collect(), &[powers.len(), depth]).unwrap();
+    (weight, Tensor::from_vec(bias.collect(), &[powers.len()]).unwrap())
+}
+
+proptest! {
+    #[test]
+    fn no_bias_is_lost(
+        powers in prop::collection::vec((-46i32..4, -10i32..31), 1..6), depth in 1usize..20, seed in 0usize..255,
+        scale in prop::sample::select(vec![1e-30f32, 1e-6, 0.01, 1.0, 300.0]),
+    ) {
+        let (weight, bias) = uneven(&powers, depth);
+        let values: Vec<i8> = (0..depth).map(|at| (((at * 37 + seed) % 255) as i8).max(-127)).collect();
+        let input = Tensor::from_vec(values.clone(), &[1, depth]).unwrap();
+        let operator = operator("nn.Linear", &[]).with_attr("weight", weight.clone()).with_attr("bias", bias.clone());
+        let found = run(&mut *operator.create(1).unwrap(), &[&input], scale, None).to_vec::<f32>().unwrap();
+        let (weight, bias) = (weight.to_vec::<f32>().unwrap(), bias.to_vec::<f32>().unwrap());
+        for ((row, bias), found) in weight.chunks(depth).zip(bias).zip(found) {
+            let real = |q: i8, w: f32| f64::from(q) * f64::from(scale) * f64::from(w);
+            let wanted = values.iter().zip(row).fold(f64::from(bias), |sum, (&q, &w)| sum + real(q, w));
+            // A weight is at most half its step off, and the bias half a step of the products.
+            let step = f64::from(row.iter().fold(0.0f32, |most, w| most.max(w.abs()))) / 127.0 * f64::from(scale);
+            let inputs: f64 = values.iter().map(|&q| f64::from(q).abs()).sum();
+            let rounding = wanted.abs().max(f64::from(bias).abs()) * 1e-6 + 1e-30;
+            let allowed = step * (inputs * 0.5 + 0.5) * 1.001 + rounding;
+            let off = (wanted - f64::from(found)).abs();
+            prop_assert!(off <= allowed, "{found} for {wanted}: off by {off:e}, not {allowed:e}");
+        }
+    }
+}
+
+#[test]
+fn a_channel_of_tiny_weights_is_its_bias() {
+    // The last: weights of zero, as a batch norm of gamma 0 leaves them, and a bias below the step of the input.
+    let weight = Tensor::from_vec(vec![1e-8f32, -5e-9, 1e-38, 1e-38, 1e-42, 0.0, 0.0, 0.0], &[4, 2]).unwrap();
+    let bias = [0.5f32, -0.25, 3.0, 0.004];
+    let bias = Tensor::from_vec(bias.to_vec(), &[4]).unwrap();
+    let operator = operator("nn.Linear", &[]).with_attr("weight", weight).with_attr("bias", bias.clone());
+    let input = Tensor::from_vec(vec![127i8, -3], &[1, 2]).unwrap();
+    let found = run(&mut *operator.create(1).unwrap(), &[&input], 0.01, None).to_vec::<f32>().unwrap();
+    for (found, wanted) in found.into_iter().zip(bias.to_vec::<f32>().unwrap()) {
+        assert!((found - wanted).abs() <= 1e-7, "{found} for {wanted}");
+    }
+}
+
+#[test]
+fn products_beyond_f32_are_refused() {
+    let weight = Tensor::from_vec(vec![1e38f32], &[1, 1]).unwrap();
+    let mut layer = operator("nn.Linear", &[]).with_attr("weight", weight).create(1).unwrap();
+    let meta = |scale| TensorMeta::new(DType::I8, [1, 1]).with_scale(scale);
+    layer.configure(&[meta(Some(1e6))], &[meta(None)]).unwrap();
+    assert!(layer.initialize().unwrap_err().to_string().contains("keep this operator in f32"));
+}
+
 #[test]
 fn whole_numbers_are_taken_where_their_zeros_are_zeros() {
     let (whole, real) = (TensorFormat::quantized(), TensorFormat::plain(DType::F32));
