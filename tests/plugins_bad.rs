@@ -11,7 +11,7 @@ use ixion::engine::{Builder, EngineError, Plan, PlanFile};
 use ixion::graph::{Registry, RuntimeGraph};
 use ixion::plugin::{Plugin, PluginError, PluginProblem};
 use ixion::pnnx::Graph;
-use ixion::tensor::Tensor;
+use ixion::tensor::{DType, Tensor};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -267,7 +267,7 @@ fn the_interpreter_leaves_it_behind_too() {
 
 #[test]
 fn building_does_not_wait_for_it_either() {
-    for defect in ["CREATE_HANGS", "INFER_HANGS", "INITIALIZE_HANGS"] {
+    for defect in ["CREATE_HANGS", "INFER_HANGS", "SUPPORTS_HANGS", "INITIALIZE_HANGS"] {
         let registry = registry(defect);
         let start = Instant::now();
         let limits = Limits::default().with_timeout(TIMEOUT);
@@ -276,4 +276,79 @@ fn building_does_not_wait_for_it_either() {
         assert!(error.contains("`bad`") && error.contains("did not return in time"), "{defect}: {error}");
         assert!(start.elapsed() < 10 * TIMEOUT, "{defect}");
     }
+}
+
+/// So many rows of ones.
+fn rows(count: usize) -> Tensor {
+    Tensor::ones(DType::F32, &[count, 3]).unwrap()
+}
+
+#[test]
+fn one_that_stops_as_told_is_not_left_behind() {
+    let plan = build("FORWARD_OBEYS").unwrap();
+    let mut context = plan.context().unwrap();
+    context.set_timeout(Some(TIMEOUT / 4));
+    let error = context.run(&[x(1.0)]).unwrap_err();
+    assert!(matches!(&error, EngineError::TimedOut { place } if place.name == "bad"), "{error}");
+    context.set_timeout(Some(Duration::from_secs(600)));
+    let token = context.cancel_token();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            std::thread::sleep(TIMEOUT / 4);
+            token.cancel();
+        });
+        let error = context.run(&[x(1.0)]).unwrap_err();
+        assert!(matches!(&error, EngineError::Cancelled { place } if place.name == "bad"), "{error}");
+    });
+    assert!(context.run(&[x(-1.0)]).is_ok());
+}
+
+#[test]
+fn all_functions_are_told_to_stop() {
+    let plan = build("INFER_OBEYS").unwrap();
+    let mut context = plan.context().unwrap();
+    context.set_timeout(Some(TIMEOUT / 4));
+    let error = context.run(&[rows(7)]).unwrap_err();
+    assert!(error.to_string().contains("the time limit was reached"), "{error}");
+    context.set_timeout(Some(100 * TIMEOUT));
+    assert!(context.run(&[rows(2)]).is_ok());
+}
+
+#[test]
+fn what_hangs_for_one_context_is_there_for_the_others() {
+    for (defect, bad) in [("INFER_HANGS_AT_7", rows(7)), ("CLONE_HANGS", rows(1))] {
+        let plan = build(defect).unwrap();
+        let (mut one, mut other) = (plan.context().unwrap(), plan.context().unwrap());
+        one.set_timeout(Some(TIMEOUT));
+        let errors = [one.run(&[bad.clone()]).unwrap_err(), one.run(&[bad]).unwrap_err()];
+        assert!(matches!(errors[1], EngineError::Stuck { .. }), "{defect}: {errors:?}");
+        for timeout in [None, Some(100 * TIMEOUT)] {
+            other.set_timeout(timeout);
+            let shape = [2 + usize::from(timeout.is_some()), 3];
+            let outputs = other.run(&[Tensor::zeros(DType::F32, &shape).unwrap()]).unwrap();
+            assert_eq!(outputs[0].shape().iter().as_slice(), shape, "{defect}");
+        }
+        let start = Instant::now();
+        drop((one, other));
+        drop(plan);
+        assert!(start.elapsed() < TIMEOUT, "{defect}: nobody waits for it at the end");
+    }
+}
+
+#[test]
+fn threads_of_a_plan_keep_to_its_deadline() {
+    let text = "7767517\n5 4\npnnx.Input in 0 1 x #x=(?)f32\npnnx.Input mask 0 1 m #m=(?)bool\n\
+        torch.masked_select select 2 1 x m y\nmy.Bad bad 1 1 y z\npnnx.Output out 1 0 z\n";
+    let graph = Graph::parse(text, &Limits::default()).unwrap();
+    let builder = Builder::from_pnnx(graph).with_registry(registry("INFER_HANGS_AT_7"));
+    let plan = builder.with_threads(2).build().unwrap();
+    let mut context = plan.context().unwrap();
+    let mut run = |count: usize| {
+        context.set_timeout(Some(TIMEOUT));
+        let mask = Tensor::ones(DType::Bool, &[count]).unwrap();
+        context.run(&[Tensor::ones(DType::F32, &[count]).unwrap(), mask])
+    };
+    assert_eq!(run(3).unwrap()[0].to_vec::<f32>().unwrap(), [1.0; 3]);
+    let error = run(7).unwrap_err();
+    assert!(matches!(&error, EngineError::Stuck { place } if place.name == "bad"), "{error}");
 }

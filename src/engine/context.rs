@@ -295,7 +295,8 @@ impl<'p> Context<'p> {
             limits,
         };
         match &plan.pool {
-            Some(pool) => pool.install(|| execution.run(trace))?,
+            // Its threads know nothing of the limits of this one.
+            Some(pool) => pool.install(|| within(limits, || execution.run(trace)))?,
             None => execution.run(trace)?,
         }
         drop(targets);
@@ -312,14 +313,12 @@ impl<'p> Context<'p> {
         }
     }
 
-    /// Replaces layers that may have been left in the middle of something. One that cannot be cloned is missing until the
-    /// next run tries again.
+    /// Lets go of layers that may have been left in the middle of something. The next run, which has time again, clones
+    /// others.
     fn repair(&mut self, position: usize) {
         let Some(prepared) = self.prepared.get(position) else { return };
         for job in &prepared.jobs {
-            let operator = &self.plan.graph.operators()[job.operator];
-            self.state.renew(job.operator, cloned(&self.plan, operator).ok().flatten());
-            self.state.configured[job.operator] = None;
+            self.state.drop_layer(job.operator);
         }
         self.state.dynamic.fill(None);
         self.current = None;

@@ -22,11 +22,10 @@ pub(super) struct State {
 }
 
 impl State {
-    /// Puts another clone in the place of a layer that failed.
-    pub(super) fn renew(&mut self, position: usize, layer: Option<Box<dyn CpuLayer>>) {
-        if let Some(old) = self.layers.get_mut(position).and_then(|place| std::mem::replace(place, layer)) {
-            let_go(old);
-        }
+    /// Lets a layer go that failed. Another clone takes its place when layers are configured.
+    pub(super) fn drop_layer(&mut self, position: usize) {
+        self.layers.get_mut(position).and_then(Option::take).into_iter().for_each(let_go);
+        self.configured.get_mut(position).into_iter().for_each(|known| *known = None);
     }
 }
 
@@ -83,7 +82,7 @@ pub(super) fn configure(
             continue;
         }
         if let Err(source) = guarded(|| layer.configure(&inputs, &outputs)) {
-            state.renew(position, cloned(plan, operator).ok().flatten());
+            state.drop_layer(position);
             return Err(EngineError::of_operator(operator, plan.graph.path(), Stage::Configure, source));
         }
         state.configured[position] = Some(Configured { inputs, outputs });

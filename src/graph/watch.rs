@@ -8,14 +8,13 @@ use super::{
     CloneCpuLayer, Cost, CpuLayer, ForwardContext, Layer, LayerError, Tactic, TensorFormat, TensorMeta, View,
     guarded,
 };
-use crate::Limits;
 use crate::tensor::{DType, Format, Layout, Shape, Tensor, TensorView, TensorViewMut, Workspace};
+use crate::{LimitError, Limits};
 use std::cell::RefCell;
 use std::fmt;
 use std::ops::RangeInclusive;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
 use std::time::{Duration, Instant};
 
 type Result<T> = std::result::Result<T, LayerError>;
@@ -27,6 +26,9 @@ thread_local! {
 
 /// How long nobody looks whether a run was cancelled.
 const PATIENCE: Duration = Duration::from_millis(20);
+
+/// How long something that is to stop has to do so.
+const GRACE: Duration = Duration::from_millis(200);
 
 /// Does something whose plugins have to keep to these limits' deadline.
 pub(crate) fn within<T>(limits: &Limits, work: impl FnOnce() -> T) -> T {
@@ -59,20 +61,23 @@ pub(crate) fn watched<T: Send + 'static>(
     };
     limits.check_deadline()?;
     let (sender, receiver) = channel();
+    let own = limits.clone();
     let work = move || {
         // Nobody may be left to tell.
-        let _ = sender.send(guarded(call));
+        let _ = sender.send(guarded(|| within(&own, call)));
     };
     let thread = std::thread::Builder::new().name("ixion-plugin".to_owned()).spawn(work);
     thread.map_err(|error| LayerError::Plugin(format!("no thread can be started for it: {error}")))?;
+    let mut over = None;
     loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        match receiver.recv_timeout(left.min(PATIENCE)) {
-            Ok(result) => return result,
-            Err(RecvTimeoutError::Disconnected) => {
+        let left = deadline.saturating_duration_since(Instant::now()).min(PATIENCE);
+        match (receiver.recv_timeout(if over.is_some() { GRACE } else { left }), over) {
+            (Ok(result), _) => return result,
+            (Err(RecvTimeoutError::Disconnected), _) => {
                 return Err(LayerError::Plugin("its thread ended without a result".to_owned()));
             }
-            Err(RecvTimeoutError::Timeout) => limits.check_deadline().map_err(LayerError::Stuck)?,
+            (Err(RecvTimeoutError::Timeout), Some(limit)) => return Err(LayerError::Stuck(limit)),
+            (Err(RecvTimeoutError::Timeout), None) => over = limits.check_deadline().err(),
         }
     }
 }
@@ -81,12 +86,43 @@ pub(crate) fn watched<T: Send + 'static>(
 pub(super) struct Watched {
     /// Threads that are left behind have their share.
     layer: Arc<RwLock<Box<dyn CpuLayer>>>,
-    /// Set for good when one of them is.
-    is_stuck: Arc<AtomicBool>,
+    /// Why it cannot be called any more.
+    fault: OnceLock<Fault>,
     inputs: RangeInclusive<usize>,
     outputs: usize,
     /// What it was told last.
     configured: Option<Arc<[Vec<TensorMeta>; 2]>>,
+}
+
+/// Why a layer cannot be called: nobody can say when it returns, or it could not be made.
+#[derive(Debug, Clone)]
+enum Fault {
+    Stuck(LimitError),
+    Limit(LimitError),
+    Panic(String),
+    Other(String),
+}
+
+impl From<LayerError> for Fault {
+    fn from(error: LayerError) -> Self {
+        match error {
+            LayerError::Stuck(limit) => Self::Stuck(limit),
+            LayerError::Limit(limit) => Self::Limit(limit),
+            LayerError::Panic(message) => Self::Panic(message),
+            other => Self::Other(other.to_string()),
+        }
+    }
+}
+
+impl From<Fault> for LayerError {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Stuck(limit) => Self::Stuck(limit),
+            Fault::Limit(limit) => Self::Limit(limit),
+            Fault::Panic(message) => Self::Panic(message),
+            Fault::Other(reason) => Self::Plugin(reason),
+        }
+    }
 }
 
 impl Watched {
@@ -95,19 +131,17 @@ impl Watched {
             inputs: layer.num_inputs(),
             outputs: layer.num_outputs(),
             layer: Arc::new(RwLock::new(layer)),
-            is_stuck: Arc::default(),
+            fault: OnceLock::new(),
             configured: None,
         }
     }
 
     fn check(&self) -> Result<()> {
-        match self.is_stuck.load(Ordering::Relaxed) {
-            true => Err(LayerError::Stuck(crate::LimitError::DeadlineExceeded)),
-            false => Ok(()),
-        }
+        self.fault.get().map_or(Ok(()), |fault| Err(fault.clone().into()))
     }
 
-    /// The layer, for a call that is not watched. Nobody is waited for: only who is left behind keeps the lock.
+    /// The layer, for a call that is not watched. Nobody is waited for: only who is left behind keeps the lock, and of those
+    /// who change the layer the fault says so.
     fn read(&self) -> Result<RwLockReadGuard<'_, Box<dyn CpuLayer>>> {
         self.check()?;
         Ok(self.layer.read().unwrap_or_else(PoisonError::into_inner))
@@ -115,10 +149,10 @@ impl Watched {
 
     fn write(&mut self) -> Result<RwLockWriteGuard<'_, Box<dyn CpuLayer>>> {
         self.check()?;
-        Ok(self.layer.write().unwrap_or_else(PoisonError::into_inner))
+        alone(&self.layer)
     }
 
-    /// A call of a layer that others may call at the same time.
+    /// A call of a layer that others may call at the same time: it is as good as before for those who have more time.
     fn ask<T: Send + 'static>(
         &self,
         limits: &Limits,
@@ -127,7 +161,7 @@ impl Watched {
         self.check()?;
         let layer = Arc::clone(&self.layer);
         let call = move || call(&**layer.read().unwrap_or_else(PoisonError::into_inner));
-        self.noted(watched(Some(limits), call))
+        watched(Some(limits), call)
     }
 
     /// A call that changes the layer.
@@ -138,15 +172,16 @@ impl Watched {
     ) -> Result<T> {
         self.check()?;
         let layer = Arc::clone(&self.layer);
-        let call = move || call(&mut **layer.write().unwrap_or_else(PoisonError::into_inner));
-        self.noted(watched(Some(limits), call))
+        let call = move || call(&mut **alone(&layer)?);
+        watched(Some(limits), call).map_err(|error| match error {
+            LayerError::Stuck(_) => self.is_lost(error),
+            error => error,
+        })
     }
 
-    fn noted<T>(&self, result: Result<T>) -> Result<T> {
-        if matches!(result, Err(LayerError::Stuck(_))) {
-            self.is_stuck.store(true, Ordering::Relaxed);
-        }
-        result
+    /// Notes that the layer cannot be called any more, and why.
+    fn is_lost(&self, error: LayerError) -> LayerError {
+        self.fault.get_or_init(|| error.into()).clone().into()
     }
 
     /// A call that changes the layer and has nothing to borrow.
@@ -173,6 +208,15 @@ impl Watched {
             workspace.reserve(bytes.max(asked))?;
             call(layer, &mut ForwardContext::new(&mut workspace, &own))
         })
+    }
+}
+
+/// A layer for who is alone with it. Nobody waits for one that is left behind.
+fn alone(layer: &RwLock<Box<dyn CpuLayer>>) -> Result<RwLockWriteGuard<'_, Box<dyn CpuLayer>>> {
+    match layer.try_write() {
+        Ok(layer) => Ok(layer),
+        Err(TryLockError::Poisoned(poisoned)) => Ok(poisoned.into_inner()),
+        Err(TryLockError::WouldBlock) => Err(LayerError::Stuck(LimitError::DeadlineExceeded)),
     }
 }
 
@@ -319,7 +363,9 @@ impl CpuLayer for Watched {
             return self.read().is_ok_and(|layer| layer.supports(position, formats));
         };
         let formats = formats.to_vec();
-        self.ask(&limits, move |layer| Ok(layer.supports(position, &formats))).unwrap_or(false)
+        let answer = self.ask(&limits, move |layer| Ok(layer.supports(position, &formats)));
+        // Whoever asks for anything else is told why.
+        answer.map_err(|error| self.is_lost(error)).unwrap_or(false)
     }
 
     fn is_pointwise(&self) -> bool {
@@ -374,12 +420,12 @@ impl CloneCpuLayer for Watched {
             None => self.read().map(|layer| layer.clone_layer()),
             Some(limits) => self.ask(&limits, |layer| Ok(layer.clone_layer())),
         };
-        let (layer, is_stuck) = match cloned {
-            Ok(layer) => (Arc::new(RwLock::new(layer)), Arc::default()),
+        let (layer, fault) = match cloned {
+            Ok(layer) => (Arc::new(RwLock::new(layer)), OnceLock::new()),
             // Whoever uses it is told.
-            Err(_) => (Arc::clone(&self.layer), Arc::new(AtomicBool::new(true))),
+            Err(error) => (Arc::clone(&self.layer), OnceLock::from(Fault::from(error))),
         };
         let (inputs, configured) = (self.inputs.clone(), self.configured.clone());
-        Box::new(Self { layer, is_stuck, inputs, outputs: self.outputs, configured })
+        Box::new(Self { layer, fault, inputs, outputs: self.outputs, configured })
     }
 }

@@ -3,7 +3,7 @@
 use super::abi::{self, Host};
 use super::table::lossy;
 use crate::Limits;
-use crate::graph::LayerError;
+use crate::graph::{LayerError, timed_limits};
 use crate::tensor::Dim;
 use std::ffi::{c_char, c_void};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -28,6 +28,11 @@ impl Call {
     /// A call within these limits.
     pub(super) fn within(limits: &Limits) -> Self {
         Self { limits: limits.clone(), ..Self::default() }
+    }
+
+    /// A call that ends when what this thread is doing has to.
+    pub(super) fn timed() -> Self {
+        timed_limits().as_ref().map_or_else(Self::default, Self::within)
     }
 
     /// The limits of the call.

@@ -78,7 +78,7 @@ impl Foreign {
         let values = as_values(given, &operator.fields, &weights);
         let node = abi::Node { name: name.as_ptr(), num_inputs, num_outputs };
         let mut layer = null_mut();
-        Call::default().run(|host| {
+        Call::timed().run(|host| {
             let (values, count) = (values.as_ptr(), values.len());
             // SAFETY: all pointers lead to what the header says, until the call returns; the weights stay.
             unsafe { (operator.required.create)(host, operator.original, &node, values, count, &mut layer) }
@@ -104,7 +104,7 @@ impl Foreign {
         let (layer, mut found) = (self.layer()?, [0u32; 3]);
         let [least, most, outputs] = &mut found;
         // SAFETY: the layer is the library's own, and the numbers are there until the call returns.
-        Call::default().run(|host| unsafe { counts(host, layer, least, most, outputs) })?;
+        Call::timed().run(|host| unsafe { counts(host, layer, least, most, outputs) })?;
         (self.inputs, self.outputs) = (*least as usize..=*most as usize, *outputs as usize);
         Ok(())
     }
@@ -148,7 +148,7 @@ impl Foreign {
 
     fn told(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<usize> {
         self.check_formats(inputs, outputs)?;
-        let (call, layer, table) = (Call::default(), self.layer()?, &self.operator.table);
+        let (call, layer, table) = (Call::timed(), self.layer()?, &self.operator.table);
         let (inputs, outputs) = (Described::of(inputs, &call)?, Described::of(outputs, &call)?);
         let (x, y) = ((inputs.as_ptr(), inputs.len()), (outputs.as_ptr(), outputs.len()));
         if let Some(configure) = table.configure {
@@ -211,7 +211,7 @@ impl Layer for Foreign {
     }
 
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
-        let (call, layer, infer) = (Call::default(), self.layer()?, self.operator.required.infer);
+        let (call, layer, infer) = (Call::timed(), self.layer()?, self.operator.required.infer);
         let described = Described::of(inputs, &call)?;
         let mut outputs = vec![blank(); self.outputs];
         call.run(|host| {
@@ -251,7 +251,7 @@ impl CpuLayer for Foreign {
         let layer = self.layer()?;
         if let Some(initialize) = self.operator.table.initialize {
             // SAFETY: the layer is the library's own, and nobody else uses it.
-            Call::default().run(|host| unsafe { initialize(host, layer) })?;
+            Call::timed().run(|host| unsafe { initialize(host, layer) })?;
         }
         self.is_initialized = true;
         Ok(())
@@ -269,7 +269,7 @@ impl CpuLayer for Foreign {
 
     fn serialize(&self) -> Result<Vec<u8>> {
         let Some(serialize) = self.operator.table.serialize else { return Ok(Vec::new()) };
-        let (call, layer, mut wanted) = (Call::default(), self.layer()?, 0);
+        let (call, layer, mut wanted) = (Call::timed(), self.layer()?, 0);
         // SAFETY: the layer is the library's own, and nothing may be written where there is no room.
         call.run(|host| unsafe { serialize(host, layer, null_mut(), 0, &mut wanted) })?;
         call.limits().check_tensor("the state of a layer", wanted as u64)?;
@@ -292,7 +292,7 @@ impl CpuLayer for Foreign {
         match self.operator.table.deserialize {
             _ if bytes.is_empty() => Ok(()),
             // SAFETY: the layer is the library's own, nobody else uses it, and the bytes are there until the call returns.
-            Some(deserialize) => Call::default()
+            Some(deserialize) => Call::timed()
                 .run(|host| unsafe { deserialize(host, layer, bytes.as_ptr().cast(), bytes.len()) }),
             None => Err(LayerError::Unsupported(format!(
                 "{} bytes of state, but the plugin has no `deserialize`",
@@ -388,7 +388,7 @@ impl CloneCpuLayer for Foreign {
             let (layer, mut copy) = (self.layer()?, null_mut());
             let required = self.operator.required;
             // SAFETY: the layer is the library's own, and the place for its copy is there until the call returns.
-            Call::default().run(|host| unsafe { (required.clone)(host, layer, &mut copy) })?;
+            Call::timed().run(|host| unsafe { (required.clone)(host, layer, &mut copy) })?;
             Ok(Instance { layer: not_null(copy, "clone")?, destroy: required.destroy })
         };
         Box::new(Self {

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #ifndef DEFECT
 #error "say which defect: -DDEFECT=ABI"
@@ -14,7 +15,8 @@ enum {
     FLAGS, COUNTS, CREATE_FAILS, CREATE_NULL, CLONE_FAILS, INFER_FAILS, INFER_DTYPE, INFER_RANK, INFER_LENGTH,
     INFER_UNKNOWN, INFER_HUGE, SUPPORTS_NOTHING, CONFIGURE_FAILS, WORKSPACE_HUGE, WORKSPACE_PAST, STATE_PAST, STATE_LESS,
     STATE_HUGE, FORWARD_FAILS, FORWARD_SILENT, FORWARD_STATUS, FORWARD_STOPS, FORWARD_HANGS, CREATE_HANGS, INFER_HANGS,
-    INITIALIZE_FAILS, INITIALIZE_HANGS, OPERATORS_ODD
+    INITIALIZE_FAILS, INITIALIZE_HANGS, OPERATORS_ODD, SUPPORTS_HANGS, CLONE_HANGS, INFER_HANGS_AT_7, INFER_OBEYS,
+    FORWARD_OBEYS
 };
 
 static int layer_of_all;
@@ -24,6 +26,19 @@ static void hang(void) {
     while (forever) {
     }
 }
+
+/* Works until it is told to stop, and asks every few milliseconds. */
+static int32_t obey(const ixion_host *host) {
+    while (host->stopped(host) == IXION_OK) {
+        clock_t start = clock();
+        while (clock() - start < 3 * CLOCKS_PER_SEC / 1000) {
+        }
+    }
+    return IXION_STOPPED;
+}
+
+/* Set when a forward failed. */
+static volatile int is_moody;
 
 static int32_t create(const ixion_host *host, const ixion_operator *op, const ixion_node *node, const ixion_value *values,
                       size_t num_values, void **layer) {
@@ -42,6 +57,9 @@ static int32_t clone(const ixion_host *host, const void *layer, void **copy) {
     (void)layer;
     if (DEFECT == CLONE_FAILS) {
         return host->fail(host, "sheep only");
+    }
+    if (DEFECT == CLONE_HANGS && is_moody) {
+        hang();
     }
     *copy = &layer_of_all;
     return IXION_OK;
@@ -63,6 +81,12 @@ static int32_t infer(const ixion_host *host, const void *layer, const ixion_tens
     case INFER_UNKNOWN: outputs[0].dims[0] = IXION_UNKNOWN; break;
     case INFER_HUGE: outputs[0].dims[0] = INT64_MAX; break;
     case INFER_HANGS: hang(); break;
+    case INFER_HANGS_AT_7:
+        if (inputs[0].dims[0] == 7) {
+            hang();
+        }
+        break;
+    case INFER_OBEYS: return inputs[0].dims[0] == 7 ? obey(host) : IXION_OK;
     default: break;
     }
     return IXION_OK;
@@ -70,6 +94,9 @@ static int32_t infer(const ixion_host *host, const void *layer, const ixion_tens
 
 static int32_t supports(const void *layer, size_t position, const ixion_format *formats, size_t num_formats) {
     (void)layer, (void)num_formats;
+    if (DEFECT == SUPPORTS_HANGS) {
+        hang();
+    }
     return DEFECT != SUPPORTS_NOTHING && formats[position].dtype == IXION_F32 && formats[position].blocked_axis < 0;
 }
 
@@ -121,6 +148,17 @@ static int32_t forward(const ixion_host *host, void *layer, const ixion_tensor *
     case FORWARD_HANGS:
         if (*(const float *)inputs[0].data > 0.0f) {
             hang();
+        }
+        break;
+    case FORWARD_OBEYS:
+        if (*(const float *)inputs[0].data > 0.0f) {
+            return obey(host);
+        }
+        break;
+    case CLONE_HANGS:
+        if (*(const float *)inputs[0].data > 0.0f) {
+            is_moody = 1;
+            return host->fail(host, "leave me alone");
         }
         break;
     default: break;

@@ -1,6 +1,7 @@
 //! In which formats an operator can run: what its layer answers when it is asked position by position.
 
 use super::price::Prices;
+use crate::Limits;
 use crate::engine::tuning::Key;
 use crate::graph::{CpuLayer, LayerError, Tactic, TensorFormat, TensorMeta, guarded};
 use crate::tensor::{DType, Format};
@@ -106,7 +107,7 @@ impl<'a> Survey<'a> {
     /// Asks a layer.
     ///
     /// # Errors
-    /// One that panics.
+    /// One that panics, or that did not answer in time.
     pub(super) fn of(
         layer: &'a dyn CpuLayer,
         tensors: &'a Tensors,
@@ -118,6 +119,9 @@ impl<'a> Survey<'a> {
             let found = Vec::new();
             let mut survey = Self { layer, tensors, blocks, is_pointwise, asked: 0, found, answers };
             survey.ask(&mut Formats::new());
+            if survey.found.is_empty() {
+                check_alive(layer)?;
+            }
             Ok(survey)
         })
     }
@@ -145,6 +149,14 @@ impl Survey<'_> {
             }
             decided.truncate(position);
         }
+    }
+}
+
+/// Refuses a layer that took nothing because it could not answer: it says so wherever it can.
+fn check_alive(layer: &dyn CpuLayer) -> Result<(), LayerError> {
+    match layer.constant(&Limits::default()) {
+        Err(error @ (LayerError::Stuck(_) | LayerError::Limit(_) | LayerError::Panic(_))) => Err(error),
+        _ => Ok(()),
     }
 }
 
