@@ -94,7 +94,10 @@ fn what_was_not_chosen_is_reported() {
 
 /// Copies its input; takes what it is told to take.
 #[derive(Debug, Clone)]
-struct Picky(fn(usize, &[TensorFormat]) -> bool);
+struct Picky(Takes);
+
+/// An answer of [`CpuLayer::supports`].
+type Takes = fn(usize, &[TensorFormat]) -> bool;
 
 impl Layer for Picky {
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
@@ -119,7 +122,7 @@ impl CpuLayer for Picky {
     }
 }
 
-fn picky(takes: &[(&str, fn(usize, &[TensorFormat]) -> bool)]) -> Registry {
+fn picky(takes: &[(&str, Takes)]) -> Registry {
     let mut registry = Registry::default();
     for &(op_type, takes) in takes {
         let create =
