@@ -119,6 +119,22 @@ fn a_plan_of_whole_numbers_comes_back_as_it_was() {
 }
 
 #[test]
+fn surplus_inputs_are_refused() {
+    let mut calibration = Calibration::new(builder("digits")).unwrap();
+    let inputs = || vec![Tensor::zeros(DType::F32, &[1, 1, 8, 8]).unwrap(); 2];
+    let scales = calibration.scales(Method::MinMax);
+    let seen = [
+        calibration.see_range(inputs()),
+        calibration.see_magnitudes(inputs()),
+        calibration.see_loss(inputs(), &scales),
+    ];
+    for seen in seen {
+        let error = seen.unwrap_err().to_string();
+        assert!(error.contains("2 inputs were given, but the model has 1"), "{error}");
+    }
+}
+
+#[test]
 fn what_is_kept_stays_in_f32() {
     let (calibration, ..) = digits();
     let (scales, _) = calibrated("digits", &calibration, Method::MinMax);

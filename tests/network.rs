@@ -187,6 +187,35 @@ fn what_is_wrong_is_said_where_it_is_added() {
 }
 
 #[test]
+fn what_fails_leaves_nothing_behind() {
+    let mut network = Network::new();
+    let x = network.add_input("x", DType::F32, [4.into()]).unwrap();
+    // The name of what will be another's second output.
+    let taken = network.add_layer("F.relu", "halves.1", &[x], &Fields::new()).unwrap();
+    let split =
+        || Fields::new().with_param("split_size_or_sections", 2).with_param("dim", 0).with_num_outputs(2);
+    let error = network.add_layer("torch.split", "halves", &taken, &split()).unwrap_err().to_string();
+    assert!(error.contains("halves.1"), "{error}");
+    let error =
+        network.add_layer("F.relu", "relu", &[x], &Fields::new().with_input_name(0, "a b")).unwrap_err();
+    assert!(error.to_string().contains("a b"), "{error}");
+    // The same names are free for what fits.
+    network.add_layer("F.relu", "halves", &[x], &Fields::new()).unwrap();
+    let relu = network.add_layer("F.relu", "relu", &taken, &Fields::new()).unwrap();
+    let parts = network.add_layer("torch.split", "parts", &relu, &split()).unwrap();
+    assert!(network.add_input("parts.1", DType::F32, [4.into()]).is_err());
+    network.add_layer("F.relu", "parts.1", &[x], &Fields::new()).unwrap_err();
+    network.mark_output(parts[1], "late").unwrap();
+    let graph = network.into_graph().unwrap();
+    graph.check().unwrap();
+    let names: Vec<&str> = graph.operators().map(|(_, operator)| operator.name()).collect();
+    assert_eq!(names, ["x", "halves.1", "halves", "relu", "parts", "late"]);
+    let plan = Builder::from_pnnx(graph).build().unwrap();
+    let x = Tensor::from_vec(vec![-1f32, 2.0, 3.0, -4.0], &[4]).unwrap();
+    assert_eq!(run(&plan, &x)[0].to_vec::<f32>().unwrap(), [3.0, 0.0]);
+}
+
+#[test]
 fn names_are_taken_once_and_operands_belong_to_a_network() {
     let mut network = Network::new();
     let x = network.add_input("x", DType::F32, [2.into()]).unwrap();
@@ -208,6 +237,11 @@ fn names_are_taken_once_and_operands_belong_to_a_network() {
     let sum = network.add_layer("pnnx.Expression", "sum", &[x, x], &sum).unwrap()[0];
     let mut other = Network::new();
     assert!(message(relu(&mut other, "relu", &[sum])).contains("an operand is of another network"));
+    let same_place = other.add_input("z", DType::F32, [3.into()]).unwrap();
+    assert_eq!(network.meta(x).unwrap().to_string(), "2 f32");
+    assert!(message(relu(&mut other, "relu", &[x])).contains("an operand is of another network"));
+    assert!(other.mark_output(x, "z2").is_err() && other.set_dtype(x, DType::F16).is_err());
+    assert!(other.meta(x).is_none() && x != same_place);
     let empty = other.into_graph().unwrap_err().to_string();
     assert!(empty.contains("it returns nothing"), "{empty}");
     let folder = tempfile::tempdir().unwrap();

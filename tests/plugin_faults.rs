@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use ixion::Limits;
-use ixion::engine::{Builder, PlanFile, Precision};
+use ixion::engine::{Builder, Calibration, Method, PlanFile, Precision};
 use ixion::graph::{
     Cost, CpuLayer, Creator, ForwardContext, Layer, LayerError, OperatorReader, Registry, RuntimeGraph,
     Tactic, TensorFormat, TensorMeta, View,
@@ -135,14 +135,18 @@ impl CpuLayer for Faulty {
         if self.has("endless") { f64::NAN } else { 1.0 }
     }
 
-    fn configure(&mut self, _: &[TensorMeta], _: &[TensorMeta]) -> Result<(), LayerError> {
+    fn configure(&mut self, inputs: &[TensorMeta], _: &[TensorMeta]) -> Result<(), LayerError> {
         self.enter("configure");
+        if is_whole(inputs) {
+            self.enter("configure_of_whole");
+        }
         Ok(())
     }
 
-    fn workspace(&self, _: &[TensorMeta], _: &[TensorMeta]) -> usize {
+    fn workspace(&self, inputs: &[TensorMeta], _: &[TensorMeta]) -> usize {
         self.enter("workspace");
         match self.fault.as_str() {
+            "large_workspace_of_whole" if is_whole(inputs) => 1 << 20,
             "small_workspace" => 8,
             "huge_workspace" => usize::MAX,
             _ => 64,
@@ -180,6 +184,9 @@ impl CpuLayer for Faulty {
         context: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
         self.enter("forward");
+        if inputs[0].dtype() == DType::I8 {
+            self.enter("forward_of_whole");
+        }
         context.scratch::<f32>(16)?;
         Ok(outputs[0].copy_from(&inputs[0])?)
     }
@@ -210,6 +217,10 @@ impl CpuLayer for Faulty {
     }
 }
 
+fn is_whole(metas: &[TensorMeta]) -> bool {
+    metas.iter().any(|meta| meta.dtype() == DType::I8)
+}
+
 /// All layers and the faulty one, and how many are initialised.
 fn registry() -> (Registry, Arc<AtomicUsize>) {
     let (mut registry, initialized) = (Registry::default(), Arc::new(AtomicUsize::new(0)));
@@ -235,6 +246,24 @@ fn model(faults: &[&str]) -> Graph {
 
 fn x() -> Tensor {
     Tensor::ones(DType::F32, &[2, 3]).unwrap()
+}
+
+/// Looks at what int8 would lose.
+fn calibrated(faults: &[&str]) -> Result<f64, Box<dyn Error>> {
+    let (registry, initialized) = registry();
+    let limits = Limits { max_tensor_bytes: 1 << 16, ..Limits::default() };
+    let builder = Builder::from_pnnx(model(faults)).with_registry(registry).with_limits(limits);
+    let mut calibration = Calibration::new(builder)?;
+    let plain = initialized.load(Ordering::Relaxed);
+    calibration.see_range(vec![x()])?;
+    let scales = calibration.scales(Method::MinMax);
+    let seen = (0..2).try_for_each(|_| calibration.see_loss(vec![x()], &scales));
+    let decibels = calibration.losses().iter().map(|loss| loss.decibels()).fold(f64::INFINITY, f64::min);
+    let measured = calibration.losses().iter().filter(|loss| loss.operator.starts_with("it")).count();
+    assert_eq!(initialized.load(Ordering::Relaxed), plain + measured, "{faults:?}");
+    drop(calibration);
+    assert_eq!(initialized.load(Ordering::Relaxed), 0, "{faults:?}");
+    Ok(seen.map(|()| decibels)?)
 }
 
 type Done = Result<Tensor, Box<dyn Error>>;
@@ -323,6 +352,19 @@ fn a_panic_in_any_method_is_an_error_that_names_the_operator() {
             interpreted(&[&fault]).unwrap();
         }
     }
+}
+
+#[test]
+fn a_panic_while_losses_are_measured_is_an_error_that_names_the_operator() {
+    assert!(calibrated(&[""]).unwrap() > 100.0);
+    for method in ["supports", "clone", "configure_of_whole", "forward_of_whole"] {
+        let fault = format!("panic_in_{method}");
+        let error = refused(calibrated(&[&fault]).map(|_| x()), &fault);
+        assert!(error.contains(&format!("panicked: boom in {method}")), "{error}");
+    }
+    let error = refused(calibrated(&["large_workspace_of_whole"]).map(|_| x()), "large_workspace_of_whole");
+    assert!(error.contains("scratch memory") && error.contains("max_tensor_bytes"), "{error}");
+    assert!(calibrated(&["panic_in_terminate"]).unwrap() > 100.0);
 }
 
 #[test]

@@ -114,6 +114,7 @@ impl BuildArgs {
             return Err(Failure::unusable(format!("{} is a plan already", self.param.display()))
                 .advise("build from the .param file that it was built from"));
         }
+        self.formats.check()?;
         files::check_kept(&self.output, model.files().iter().map(PathBuf::as_path))?;
         files::check_new_file(&self.output)?;
         let spinner = Spinner::start(format!("building {}", self.param.display()));

@@ -66,7 +66,7 @@ pub(crate) struct CalibrateArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     max: Option<u32>,
     /// Layers of fewer decibels of signal to noise stay in f32
-    #[arg(long, value_name = "DB", default_value_t = 20.0)]
+    #[arg(long, value_name = "DB", default_value_t = 20.0, value_parser = decibels)]
     least: f64,
     /// Leaves out passes by name, as the build will; `all` leaves the graph as it is
     #[arg(long, alias = "no-pass", value_name = "PASS", num_args = 1..)]
@@ -76,6 +76,12 @@ pub(crate) struct CalibrateArgs {
     json: bool,
     #[command(flatten)]
     plugins: PluginArgs,
+}
+
+/// A number that others can be less than.
+fn decibels(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|number: &f64| !number.is_nan());
+    number.ok_or_else(|| format!("`{text}` is no number of decibels, such as 20"))
 }
 
 /// How thresholds are chosen.

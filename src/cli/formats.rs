@@ -1,5 +1,6 @@
 //! `--precision`, `--scales`, `--layouts` and `--tune`: what the engine chooses element types and layouts from, and how.
 
+use super::failure::Failure;
 use clap::{Args, ValueEnum};
 use ixion::engine::{Builder, EngineError, Formats, Precision, Scales, TimingCache};
 use std::path::PathBuf;
@@ -52,6 +53,25 @@ impl From<Layouts> for Formats {
 }
 
 impl FormatArgs {
+    /// Refuses what would not be heeded.
+    ///
+    /// # Errors
+    /// int8 without scales; scales without int8.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        match (self.precision.contains(&Precision::Int8), &self.scales) {
+            (true, None) => {
+                Err(Failure::unusable("int8 needs scales, which say what its whole numbers stand for")
+                    .advise("`ixion calibrate` finds them; --scales FILE names their file"))
+            }
+            (false, Some(path)) => Err(Failure::unusable(format!(
+                "{}: scales are for int8, which --precision does not name",
+                path.display()
+            ))
+            .advise("`--precision int8 --scales FILE` uses them")),
+            _ => Ok(()),
+        }
+    }
+
     /// Tells a builder what was asked for.
     ///
     /// # Errors

@@ -1,7 +1,6 @@
 //! The files of a model, as most subcommands take them.
 
 use super::failure::Failure;
-use super::formats::FormatArgs;
 use super::plan_file::PlanFileArgs;
 use super::plugins::PluginArgs;
 use super::progress::Spinner;
@@ -73,15 +72,7 @@ impl ModelArgs {
         engine.check()?;
         let _spinner = Spinner::start(format!("reading {}", self.param.display()));
         if let Some(plan) = self.plan_file(limits)? {
-            self.check_built(&engine.without, seed)?;
-            if engine.mode.formats != FormatArgs::default() {
-                let message = format!(
-                    "{} is a plan, whose element types and layouts are settled",
-                    self.param.display()
-                );
-                return Err(Failure::unusable(message)
-                    .advise("`ixion build --precision … --layouts …` builds one with others"));
-            }
+            self.check_built(&engine.without, &engine.mode.formats, seed)?;
             return engine.load(plan, limits).map_err(|error| self.unbuilt(error));
         }
         let mut graph = self.runtime(limits.clone())?;

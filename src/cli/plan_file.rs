@@ -1,6 +1,7 @@
 //! Plans among the models: files that `ixion build` wrote, which every subcommand takes in the place of a PARAM.
 
 use super::failure::Failure;
+use super::formats::FormatArgs;
 use super::model::ModelArgs;
 use clap::Args;
 use ixion::Limits;
@@ -67,12 +68,21 @@ impl ModelArgs {
     /// Refuses options of a model that is not built yet.
     ///
     /// # Errors
-    /// `--without`, `--random-weights`.
-    pub(crate) fn check_built(&self, without: &[String], seed: Option<u64>) -> Result<(), Failure> {
+    /// `--without`, `--random-weights`; `--precision` and what goes with it.
+    pub(crate) fn check_built(
+        &self,
+        without: &[String],
+        formats: &FormatArgs,
+        seed: Option<u64>,
+    ) -> Result<(), Failure> {
         let file = self.param.display();
         let refused = |why: String, advice: &str| Err(Failure::unusable(why).advise(advice.to_owned()));
         match (without, seed) {
-            ([], None) => Ok(()),
+            ([], None) if *formats == FormatArgs::default() => Ok(()),
+            ([], None) => refused(
+                format!("{file} is a plan, whose element types and layouts are settled"),
+                "`ixion build --precision … --layouts …` builds one with others",
+            ),
             ([], Some(_)) => refused(
                 format!("{file} is a plan and has its weights"),
                 "`ixion build --random-weights SEED` builds one with others",

@@ -79,11 +79,12 @@ pub(crate) struct Record {
 }
 
 impl EngineArgs {
-    /// Refuses what the interpreter would not heed.
+    /// Refuses what would not be heeded.
     ///
     /// # Errors
-    /// `--without` for the graph of the file, which no pass has seen.
+    /// As [`FormatArgs::check`]; `--without` for the interpreter's graph of the file, which no pass has seen.
     pub(crate) fn check(&self) -> Result<(), Failure> {
+        self.mode.formats.check()?;
         if self.mode.interpret != Some(Interpret::Plain) || self.without.is_empty() {
             return Ok(());
         }

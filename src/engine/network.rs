@@ -5,14 +5,27 @@ use crate::graph::{
     CpuLayer, GraphError, LayerError, OperatorPlace, OperatorReader, PluginName, Registry, RuntimeAttribute,
     RuntimeParameter, Stage, TensorMeta, UnknownOperator, guarded,
 };
-use crate::pnnx::{self, Attribute, Graph, PnnxError};
+use crate::pnnx::{self, Attribute, Graph, OperatorId, PnnxError};
 use crate::tensor::{DType, Dim, DimExpr, Tensor};
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A tensor of a [`Network`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Operand {
+    network: NetworkId,
     position: usize,
+}
+
+/// Tells networks apart: each that is made is another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct NetworkId(u64);
+
+impl Default for NetworkId {
+    fn default() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
 }
 
 /// Parameters, weights and names of inputs of an operator, as [`Network::add_layer`] takes them: the fields that a registry
@@ -112,6 +125,7 @@ impl Fields {
 /// ```
 #[derive(Debug, Default)]
 pub struct Network {
+    id: NetworkId,
     graph: Graph,
     registry: Registry,
     operands: Vec<Known>,
@@ -177,12 +191,12 @@ impl Network {
         let lens = lens.into_iter().map(|Len(len)| len).collect::<Vec<Dim>>();
         self.check_free(name)?;
         let operator = self.graph.new_operator("pnnx.Input", name).map_err(PnnxError::from)?;
-        let operand = self.add_operand(name, Some(TensorMeta::new(dtype, lens)))?;
-        self.graph.connect_output(operator, self.known(operand)?.id).map_err(PnnxError::from)?;
-        if let Some(known) = self.operands.get_mut(operand.position) {
+        let output = (name.to_owned(), Some(TensorMeta::new(dtype, lens)));
+        let added = self.whole(operator, |network| network.add_output(operator, output))?;
+        if let Some(known) = self.operands.get_mut(added.position) {
             known.input = Some(name.to_owned());
         }
-        Ok(operand)
+        Ok(added)
     }
 
     /// Adds a layer, and returns its outputs. `op_type` is a type that the registry knows, such as `nn.Conv2d`, or the name of
@@ -190,7 +204,7 @@ impl Network {
     ///
     /// # Errors
     /// A type that nobody runs; fields that are missing, unknown, or of another kind than the layer's; inputs that it does not
-    /// take; a name that is taken.
+    /// take; a name that is taken. The network is then as it was.
     pub fn add_layer(
         &mut self,
         op_type: &str,
@@ -203,7 +217,23 @@ impl Network {
             inputs.iter().map(|&input| self.known(input).cloned()).collect::<Result<_, EngineError>>()?;
         let made = self.made(op_type, name, &known, fields)?;
         let operator = self.graph.new_operator(op_type, name).map_err(PnnxError::from)?;
-        for (input, key) in known.iter().zip(fields.input_names(known.len())) {
+        let outputs = made.into_iter().enumerate().map(|(position, meta)| match position {
+            0 => (name.to_owned(), meta),
+            _ => (format!("{name}.{position}"), meta),
+        });
+        self.whole(operator, |network| {
+            network.set_fields(operator, &known, fields)?;
+            outputs.map(|output| network.add_output(operator, output)).collect()
+        })
+    }
+
+    fn set_fields(
+        &mut self,
+        operator: OperatorId,
+        inputs: &[Known],
+        fields: &Fields,
+    ) -> Result<(), EngineError> {
+        for (input, key) in inputs.iter().zip(fields.input_names(inputs.len())) {
             self.graph.connect_input(operator, input.id, key.as_deref()).map_err(PnnxError::from)?;
         }
         for (key, value) in &fields.params {
@@ -215,14 +245,7 @@ impl Network {
             let attribute = attribute.map_err(PnnxError::from)?;
             self.graph.set_attribute(operator, key, attribute).map_err(PnnxError::from)?;
         }
-        let mut outputs = Vec::with_capacity(made.len());
-        for (position, meta) in made.into_iter().enumerate() {
-            let output = if position == 0 { name.to_owned() } else { format!("{name}.{position}") };
-            let output = self.add_operand(&output, meta)?;
-            self.graph.connect_output(operator, self.known(output)?.id).map_err(PnnxError::from)?;
-            outputs.push(output);
-        }
-        Ok(outputs)
+        Ok(())
     }
 
     /// Adds the layer of this namespace, type and version; see [`Network::add_layer`].
@@ -283,7 +306,7 @@ impl Network {
 
     /// Element type and dimensions of an operand; none where they depend on values.
     pub fn meta(&self, operand: Operand) -> Option<&TensorMeta> {
-        self.operands.get(operand.position)?.meta.as_ref()
+        self.known(operand).ok()?.meta.as_ref()
     }
 
     /// The network as a file has it.
@@ -333,7 +356,8 @@ fn in_file(dim: &Dim) -> pnnx::Dim {
 impl Network {
     fn known(&self, operand: Operand) -> Result<&Known, EngineError> {
         let stranger = || EngineError::Network("an operand is of another network".to_owned());
-        self.operands.get(operand.position).ok_or_else(stranger)
+        let known = self.operands.get(operand.position).filter(|_| operand.network == self.id);
+        known.ok_or_else(stranger)
     }
 
     fn redefine(&mut self, operand: Operand, known: Known) -> Result<(), EngineError> {
@@ -353,13 +377,34 @@ impl Network {
         }
     }
 
-    fn add_operand(&mut self, name: &str, meta: Option<TensorMeta>) -> Result<Operand, EngineError> {
-        let id = self.graph.new_operand(name).map_err(PnnxError::from)?;
+    /// Lets `complete` do the rest for an operator that was added. Where that fails, neither the operator nor its outputs stay.
+    fn whole<T>(
+        &mut self,
+        operator: OperatorId,
+        complete: impl FnOnce(&mut Self) -> Result<T, EngineError>,
+    ) -> Result<T, EngineError> {
+        let count = self.operands.len();
+        let completed = complete(self);
+        if completed.is_err() {
+            // Nobody reads what has just been made, so nothing keeps it; its outputs go with it.
+            _ = self.graph.remove_operator(operator);
+            self.operands.truncate(count);
+        }
+        completed
+    }
+
+    fn add_output(
+        &mut self,
+        operator: OperatorId,
+        (name, meta): (String, Option<TensorMeta>),
+    ) -> Result<Operand, EngineError> {
+        let id = self.graph.new_operand(&name).map_err(PnnxError::from)?;
+        self.graph.connect_output(operator, id).map_err(PnnxError::from)?;
         if let Some(meta) = &meta {
             self.describe(id, meta)?;
         }
         self.operands.push(Known { id, meta, input: None });
-        Ok(Operand { position: self.operands.len() - 1 })
+        Ok(Operand { network: self.id, position: self.operands.len() - 1 })
     }
 
     fn describe(&mut self, id: pnnx::OperandId, meta: &TensorMeta) -> Result<(), EngineError> {

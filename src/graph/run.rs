@@ -42,15 +42,21 @@ impl RuntimeGraph {
     /// # Errors
     /// As [`RuntimeGraph::set_input`] and [`RuntimeGraph::run`]; too few or too many inputs.
     pub fn run_with(&mut self, inputs: Vec<Tensor>) -> Result<Vec<Tensor>, GraphError> {
+        self.set_inputs(inputs)?;
+        self.run()?;
+        self.output_values()
+    }
+
+    /// Sets inputs in the order of [`RuntimeGraph::inputs`].
+    ///
+    /// # Errors
+    /// As [`RuntimeGraph::set_input`]; too many inputs. Too few are an error of the run.
+    pub(crate) fn set_inputs(&mut self, inputs: Vec<Tensor>) -> Result<(), GraphError> {
         let names = self.input_names();
         if inputs.len() > names.len() {
             return Err(GraphError::TooManyInputs { wanted: names.len(), found: inputs.len(), names });
         }
-        for (name, tensor) in names.iter().zip(inputs) {
-            self.set_input(name, tensor)?;
-        }
-        self.run()?;
-        self.output_values()
+        names.iter().zip(inputs).try_for_each(|(name, tensor)| self.set_input(name, tensor))
     }
 
     /// Runs all operators. Activations are let go after their last consumer; outputs stay until the next run.

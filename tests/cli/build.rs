@@ -124,6 +124,14 @@ fn what_cannot_be_built_or_taken() {
     assert!(error.contains("`ixion build --random-weights SEED`"), "{error}");
     let error = ixion(["plan", &path, "--without", "all"]).error(2, own);
     assert!(error.contains("whose passes have run"), "{error}");
+    for options in [["--precision", "f16"], ["--layouts", "plain"], ["--tune", "--json"]] {
+        let [a, b] = options;
+        let settled = "linear.plan is a plan, whose element types and layouts are settled";
+        let error = ixion(["plan", &path, a, b]).error(2, own);
+        assert!(error.contains(settled) && error.contains("`ixion build --precision"), "{error}");
+        let error = ixion(["run", &path, "-i", "linear/in_0.npy", a, b]).error(2, own);
+        assert!(error.contains(settled), "{error}");
+    }
     let error = ixion(["inspect", "linear/linear.pnnx.param", "--verify"]).error(2, own);
     assert!(error.contains("--verify is for plans"), "{error}");
     let error = ixion(["build", "linear/linear.pnnx.param", "-o", "linear/linear.pnnx.bin"]).error(2, own);

@@ -58,6 +58,28 @@ fn programs_read_what_was_found() {
 }
 
 #[test]
+fn int8_and_scales_need_each_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = text(&folder.path().join("digits.plan"));
+    let (seven, own) = ("digits/samples/7.png", folder.path());
+    for [flag, value, wanted, hint] in [
+        ["--precision", "f16,int8", "int8 needs scales", "`ixion calibrate` finds them"],
+        ["--scales", "none.json", "none.json: scales are for int8", "`--precision int8 --scales FILE`"],
+    ] {
+        for error in [
+            ixion(["run", DIGITS, "--input", seven, flag, value]).error(2, own),
+            ixion(["bench", DIGITS, flag, value]).error(2, own),
+            ixion(["build", DIGITS, "-o", &plan, flag, value]).error(2, own),
+            ixion(["plan", DIGITS, flag, value]).error(2, own),
+            ixion(["verify", "digits", flag, value]).error(2, own),
+        ] {
+            assert!(error.contains(wanted) && error.contains(hint), "{error}");
+        }
+    }
+    assert!(!Path::new(&plan).exists());
+}
+
+#[test]
 fn what_cannot_be_calibrated_is_said() {
     let folder = tempfile::tempdir().unwrap();
     let own = folder.path();
@@ -72,6 +94,10 @@ fn what_cannot_be_calibrated_is_said() {
     std::fs::create_dir(&wrong).unwrap();
     std::fs::copy(models().join("linear/in_0.npy"), wrong.join("0.npy")).unwrap();
     assert!(error(&text(&wrong), &scales, 2).contains("input"));
+    assert!(!own.join("s.json").exists());
+
+    let least = ["calibrate", DIGITS, "--inputs", "digits/samples", "-o", &scales, "--least", "nan"];
+    assert!(ixion(least).error(2, own).contains("`nan` is no number of decibels"));
     assert!(!own.join("s.json").exists());
 
     std::fs::write(own.join("s.json"), "{}").unwrap();

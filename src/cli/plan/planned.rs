@@ -51,7 +51,7 @@ impl Planned {
     ) -> Result<Self, Failure> {
         let (plan, file) = match model.plan_file(&limits)? {
             Some(file) => {
-                model.check_built(without, None)?;
+                model.check_built(without, formats, None)?;
                 let saved = SavedPlan::of(&file);
                 (file.load().map_err(|error| model.unbuilt(error))?, Some(saved))
             }
@@ -149,6 +149,7 @@ fn built(
     formats: &FormatArgs,
     limits: Limits,
 ) -> Result<Plan, Failure> {
+    formats.check()?;
     let source = model.runtime(limits.clone())?;
     let mut builder = Builder::from_graph(source).with_limits(limits).with_passes(passes(without)?);
     if model.archive().is_none() {

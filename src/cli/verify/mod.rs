@@ -87,6 +87,7 @@ impl VerifyArgs {
     pub(crate) fn run(&self, limits: &LimitArgs, screen: &mut Screen) -> Result<Exit, Failure> {
         case::keep_panics_quiet();
         let engine = EngineArgs { mode: self.mode.clone(), threads: 1, without: Vec::new() };
+        engine.check()?;
         let how = How {
             engine,
             registry: self.plugins.registry()?,

@@ -3,7 +3,7 @@
 use super::loss::Candidate;
 use super::{Fingerprint, Histogram, Loss, Range, Scales, threshold};
 use crate::engine::{Builder, EngineError};
-use crate::graph::{OperandIndex, RuntimeGraph, RuntimeOperator, Stage};
+use crate::graph::{LayerError, OperandIndex, RuntimeGraph, RuntimeOperator, Stage};
 use crate::tensor::{DType, Tensor};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -99,15 +99,15 @@ impl Calibration {
     /// all inputs.
     ///
     /// # Errors
-    /// As [`RuntimeGraph::run_with`]; that of a layer.
+    /// As [`RuntimeGraph::run_with`]; that of a layer, which is made anew for the next inputs.
     pub fn see_loss(&mut self, inputs: Vec<Tensor>, scales: &Scales) -> Result<(), EngineError> {
         let candidates = &mut self.candidates;
         let mut result = Ok(());
         run(&mut self.graph, inputs, &mut |graph, operator| {
-            let candidate = candidates.entry(operator.name().to_owned());
-            let candidate = candidate.or_insert_with(|| Candidate::new(graph, operator, scales));
-            if let (Some(candidate), Ok(())) = (candidate, &result) {
-                result = measure(graph, operator, candidate);
+            if result.is_ok() {
+                let measured = measure(graph, operator, candidates, scales);
+                let of_operator = |it| EngineError::of_operator(operator, graph.path(), Stage::Forward, it);
+                result = measured.map_err(of_operator);
             }
         })?;
         result
@@ -149,9 +149,9 @@ impl Calibration {
         candidates.map(|candidate| &candidate.loss).collect()
     }
 
-    /// The scales, with those operators kept in `f32` whose ratio of signal to noise is below so many decibels.
+    /// The scales, with those operators kept in `f32` whose ratio of signal to noise is below so many decibels, or no number.
     pub fn keep_below(&self, scales: Scales, decibels: f64) -> Scales {
-        let bad = self.losses().into_iter().filter(|loss| loss.decibels() < decibels);
+        let bad = self.losses().into_iter().filter(|loss| loss.is_below(decibels));
         scales.with_kept(bad.map(|loss| loss.operator.clone()))
     }
 }
@@ -161,10 +161,7 @@ fn run(
     inputs: Vec<Tensor>,
     observe: &mut dyn FnMut(&RuntimeGraph, &RuntimeOperator),
 ) -> Result<(), EngineError> {
-    let names: Vec<String> = graph.inputs().iter().map(|port| port.name.clone()).collect();
-    for (name, tensor) in names.iter().zip(inputs) {
-        graph.set_input(name, tensor)?;
-    }
+    graph.set_inputs(inputs)?;
     Ok(graph.run_observed(observe)?)
 }
 
@@ -190,11 +187,29 @@ fn each_operand(
     })
 }
 
+/// Measures an operator, where it is a candidate. One that fails is let go.
 fn measure(
     graph: &RuntimeGraph,
     operator: &RuntimeOperator,
+    candidates: &mut BTreeMap<String, Option<Candidate>>,
+    scales: &Scales,
+) -> Result<(), LayerError> {
+    let mut candidate = match candidates.remove(operator.name()) {
+        Some(known) => known,
+        None => Candidate::new(graph, operator, scales)?,
+    };
+    if let Some(candidate) = &mut candidate {
+        measure_candidate(graph, operator, candidate)?;
+    }
+    candidates.insert(operator.name().to_owned(), candidate);
+    Ok(())
+}
+
+fn measure_candidate(
+    graph: &RuntimeGraph,
+    operator: &RuntimeOperator,
     candidate: &mut Candidate,
-) -> Result<(), EngineError> {
+) -> Result<(), LayerError> {
     let data = |&operand: &OperandIndex| graph.operand(operand).data();
     let inputs: Option<Vec<&Tensor>> = operator.inputs().iter().map(data).collect();
     let (Some(inputs), Some(output)) = (inputs, operator.outputs().first().and_then(data)) else {
@@ -203,6 +218,5 @@ fn measure(
     if output.dtype() != DType::F32 || inputs.first().is_none_or(|input| input.dtype() != DType::F32) {
         return Ok(());
     }
-    let measured = candidate.measure(&inputs, output, graph.limits());
-    measured.map_err(|source| EngineError::of_operator(operator, graph.path(), Stage::Forward, source))
+    candidate.measure(&inputs, output, graph.limits())
 }

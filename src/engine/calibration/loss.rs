@@ -3,10 +3,12 @@
 use super::Scales;
 use crate::Limits;
 use crate::graph::{
-    CpuLayer, ForwardContext, LayerError, RuntimeGraph, RuntimeOperator, TensorFormat, TensorMeta,
+    CpuLayer, ForwardContext, LayerError, OperandIndex, RuntimeGraph, RuntimeOperator, TensorFormat,
+    TensorMeta, guarded, let_go,
 };
 use crate::kernels::reformat::Stored;
-use crate::tensor::{DType, Tensor, Workspace};
+use crate::tensor::{DType, Tensor, TensorView, Workspace};
+use std::cmp::Ordering;
 
 /// What an operator's output is in int8, compared with `f32`.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -27,6 +29,11 @@ impl Loss {
         if self.noise == 0.0 { f64::INFINITY } else { 10.0 * (self.signal / self.noise).log10() }
     }
 
+    /// Whether the ratio is below so many decibels; one that is no number is, for then the output is none.
+    pub fn is_below(&self, decibels: f64) -> bool {
+        self.decibels().partial_cmp(&decibels).is_none_or(Ordering::is_lt)
+    }
+
     fn add(&mut self, wanted: &[f32], found: &[f32]) {
         for (&wanted, &found) in wanted.iter().zip(found) {
             self.signal += f64::from(wanted).powi(2);
@@ -38,7 +45,9 @@ impl Loss {
 /// An operator that can compute in int8.
 #[derive(Debug)]
 pub(super) struct Candidate {
-    layer: Box<dyn CpuLayer>,
+    /// None once it is let go.
+    layer: Option<Box<dyn CpuLayer>>,
+    is_initialized: bool,
     /// The scale of its first input, and of its output if that may be whole as well.
     scales: (f32, Option<f32>),
     pub(super) loss: Loss,
@@ -46,37 +55,38 @@ pub(super) struct Candidate {
 
 impl Candidate {
     /// The operator with the scales that it would be given; none where it takes no whole numbers, or has no scales.
-    pub(super) fn new(graph: &RuntimeGraph, operator: &RuntimeOperator, scales: &Scales) -> Option<Self> {
-        let layer = operator.layer()?.clone_layer();
-        let (&input, &[output]) = (operator.inputs().first()?, operator.outputs()) else { return None };
-        let (whole, real) = (TensorFormat::quantized(), TensorFormat::plain(DType::F32));
-        let mut formats = vec![real; operator.inputs().len() + 1];
-        *formats.first_mut()? = whole;
-        let (last, takes) =
-            (formats.len() - 1, |formats: &[TensorFormat], at: usize| layer.supports(at, &formats[..=at]));
-        if !(0..last).all(|at| takes(&formats, at)) {
-            return None;
-        }
-        let out_scale = scales.get(graph.operand(output).name());
-        formats[last] = if out_scale.is_some() { whole } else { real };
-        let out_scale = out_scale.filter(|_| takes(&formats, last));
-        formats[last] = if out_scale.is_some() { whole } else { real };
-        if !takes(&formats, last) {
-            return None;
-        }
-        let scales = (scales.get(graph.operand(input).name())?, out_scale);
+    ///
+    /// # Errors
+    /// A panic of the layer.
+    pub(super) fn new(
+        graph: &RuntimeGraph,
+        operator: &RuntimeOperator,
+        scales: &Scales,
+    ) -> Result<Option<Self>, LayerError> {
+        let (Some(layer), Some(&input), &[output]) =
+            (operator.layer(), operator.inputs().first(), operator.outputs())
+        else {
+            return Ok(None);
+        };
+        let scale_of = |operand: OperandIndex| scales.get(graph.operand(operand).name());
+        let (scale, out_scale) = (scale_of(input), scale_of(output));
+        let inputs = operator.inputs().len();
+        let is_whole = guarded(|| Ok(is_output_whole(layer, inputs, out_scale.is_some())))?;
+        let (Some(scale), Some(is_whole)) = (scale, is_whole) else { return Ok(None) };
         let loss = Loss {
             operator: operator.name().to_owned(),
             op_type: operator.op_type().to_owned(),
             ..Loss::default()
         };
-        Some(Self { layer, scales, loss })
+        let layer = Some(guarded(|| Ok(layer.clone_layer()))?);
+        let scales = (scale, out_scale.filter(|_| is_whole));
+        Ok(Some(Self { layer, is_initialized: false, scales, loss }))
     }
 
     /// Runs it on what the operator read, and adds up what it loses.
     ///
     /// # Errors
-    /// A [`LayerError`] of the layer.
+    /// A [`LayerError`] of the layer, which is then not to be measured again.
     pub(super) fn measure(
         &mut self,
         inputs: &[&Tensor],
@@ -91,15 +101,10 @@ impl Candidate {
         metas[0] = meta(&whole).with_scale(Some(scale));
         let out_dtype = if out_scale.is_some() { DType::I8 } else { DType::F32 };
         let out_meta = meta(output).with_dtype(out_dtype).with_scale(out_scale);
-        self.layer.configure(&metas, std::slice::from_ref(&out_meta))?;
-        self.layer.initialize()?;
-        let mut found = Tensor::zeros(out_dtype, output.shape())?;
         let mut views: Vec<_> = inputs.iter().map(|input| input.view()).collect();
         views[0] = whole.view();
-        let mut workspace = Workspace::new()?;
-        workspace.reserve(self.layer.workspace(&metas, std::slice::from_ref(&out_meta)))?;
-        let mut context = ForwardContext::new(&mut workspace, limits);
-        self.layer.forward(&views, &mut [found.view_mut()?], &mut context)?;
+        let mut found = Tensor::zeros(out_dtype, output.shape())?;
+        guarded(|| self.run((&metas, &out_meta), &views, &mut found, limits))?;
         let found = match out_scale {
             Some(scale) => found.to_vec::<i8>()?.into_iter().map(|q| q.load(scale)).collect(),
             None => found.to_vec::<f32>()?,
@@ -107,6 +112,57 @@ impl Candidate {
         self.loss.add(&output.to_vec::<f32>()?, &found);
         Ok(())
     }
+
+    fn run(
+        &mut self,
+        (metas, out_meta): (&[TensorMeta], &TensorMeta),
+        inputs: &[TensorView<'_>],
+        output: &mut Tensor,
+        limits: &Limits,
+    ) -> Result<(), LayerError> {
+        let Some(layer) = &mut self.layer else { return Ok(()) };
+        let out_metas = std::slice::from_ref(out_meta);
+        layer.configure(metas, out_metas)?;
+        if !self.is_initialized {
+            layer.initialize()?;
+            self.is_initialized = true;
+        }
+        let scratch = layer.workspace(metas, out_metas);
+        limits.check_tensor("scratch memory", scratch as u64)?;
+        let mut workspace = Workspace::new()?;
+        workspace.reserve(scratch)?;
+        let mut context = ForwardContext::new(workspace.scratch(), limits);
+        layer.forward(inputs, &mut [output.view_mut()?], &mut context)
+    }
+}
+
+impl Drop for Candidate {
+    fn drop(&mut self) {
+        let Some(mut layer) = self.layer.take() else { return };
+        if self.is_initialized
+            && let Err(error) = guarded(|| {
+                layer.terminate();
+                Ok(())
+            })
+        {
+            log::error!("{} `{}` cannot be terminated: {error}", self.loss.op_type, self.loss.operator);
+        }
+        let_go(layer);
+    }
+}
+
+/// Whether the output of a layer of so many inputs, of which the first is whole, is whole as well, which it is wherever it may
+/// be; none where the layer takes no whole numbers.
+fn is_output_whole(layer: &dyn CpuLayer, inputs: usize, may_be: bool) -> Option<bool> {
+    let (whole, real) = (TensorFormat::quantized(), TensorFormat::plain(DType::F32));
+    let mut formats = vec![real; inputs];
+    *formats.first_mut()? = whole;
+    let takes = |formats: &[TensorFormat]| layer.supports(formats.len() - 1, formats);
+    if !(1..=inputs).all(|count| takes(&formats[..count])) {
+        return None;
+    }
+    let takes_output = |format| takes(&[&formats[..], &[format]].concat());
+    if may_be && takes_output(whole) { Some(true) } else { takes_output(real).then_some(false) }
 }
 
 #[cfg(test)]
@@ -119,5 +175,20 @@ mod tests {
         assert_eq!(loss.decibels(), f64::INFINITY);
         loss.add(&[1.0, -1.0, 0.0], &[1.1, -0.9, 0.0]);
         assert!((loss.decibels() - 20.0).abs() < 1e-4, "{}", loss.decibels());
+    }
+
+    #[test]
+    fn a_loss_that_is_no_number_is_below_anything() {
+        for found in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+            let mut loss = Loss::default();
+            loss.add(&[1.0, 2.0], &[1.0, found]);
+            assert!(loss.is_below(20.0) && loss.is_below(-1000.0), "{found}: {}", loss.decibels());
+        }
+        let mut loss = Loss::default();
+        assert!(!loss.is_below(1000.0), "nothing is lost");
+        loss.add(&[f32::INFINITY], &[f32::INFINITY]);
+        assert!(loss.decibels().is_nan() && loss.is_below(20.0));
+        let loss = Loss { signal: 100.0, noise: 1.0, ..Loss::default() };
+        assert!(!loss.is_below(20.0) && loss.is_below(20.1));
     }
 }

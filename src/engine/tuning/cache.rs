@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 /// Times of layers on this machine, for builders that measure; see [`Builder::with_tuning`](super::super::Builder::with_tuning).
 ///
-/// The file is JSON: for each processor, by its name and features, the nanoseconds of each layer with its parameters, shapes,
+/// The file is JSON: for each version of Ixion and processor, by its name and features, the nanoseconds of each layer with its parameters, shapes,
 /// formats and tactic. Any number of processes may use one file: it is locked while what is new is added, and replaced as a
 /// whole. A file that is damaged, or cannot be written, costs time and nothing else: a warning says so.
 ///
@@ -129,10 +129,15 @@ fn sound(mut stored: Stored) -> Stored {
     stored
 }
 
-/// The processor: its name, where the system tells it, and its features.
+/// The processor: its name, where the system tells it, and its features. Kernels change from one version of Ixion to the
+/// next, so each has times of its own.
 fn device() -> String {
-    let features = super::super::file::processor_features().join(",");
-    format!("cpu {} {} {features}", std::env::consts::ARCH, model_name().unwrap_or_default())
+    device_of(env!("CARGO_PKG_VERSION"))
+}
+
+fn device_of(version: &str) -> String {
+    let (features, name) = (super::super::file::processor_features().join(","), model_name());
+    format!("ixion {version} cpu {} {} {features}", std::env::consts::ARCH, name.unwrap_or_default())
 }
 
 fn model_name() -> Option<String> {
@@ -195,6 +200,23 @@ mod tests {
         cache.store().unwrap();
         assert_eq!(TimingCache::open(&path).get("a"), Some(1.0));
         assert!(std::fs::read_to_string(&path).unwrap().contains("abacus"));
+    }
+
+    #[test]
+    fn times_of_another_version_stay_and_are_not_used() {
+        let folder = folder();
+        let path = folder.path().join("timings.json");
+        assert!(device().contains(env!("CARGO_PKG_VERSION")));
+        let stored = |version: &str, time: f64| (device_of(version), Timings::from([("a".to_owned(), time)]));
+        let devices = [stored("0.0.1", 9.0), stored("99.0.0", 8.0)].into();
+        let text = serde_json::to_vec(&Stored { version: VERSION, devices }).unwrap();
+        std::fs::write(&path, text).unwrap();
+        let mut cache = TimingCache::open(&path);
+        assert_eq!(cache.get("a"), None);
+        cache.insert("a".to_owned(), 1.0);
+        cache.store().unwrap();
+        assert_eq!(TimingCache::open(&path).get("a"), Some(1.0));
+        assert_eq!(read(&path).devices.len(), 3);
     }
 
     #[test]
