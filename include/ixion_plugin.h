@@ -114,6 +114,8 @@ struct ixion_tensor {
     float scale;
     /* 0. */
     int32_t reserved;
+    /* Null, for what later versions add. */
+    void *later[2];
 };
 
 /* The format of a tensor, as `supports` is asked about. */
@@ -143,6 +145,8 @@ struct ixion_field {
     const char *doc;
     /* The kind in words, such as `2 integers`; null for the usual ones. */
     const char *kind_name;
+    /* Null, for what later versions add. */
+    void *later[2];
 };
 
 /* What a file gives for a field. */
@@ -167,6 +171,8 @@ struct ixion_value {
     size_t count;
     /* A weight. It stays where it is and as it is until the layer and all of its clones are destroyed. */
     const ixion_tensor *tensor;
+    /* Null, for what later versions add. */
+    void *later[2];
 };
 
 /* The place of a layer in a model. */
@@ -177,6 +183,8 @@ struct ixion_node {
     size_t num_inputs;
     /* How many outputs it has. */
     size_t num_outputs;
+    /* Null, for what later versions add. */
+    void *later[2];
 };
 
 /* An operator: what is published of it, and its functions.
@@ -230,7 +238,8 @@ struct ixion_operator {
 
     /* Whether the tensor at a position may have `formats[position]`, given those before it: 1 or 0. Inputs
      * come first, then outputs. Null: 32-bit floats, plain, and no other. */
-    int32_t (*supports)(const void *layer, size_t position, const ixion_format *formats, size_t num_formats);
+    int32_t (*supports)(const ixion_host *host, const void *layer, size_t position,
+        const ixion_format *formats, size_t num_formats);
 
     /* Takes note of the final shapes and types; called before the first `forward`, and again when they
      * change. */

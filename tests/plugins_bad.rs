@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Long enough for all that returns, even on a machine that has much to do.
-const TIMEOUT: Duration = Duration::from_millis(400);
+const TIMEOUT: Duration = Duration::from_millis(1500);
 
 /// Loads the plugin with this defect.
 fn load(defect: &str) -> Result<Plugin, PluginError> {
@@ -75,6 +75,11 @@ fn without_a_defect_it_works() {
 }
 
 #[test]
+fn a_table_of_a_later_version_is_fine() {
+    assert_eq!(run("LARGER").unwrap()[0].to_vec::<f32>().unwrap(), [0.0, 1.0, 2.0]);
+}
+
+#[test]
 fn what_is_no_plugin_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
@@ -89,6 +94,9 @@ fn what_is_no_plugin_is_refused() {
     std::fs::write(&source, "int other(void);\nint other(void) { return 1; }\n").unwrap();
     let other = compiler::library(&source, &folder, &[]);
     assert!(load_file(&other).contains("no symbol `ixion_plugin`"));
+    // It is there, but not as a folder.
+    let error = load_file(&other.join("inner.so"));
+    assert!(error.contains("cannot be loaded") || cfg!(not(unix)), "{error}");
 }
 
 #[test]
@@ -101,6 +109,8 @@ fn tables_that_cannot_be_right_are_refused() {
         ("NULL_OPERATOR", "operator 0: its description is null"),
         ("TOO_MANY", "at most 4096 are possible"),
         ("OPERATOR_SIZE", "operator 0: its table says that it has 8 bytes, of "),
+        ("SMALLER", "its table says that it has 39 bytes, of at least 40; set `size` with sizeof"),
+        ("OPERATOR_SMALLER", "operator 0: its table says that it has "),
         ("OPERATORS_ODD", "the list of operators is at an odd address"),
         ("NULL_TYPE", "operator 0: its type is null"),
         ("LONG_TYPE", "operator 0: its type is longer than 1024 bytes"),
@@ -276,6 +286,27 @@ fn building_does_not_wait_for_it_either() {
         assert!(error.contains("`bad`") && error.contains("did not return in time"), "{defect}: {error}");
         assert!(start.elapsed() < 10 * TIMEOUT, "{defect}");
     }
+}
+
+#[test]
+fn supports_is_told_to_stop() {
+    let registry = registry("SUPPORTS_OBEYS");
+    let builder = Builder::from_pnnx(model("")).with_registry(registry);
+    let error = builder.with_limits(Limits::default().with_timeout(TIMEOUT)).build().unwrap_err();
+    assert!(matches!(&error, EngineError::TimedOut { place } if place.name == "bad"), "{error}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_function_that_is_nowhere_is_found_out_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("other.c");
+    let text = "int nowhere(void);\nint ixion_plugin(void);\n\
+        __attribute__((visibility(\"default\"))) int ixion_plugin(void) { return nowhere(); }\n";
+    std::fs::write(&source, text).unwrap();
+    let library = compiler::library(&source, folder.path(), &["-Wl,-z,lazy".to_owned()]);
+    let error = load_file(&library);
+    assert!(error.contains("cannot be loaded") && error.contains("nowhere"), "{error}");
 }
 
 /// So many rows of ones.

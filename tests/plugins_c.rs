@@ -8,7 +8,7 @@ mod compiler;
 use ixion::Limits;
 use ixion::engine::{Builder, Formats, PlanFile};
 use ixion::graph::{Registry, RuntimeGraph};
-use ixion::plugin::Plugin;
+use ixion::plugin::{Plugin, abi};
 use ixion::pnnx::{Attribute, Graph};
 use ixion::shape::InputShape;
 use ixion::tensor::{Dim, Tensor};
@@ -245,4 +245,33 @@ fn the_command_loads_it() {
     assert!(code == Some(2) && text.contains("my.Swish `swish`"), "{text}");
     let (code, text) = ixion(&["run", &param, "--plugin", "no/such.so"], false);
     assert!(code == Some(2) && text.contains("no/such.so: there is no such file"), "{text}");
+}
+
+#[test]
+fn an_optional_weight_says_its_kind_and_whether_it_is_given() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/plugins/given.c");
+    let mut registry = Registry::default();
+    // SAFETY: the library keeps to the header.
+    let plugin = unsafe { Plugin::load(compiler::library(&source, folder.path(), &[])) }.unwrap();
+    plugin.register(&mut registry).unwrap();
+    let told = |operator: &str, weight: Option<f32>| {
+        let text = format!(
+            "7767517\n4 3\npnnx.Input in 0 1 x #x=(3)f32\npnnx.Input other 0 1 b #b=(3)f32\n\
+            my.Given given {operator}\npnnx.Output out 1 0 y\n"
+        );
+        let mut graph = Graph::parse(&text, &Limits::default()).unwrap();
+        if let Some(weight) = weight {
+            let weight = Attribute::from_f32s(vec![1], &[weight]).unwrap();
+            graph.set_attribute(graph.operator_named("given").unwrap(), "bias", weight).unwrap();
+        }
+        let plan = Builder::from_pnnx(graph).with_registry(registry.clone()).build().unwrap();
+        let x = Tensor::randn(&[3], 1).unwrap();
+        plan.context().unwrap().run(&[x.clone(), x]).unwrap()[0].to_vec::<f32>().unwrap()
+    };
+    let (none, weight) = (abi::NONE as f32, abi::OPTIONAL_WEIGHT as f32);
+    assert_eq!(told("1 1 x y", None), [none, 0.0, 0.0, 0.0, 0.0]);
+    assert_eq!(told("1 1 x y bias=None", None), [none, 1.0, 0.0, 0.0, 0.0]);
+    assert_eq!(told("1 1 x y", Some(0.5)), [weight, 1.0, 0.0, 1.0, 0.5]);
+    assert_eq!(told("2 1 x b y $bias=b", None), [weight, 1.0, 1.0, 0.0, 0.0]);
 }

@@ -364,7 +364,8 @@ impl CpuLayer for Watched {
         };
         let formats = formats.to_vec();
         let answer = self.ask(&limits, move |layer| Ok(layer.supports(position, &formats)));
-        // Whoever asks for anything else is told why.
+        // What is said when time is over means nothing. Whoever asks for anything else is told why.
+        let answer = answer.and_then(|is_taken| Ok(limits.check_deadline().map(|()| is_taken)?));
         answer.map_err(|error| self.is_lost(error)).unwrap_or(false)
     }
 

@@ -1,10 +1,12 @@
 //! The C ABI: what a library and Ixion say to each other. `include/ixion_plugin.h` is written from here.
 //!
-//! Members are only ever added at the ends of [`Plugin`], [`Operator`] and [`Host`], whose `size` says how many there are;
-//! any other change counts [`ABI`] up.
+//! Members are only ever added at the ends of [`Plugin`], [`Operator`] and [`Host`], whose `size` says how many there are, or
+//! take the places that other structs keep for them in `later`; any other change counts [`ABI`] up. Ixion takes all tables of
+//! at least [`MIN_PLUGIN`] and [`MIN_OPERATOR`] bytes: members that they lack are null.
 
 use super::declare::{constants, structs};
 use std::ffi::{c_char, c_void};
+use std::mem::offset_of;
 
 constants! {
     /// The version of this interface.
@@ -130,6 +132,8 @@ structs! {
         scale: f32,
         /// 0.
         reserved: i32,
+        /// Null, for what later versions add.
+        later: [*mut c_void; 2],
     }
 
     /// The format of a tensor, as `supports` is asked about.
@@ -159,6 +163,8 @@ structs! {
         doc: *const c_char,
         /// The kind in words, such as `2 integers`; null for the usual ones.
         kind_name: *const c_char,
+        /// Null, for what later versions add.
+        later: [*mut c_void; 2],
     }
 
     /// What a file gives for a field.
@@ -183,6 +189,8 @@ structs! {
         count: usize,
         /// A weight. It stays where it is and as it is until the layer and all of its clones are destroyed.
         tensor: *const Tensor,
+        /// Null, for what later versions add.
+        later: [*mut c_void; 2],
     }
 
     /// The place of a layer in a model.
@@ -193,6 +201,8 @@ structs! {
         num_inputs: usize,
         /// How many outputs it has.
         num_outputs: usize,
+        /// Null, for what later versions add.
+        later: [*mut c_void; 2],
     }
 
     /// An operator: what is published of it, and its functions.
@@ -246,7 +256,7 @@ structs! {
         /// Whether the tensor at a position may have `formats[position]`, given those before it: 1 or 0. Inputs come first,
         /// then outputs. Null: 32-bit floats, plain, and no other.
         supports = fn(
-            layer: *const c_void, position: usize, formats: *const TensorFormat, num_formats: usize,
+            host: *const Host, layer: *const c_void, position: usize, formats: *const TensorFormat, num_formats: usize,
         ) -> i32,
         /// Takes note of the final shapes and types; called before the first `forward`, and again when they change.
         configure = fn(
@@ -293,6 +303,12 @@ structs! {
         num_operators: usize,
     }
 }
+
+/// The bytes of [`Plugin`] as version 1 began: up to its number of operators.
+pub const MIN_PLUGIN: usize = offset_of!(Plugin, num_operators) + size_of::<usize>();
+
+/// The bytes of [`Operator`] as version 1 began: up to `forward`.
+pub const MIN_OPERATOR: usize = offset_of!(Operator, forward) + size_of::<Forward>();
 
 /// The one symbol that a library must have, with the function behind it. It is given the version that Ixion speaks.
 pub const ENTRY: &str = "ixion_plugin";

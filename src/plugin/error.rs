@@ -31,9 +31,9 @@ pub enum PluginProblem {
         abi::ENTRY
     )]
     NoEntry,
-    /// It has no table for this version.
+    /// It has no table for this version, or could not make one.
     #[error(
-        "it has nothing for version {} of the plugin interface, the one that this Ixion speaks; build it with this Ixion's ixion_plugin.h",
+        "it has nothing for version {} of the plugin interface, the one that this Ixion speaks, or it could not register its operators, see its output; build it with this Ixion's ixion_plugin.h",
         abi::ABI
     )]
     NoTable,

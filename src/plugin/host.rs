@@ -40,14 +40,19 @@ impl Call {
         &self.limits
     }
 
+    /// Calls a plugin, and returns what it does.
+    pub(super) fn answer(&self, call: impl FnOnce(*const Host) -> i32) -> i32 {
+        let context = std::ptr::from_ref(self).cast_mut().cast();
+        let (fail, stopped, dim) = (Some(fail as _), Some(stopped as _), Some(dim as _));
+        call(&Host { size: size_of::<Host>(), context, fail, stopped, dim })
+    }
+
     /// Calls a plugin; what it returns becomes a result.
     ///
     /// # Errors
     /// What the plugin said of its failure.
     pub(super) fn run(&self, call: impl FnOnce(*const Host) -> i32) -> Result<(), LayerError> {
-        let context = std::ptr::from_ref(self).cast_mut().cast();
-        let (fail, stopped, dim) = (Some(fail as _), Some(stopped as _), Some(dim as _));
-        let status = call(&Host { size: size_of::<Host>(), context, fail, stopped, dim });
+        let status = self.answer(call);
         let message = locked(&self.message).take();
         match status {
             abi::OK => Ok(()),

@@ -76,7 +76,7 @@ impl Foreign {
         [num_inputs, num_outputs]: [usize; 2],
     ) -> Result<Self> {
         let values = as_values(given, &operator.fields, &weights);
-        let node = abi::Node { name: name.as_ptr(), num_inputs, num_outputs };
+        let node = abi::Node { name: name.as_ptr(), num_inputs, num_outputs, later: [null_mut(); 2] };
         let mut layer = null_mut();
         Call::timed().run(|host| {
             let (values, count) = (values.as_ptr(), values.len());
@@ -125,8 +125,10 @@ impl Foreign {
             return formats.get(position) == Some(&TensorFormat::plain(DType::F32));
         };
         let formats: Vec<abi::TensorFormat> = formats.iter().map(of_format).collect();
+        let (data, count) = (formats.as_ptr(), formats.len());
         // SAFETY: the layer is the library's own, and the formats are there until the call returns.
-        position < formats.len() && unsafe { supports(layer, position, formats.as_ptr(), formats.len()) } != 0
+        let answer = |host| unsafe { supports(host, layer, position, data, count) };
+        position < count && Call::timed().answer(answer) != 0
     }
 
     /// Refuses formats that the plugin does not take: not every engine asks before.
@@ -135,6 +137,8 @@ impl Foreign {
             inputs.iter().chain(outputs).map(TensorMeta::tensor_format).collect();
         let refused = (0..formats.len()).find(|&position| !self.accepts(position, &formats));
         refused.map_or(Ok(()), |position| {
+            // It may have refused because it was told to stop.
+            timed_limits().map_or(Ok(()), |limits| limits.check_deadline())?;
             let format = formats.get(position).map(ToString::to_string).unwrap_or_default();
             let what = match position.checked_sub(inputs.len()) {
                 None => format!("input {position}"),

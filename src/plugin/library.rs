@@ -6,6 +6,7 @@ use super::layer::Foreign;
 use super::table::{self, Checked};
 use crate::graph::{CpuLayer, Creator, Registry};
 use libloading::Library;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// A library of operators that is loaded.
@@ -91,10 +92,13 @@ fn creator(operator: &'static Checked) -> Creator {
 /// As [`Plugin::load`].
 unsafe fn open(path: &Path) -> Result<*const abi::Plugin, PluginProblem> {
     // A name without a folder would be looked for where the system has its libraries.
-    let Ok(path) = path.canonicalize() else { return Err(PluginProblem::NoFile) };
+    let path = path.canonicalize().map_err(|error| match error.kind() {
+        ErrorKind::NotFound => PluginProblem::NoFile,
+        _ => PluginProblem::NotALibrary(error.to_string()),
+    })?;
     let not_a_library = |error: libloading::Error| PluginProblem::NotALibrary(reason(&error));
     // SAFETY: by contract, what the library does when it is loaded is fine.
-    let library = unsafe { Library::new(&path) }.map_err(not_a_library)?;
+    let library = unsafe { resolved(&path) }.map_err(not_a_library)?;
     // Nobody can say when the last pointer into it is gone.
     let library: &'static Library = Box::leak(Box::new(library));
     // SAFETY: by contract, the function behind this symbol is of this type.
@@ -103,6 +107,27 @@ unsafe fn open(path: &Path) -> Result<*const abi::Plugin, PluginProblem> {
     // SAFETY: by contract, it may be called.
     let table = unsafe { entry(abi::ABI) };
     if table.is_null() { Err(PluginProblem::NoTable) } else { Ok(table) }
+}
+
+/// Loads a library with all symbols that it needs: one that is missing would end the process when it is called.
+///
+/// # Safety
+/// As [`Plugin::load`].
+#[cfg(unix)]
+unsafe fn resolved(path: &Path) -> Result<Library, libloading::Error> {
+    use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
+    // SAFETY: by contract.
+    unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) }.map(Into::into)
+}
+
+/// Loads a library.
+///
+/// # Safety
+/// As [`Plugin::load`].
+#[cfg(not(unix))]
+unsafe fn resolved(path: &Path) -> Result<Library, libloading::Error> {
+    // SAFETY: by contract.
+    unsafe { Library::new(path) }
 }
 
 /// What the system says.

@@ -5,6 +5,7 @@ use super::error::PluginProblem;
 use super::values::fallback;
 use crate::graph::{Creator, Field, PluginName};
 use std::ffi::{CStr, c_char};
+use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
 type Result<T> = std::result::Result<T, PluginProblem>;
@@ -60,14 +61,14 @@ pub(super) struct CheckedField {
 /// Pointers that are not null and aligned must lead to what the header says, for as long as the process runs.
 pub(super) unsafe fn read(table: *const Plugin) -> Result<(String, Vec<Checked>)> {
     let table = present(table, "", "the table")?;
-    // SAFETY: by contract; version and size come first in every version of the table.
+    // SAFETY: by contract; version and size are at the same places in every version of the table.
     let (abi, size) = unsafe { ((*table.as_ptr()).abi, (*table.as_ptr()).size) };
     if abi != abi::ABI {
         return Err(PluginProblem::Version { found: abi });
     }
-    check_size("", size, size_of::<Plugin>())?;
-    // SAFETY: by contract; it is as long as it must be.
-    let table = unsafe { *table.as_ptr() };
+    check_size("", size, abi::MIN_PLUGIN)?;
+    // SAFETY: by contract; there are as many bytes as it says, and all members may be null or zero.
+    let table: Plugin = unsafe { grown(table, size) };
     // SAFETY: by contract.
     let name = unsafe { name(table.name, "", "the plugin's name") }?;
     if table.num_operators == 0 {
@@ -93,11 +94,11 @@ pub(super) unsafe fn read(table: *const Plugin) -> Result<(String, Vec<Checked>)
 unsafe fn operator(original: *const Operator, position: usize) -> Result<Checked> {
     let place = format!("operator {position}");
     let pointer = present(original, &place, "its description")?;
-    // SAFETY: by contract; the size comes first.
+    // SAFETY: by contract; the size comes first in every version.
     let size = unsafe { (*pointer.as_ptr()).size };
-    check_size(&place, size, size_of::<Operator>())?;
-    // SAFETY: by contract; it is as long as it must be.
-    let table = unsafe { *pointer.as_ptr() };
+    check_size(&place, size, abi::MIN_OPERATOR)?;
+    // SAFETY: by contract; there are as many bytes as it says, and all members may be null or zero.
+    let table: Operator = unsafe { grown(pointer, size) };
     // SAFETY: by contract.
     let type_name = unsafe { name(table.type_name, &place, "its type") }?;
     let place = format!("`{type_name}`");
@@ -227,8 +228,24 @@ fn check_size(place: &str, found: usize, wanted: usize) -> Result<()> {
     if found >= wanted {
         return Ok(());
     }
-    let reason = format!("its table says that it has {found} bytes, of {wanted}; set `size` with sizeof");
+    let reason =
+        format!("its table says that it has {found} bytes, of at least {wanted}; set `size` with sizeof");
     Err(PluginProblem::broken(place, reason))
+}
+
+/// A copy of a table that has so many bytes. Members that it lacks are null, those that are not known here are left out.
+///
+/// # Safety
+/// There must be so many bytes at the pointer, and `T` must be fine with all of its bytes zero.
+unsafe fn grown<T: Copy, U>(table: NonNull<U>, size: usize) -> T {
+    let mut copy = MaybeUninit::<T>::zeroed();
+    // SAFETY: by contract; both are at least so long, and the rest is zero.
+    unsafe {
+        copy.as_mut_ptr()
+            .cast::<u8>()
+            .copy_from_nonoverlapping(table.as_ptr().cast(), size.min(size_of::<T>()));
+        copy.assume_init()
+    }
 }
 
 /// # Safety
@@ -305,4 +322,50 @@ pub(super) unsafe fn lossy(pointer: *const c_char) -> Option<String> {
     // SAFETY: by contract.
     let text = (!pointer.is_null()).then(|| unsafe { CStr::from_ptr(pointer) })?;
     Some(text.to_string_lossy().into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A table as a later version may have it.
+    #[repr(C)]
+    #[derive(Clone, Copy)]
+    struct Later {
+        operator: Operator,
+        more: Option<abi::Destroy>,
+    }
+
+    unsafe extern "C" fn more(_: *mut std::ffi::c_void) {}
+
+    fn table() -> Operator {
+        // SAFETY: all members may be null or zero.
+        let nothing: Operator = unsafe { grown(NonNull::<u8>::dangling(), 0) };
+        Operator { size: size_of::<Operator>(), num_outputs: 7, ..nothing }
+    }
+
+    #[test]
+    fn members_that_an_older_plugin_lacks_are_null() {
+        let old = table();
+        // SAFETY: the table has these bytes.
+        let seen: Later = unsafe { grown(NonNull::from(&old), old.size) };
+        assert_eq!(seen.operator.num_outputs, 7);
+        assert!(seen.more.is_none() && seen.operator.forward.is_none());
+    }
+
+    #[test]
+    fn members_of_a_newer_plugin_are_left_out() {
+        let new = Later { operator: table(), more: Some(more) };
+        // SAFETY: the table has these bytes.
+        let seen: Operator = unsafe { grown(NonNull::from(&new), size_of::<Later>()) };
+        assert_eq!((seen.size, seen.num_outputs), (size_of::<Operator>(), 7));
+    }
+
+    #[test]
+    fn the_first_tables_stay_large_enough() {
+        let word = size_of::<usize>();
+        // Whoever adds members leaves these numbers as they are.
+        assert_eq!(abi::MIN_PLUGIN, 8 + 4 * word);
+        assert_eq!(abi::MIN_OPERATOR, 21 * word + 16);
+    }
 }

@@ -53,6 +53,7 @@ pub(super) fn blank() -> abi::Tensor {
         block: 0,
         scale: 0.0,
         reserved: 0,
+        later: [null_mut(); 2],
     }
 }
 

@@ -6,7 +6,7 @@ use super::tensors::of_view;
 use crate::graph::{FieldValue, FromParameter, LayerError, OperatorReader, RuntimeParameter, Weight};
 use crate::tensor::Tensor;
 use std::ffi::CString;
-use std::ptr::null;
+use std::ptr::{null, null_mut};
 
 /// What a file gives for a field, or its fallback.
 #[derive(Debug, Default)]
@@ -59,8 +59,11 @@ impl Values {
     fn field(&mut self, reader: &mut OperatorReader<'_>, field: &CheckedField) -> Result<Given, LayerError> {
         let key = field.published.key;
         match field.kind {
-            abi::WEIGHT => self.weight(Some(Weight::require(reader, key)?)),
-            abi::OPTIONAL_WEIGHT => self.weight(Option::<Weight>::read(reader, key)?.flatten()),
+            abi::WEIGHT => self.weight(field.kind, Weight::require(reader, key)?),
+            abi::OPTIONAL_WEIGHT => match Option::<Weight>::read(reader, key)?.flatten() {
+                Some(weight) => self.weight(field.kind, weight),
+                None => Ok(Given { is_given: reader.param(key).is_some(), ..Given::default() }),
+            },
             abi::INPUT => match reader.later_input(key)? {
                 Some(position) => {
                     Ok(Given { kind: abi::INPUT, is_given: true, i: position as i64, ..Given::default() })
@@ -72,12 +75,11 @@ impl Values {
         }
     }
 
-    fn weight(&mut self, weight: Option<Weight>) -> Result<Given, LayerError> {
-        let given = Given { kind: abi::WEIGHT, is_given: true, ..Given::default() };
+    fn weight(&mut self, kind: i32, weight: Weight) -> Result<Given, LayerError> {
+        let given = Given { kind, is_given: true, ..Given::default() };
         Ok(match weight {
-            None => Given::default(),
-            Some(Weight::Input(position)) => Given { i: position as i64, ..given },
-            Some(Weight::Attribute(attribute)) => {
+            Weight::Input(position) => Given { i: position as i64, ..given },
+            Weight::Attribute(attribute) => {
                 // Plugins read elements one after the other.
                 self.weights.push(attribute.decode()?.contiguous()?);
                 Given { weight: Some(self.weights.len() - 1), ..given }
@@ -105,6 +107,7 @@ pub(super) fn as_values(given: &[Given], fields: &[CheckedField], weights: &Weig
         floats: given.floats.as_ptr(),
         count: given.ints.len().max(given.floats.len()),
         tensor: given.weight.and_then(|at| weights.described.get(at)).map_or(null(), std::ptr::from_ref),
+        later: [null_mut(); 2],
     };
     given.iter().zip(fields).map(value).collect()
 }

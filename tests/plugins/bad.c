@@ -16,7 +16,7 @@ enum {
     INFER_UNKNOWN, INFER_HUGE, SUPPORTS_NOTHING, CONFIGURE_FAILS, WORKSPACE_HUGE, WORKSPACE_PAST, STATE_PAST, STATE_LESS,
     STATE_HUGE, FORWARD_FAILS, FORWARD_SILENT, FORWARD_STATUS, FORWARD_STOPS, FORWARD_HANGS, CREATE_HANGS, INFER_HANGS,
     INITIALIZE_FAILS, INITIALIZE_HANGS, OPERATORS_ODD, SUPPORTS_HANGS, CLONE_HANGS, INFER_HANGS_AT_7, INFER_OBEYS,
-    FORWARD_OBEYS
+    FORWARD_OBEYS, SUPPORTS_OBEYS, LARGER, SMALLER, OPERATOR_SMALLER
 };
 
 static int layer_of_all;
@@ -92,8 +92,11 @@ static int32_t infer(const ixion_host *host, const void *layer, const ixion_tens
     return IXION_OK;
 }
 
-static int32_t supports(const void *layer, size_t position, const ixion_format *formats, size_t num_formats) {
+static int32_t supports(const ixion_host *host, const void *layer, size_t position, const ixion_format *formats, size_t num_formats) {
     (void)layer, (void)num_formats;
+    if (DEFECT == SUPPORTS_OBEYS) {
+        return obey(host) == IXION_OK;
+    }
     if (DEFECT == SUPPORTS_HANGS) {
         hang();
     }
@@ -175,7 +178,10 @@ static const ixion_field two_fields[] = {
 static char long_type[1026];
 
 static ixion_operator op = {
-    .size = DEFECT == OPERATOR_SIZE ? 8 : sizeof(ixion_operator),
+    .size = DEFECT == OPERATOR_SIZE      ? 8
+            : DEFECT == OPERATOR_SMALLER ? sizeof(ixion_operator) - 1
+            : DEFECT == LARGER           ? sizeof(ixion_operator) + 24
+                                         : sizeof(ixion_operator),
     .type_name = DEFECT == NULL_TYPE ? NULL
                  : DEFECT == NOT_UTF8 ? "my.\xff"
                  : DEFECT == BLANK    ? "my bad"
@@ -201,11 +207,19 @@ static ixion_operator op = {
     .forward = DEFECT == NULL_FORWARD ? NULL : forward,
 };
 
-static const ixion_operator *const operators[] = {DEFECT == NULL_OPERATOR ? NULL : &op, &op};
+/* As a later version may have it. */
+static struct {
+    ixion_operator op;
+    void *more[3];
+} larger;
+
+static const ixion_operator *const operators[] = {DEFECT == LARGER ? &larger.op : DEFECT == NULL_OPERATOR ? NULL : &op, &op};
 
 static ixion_plugin_table table = {
     .abi = DEFECT == VERSION ? 2 : IXION_ABI,
-    .size = DEFECT == SIZE ? 4 : sizeof(ixion_plugin_table),
+    .size = DEFECT == SIZE      ? 4
+            : DEFECT == SMALLER ? sizeof(ixion_plugin_table) - 1
+                                : sizeof(ixion_plugin_table),
     .name = "bad",
     .operators = operators,
     .num_operators = DEFECT == NO_OPERATORS ? 0 : DEFECT == TOO_MANY ? SIZE_MAX : DEFECT == TWICE ? 2 : 1,
@@ -216,6 +230,10 @@ const ixion_plugin_table *ixion_plugin(uint32_t abi) {
     if (DEFECT == LONG_TYPE) {
         memset(long_type, 'x', 1025);
         op.type_name = long_type;
+    }
+    if (DEFECT == LARGER) {
+        larger.op = op;
+        larger.more[0] = larger.more;
     }
     if (DEFECT == OPERATORS_ODD) {
         table.operators = (const ixion_operator *const *)(const void *)((const char *)operators + 1);

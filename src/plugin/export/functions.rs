@@ -241,6 +241,7 @@ unsafe extern "C" fn infer(
 }
 
 unsafe extern "C" fn supports(
+    _: *const Host,
     of: *const c_void,
     position: usize,
     formats: *const abi::TensorFormat,

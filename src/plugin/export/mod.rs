@@ -9,7 +9,7 @@ use functions::functions;
 use std::ffi::{CString, c_char};
 use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::ptr::null;
+use std::ptr::{null, null_mut};
 use std::sync::OnceLock;
 
 /// Makes a `cdylib` a plugin: the one symbol that `ixion --plugin` and [`Plugin::load`](crate::plugin::Plugin::load) look for.
@@ -19,7 +19,8 @@ use std::sync::OnceLock;
 /// is best in a crate of its own, of `crate-type = ["cdylib"]`.
 ///
 /// What the interface does not have is left out: tactics, work in place, views, costs. Outputs whose sizes depend on values
-/// are refused.
+/// are refused. Its layers are not told when a run is cancelled or its time is over: with a deadline, they are left behind
+/// as a plugin that never asks. Each layer that is made copies its weights once; its clones share them.
 ///
 /// ```
 /// use ixion::graph::{Registry, RegistryError};
@@ -146,6 +147,7 @@ fn field(field: &Field) -> abi::Field {
         fallback: fallback.unwrap_or(null()),
         doc: text(field.doc),
         kind_name: text(field.kind),
+        later: [null_mut(); 2],
     }
 }
 
