@@ -138,6 +138,8 @@ impl Builder {
     #[must_use]
     pub fn with_precisions(mut self, precisions: impl IntoIterator<Item = Precision>) -> Self {
         self.terms.precisions = precisions.into_iter().collect();
+        self.terms.precisions.sort_unstable();
+        self.terms.precisions.dedup();
         self
     }
 
@@ -202,9 +204,7 @@ impl Builder {
 
     fn built(mut self) -> Result<Plan, EngineError> {
         if let Some(cache) = self.tuning.take() {
-            let count = self.threads;
-            let tuner = Tuner::new(cache, count, self.limits.clone());
-            self.terms.tuner = Some(tuner.map_err(|reason| EngineError::Threads { count, reason })?);
+            self.terms.tuner = Some(Tuner::new(cache, pool(self.threads)?, self.limits.clone()));
         }
         let path = self.source.path().map(PathBuf::from);
         let file = self.read()?;

@@ -1,8 +1,8 @@
 //! A convolution in f32, and in whole numbers of 8 bits where the engine says what they stand for.
 //!
 //! In whole numbers, weights have a scale for each output channel, w = w_scale\[o\]·q; sums are i32 and count steps of
-//! x_scale·w_scale\[o\]; the bias is brought to these steps beforehand. At the end, a sum is divided by
-//! y_scale / (x_scale·w_scale\[o\]) and rounded, which gives the whole number of the output.
+//! x_scale·w_scale\[o\]; the bias is brought to these steps beforehand. At the end, a sum times x_scale·w_scale\[o\] is the
+//! output in f32; where that is to be whole as well, it is divided by y_scale and rounded.
 
 mod bytes;
 mod geometry;
@@ -16,7 +16,7 @@ use ixion::graph::{
 use ixion::tensor::{DType, Dim, TensorView, TensorViewMut};
 use kernel::{Factors, convolve};
 use ndarray::{ArrayViewMutD, CowArray, IxDyn};
-use quantized::Quantized;
+use quantized::{Quantized, to_whole};
 use std::sync::Arc;
 
 // ANCHOR: fields
@@ -147,12 +147,12 @@ impl Layer for Convolution {
 impl CpuLayer for Convolution {
     // ANCHOR: supports
     fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
-        match formats.get(position) {
-            Some(own) if position == 0 => {
-                [TensorFormat::plain(DType::F32), TensorFormat::quantized()].contains(own)
-            }
-            // All tensors are of one type.
-            own => own == formats.first(),
+        let (real, whole) = (TensorFormat::plain(DType::F32), TensorFormat::quantized());
+        match (position, formats) {
+            (0, &[x, ..]) => x == real || x == whole,
+            // Whole numbers may be brought to those of the output, or become real ones.
+            (1, &[x, y, ..]) => y == real || (x == whole && y == whole),
+            _ => false,
         }
     }
     // ANCHOR_END: supports
@@ -160,7 +160,7 @@ impl CpuLayer for Convolution {
     // ANCHOR: configure
     fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<(), LayerError> {
         let geometry = self.geometry(sizes(&inputs[0])?, sizes(&outputs[0])?)?;
-        let quantized = match inputs[0].scale().zip(outputs[0].scale()) {
+        let quantized = match inputs[0].scale().map(|x_scale| (x_scale, outputs[0].scale())) {
             None => None,
             // Another shape, but the same scales: the weights are there already.
             Some(scales) => match self.state.0.take().and_then(|settled| settled.quantized) {
@@ -209,15 +209,25 @@ impl CpuLayer for Convolution {
         let Settled { geometry, quantized } = self.settled()?;
         match quantized {
             Some(quantized) => {
-                let (x, mut y) = (inputs[0].array::<i8>()?, outputs[0].array::<i8>()?);
-                let (x, y) = (x.as_standard_layout(), flat(&mut y)?);
+                let x = inputs[0].array::<i8>()?;
+                let x = x.as_standard_layout();
                 let (sums, limits) = context.scratch_and_limits::<i32>(geometry.row())?;
                 let Quantized { weights, bias, .. } = &**quantized;
                 let product = |x: i8, w: i8| i32::from(x) * i32::from(w);
                 let factors = Factors { x: elements(&x)?, weights, bias: Some(bias), product };
-                convolve(geometry, &factors, sums, limits, |channel, at, sums| {
-                    quantized.finish(channel, sums, &mut y[at..at + sums.len()]);
-                })
+                if quantized.y_scale.is_some() {
+                    let mut y = outputs[0].array::<i8>()?;
+                    let y = flat(&mut y)?;
+                    convolve(geometry, &factors, sums, limits, |channel, at, sums| {
+                        quantized.finish(channel, sums, &mut y[at..at + sums.len()], to_whole);
+                    })
+                } else {
+                    let mut y = outputs[0].array::<f32>()?;
+                    let y = flat(&mut y)?;
+                    convolve(geometry, &factors, sums, limits, |channel, at, sums| {
+                        quantized.finish(channel, sums, &mut y[at..at + sums.len()], |y| y);
+                    })
+                }
             }
             None => {
                 let (x, mut y) = (inputs[0].array::<f32>()?, outputs[0].array::<f32>()?);

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{create, forward, quantized, real, registry, scale_of, settle, signal_to_noise};
+use common::{create, forward, forward_to, quantized, real, registry, scale_of, settle, signal_to_noise};
 use ixion::Limits;
 use ixion::engine::{Builder, Formats, PlanFile, Precision, Scales};
 use ixion::graph::{CpuLayer, RuntimeAttribute, RuntimeGraph, RuntimeParameter, TensorMeta};
@@ -153,8 +153,13 @@ proptest! {
     fn whole_numbers_are_off_by_what_rounding_can_do(case in cases()) {
         let (mut layer, x, wanted) = (case.layer(), case.x(), case.wanted());
         let scales = (scale_of(&x), scale_of(&wanted));
-        settle(&mut *layer, &x, Some(scales));
-        let y = real(&forward(&mut *layer, &quantized(&x, scales.0)), scales.1);
+        let whole_x = quantized(&x, scales.0);
+        settle(&mut *layer, &x, Some((scales.0, Some(scales.1))));
+        let y = forward(&mut *layer, &whole_x);
+        settle(&mut *layer, &x, Some((scales.0, None)));
+        let real_y = forward_to(DType::F32, &mut *layer, &whole_x);
+        prop_assert_eq!(&quantized(&real_y, scales.1), &y, "the last rounding is all that differs");
+        let y = real(&y, scales.1);
         let weight = &case.weights()[0].1;
         let window = weight.num_elements() / case.out_channels;
         let largest = |values: Vec<f32>| values.into_iter().fold(0f32, |largest, x| largest.max(x.abs()));
@@ -168,9 +173,9 @@ proptest! {
     }
 
     #[test]
-    fn rebuilt_from_bytes_it_gives_the_same_bits(case in cases(), is_quantized in any::<bool>()) {
+    fn rebuilt_from_bytes_it_gives_the_same_bits(case in cases(), [is_x_whole, is_y_whole] in any::<[bool; 2]>()) {
         let (mut layer, x) = (case.layer(), case.x());
-        let scales = is_quantized.then(|| (scale_of(&x), scale_of(&case.wanted())));
+        let scales = is_x_whole.then(|| (scale_of(&x), is_y_whole.then(|| scale_of(&case.wanted()))));
         settle(&mut *layer, &x, scales);
         let x = scales.map_or(x.clone(), |scales| quantized(&x, scales.0));
         let bytes = layer.serialize().unwrap();
@@ -178,13 +183,14 @@ proptest! {
         rebuilt.deserialize(&bytes).unwrap();
         prop_assert_eq!(&rebuilt.serialize().unwrap(), &bytes);
         // Neither `configure` nor any other earlier step.
-        prop_assert_eq!(forward(&mut *rebuilt, &x), forward(&mut *layer, &x));
+        let dtype = if is_x_whole && is_y_whole { DType::I8 } else { DType::F32 };
+        prop_assert_eq!(forward_to(dtype, &mut *rebuilt, &x), forward_to(dtype, &mut *layer, &x));
     }
 
     #[test]
     fn damaged_bytes_are_refused_or_fit(position in any::<prop::sample::Index>(), bit in 0u8..8, cut in any::<bool>()) {
         let (mut layer, x) = (CASE.layer(), CASE.x());
-        settle(&mut *layer, &x, Some((0.01, 0.1)));
+        settle(&mut *layer, &x, Some((0.01, Some(0.1))));
         let mut bytes = layer.serialize().unwrap();
         let at = position.index(bytes.len());
         if cut { bytes.truncate(at) } else { bytes[at] ^= 1 << bit }
@@ -196,16 +202,17 @@ proptest! {
 }
 
 #[test]
-fn all_tensors_are_of_one_type_and_row_major() {
+fn tensors_are_row_major_and_whole_numbers_come_from_whole_ones_alone() {
     use ixion::graph::TensorFormat;
     let layer = CASE.layer();
     let (float, whole) = (TensorFormat::plain(DType::F32), TensorFormat::quantized());
     for format in [float, whole] {
-        assert!(layer.supports(0, &[format]) && layer.supports(1, &[format, format]));
+        assert!(layer.supports(0, &[format]));
+        assert!(layer.supports(1, &[format, format]) && layer.supports(1, &[format, float]));
     }
-    assert!(!layer.supports(1, &[float, whole]) && !layer.supports(1, &[whole, float]));
+    assert!(!layer.supports(1, &[float, whole]));
     for other in [TensorFormat::plain(DType::I8), TensorFormat::plain(DType::F16), float.blocked(1, 8)] {
-        assert!(!layer.supports(0, &[other]), "{other}");
+        assert!(!layer.supports(0, &[other]) && !layer.supports(1, &[whole, other]), "{other}");
     }
 }
 
@@ -269,7 +276,7 @@ fn the_engine_runs_it_in_whole_numbers_and_a_plan_keeps_them() {
 
     let y = plan.context().unwrap().run(&[x.clone()]).unwrap().remove(0);
     let mut layer = CASE.layer();
-    settle(&mut *layer, &x, Some((scale_of(&x), scale_of(&wanted))));
+    settle(&mut *layer, &x, Some((scale_of(&x), Some(scale_of(&wanted)))));
     let by_hand = forward(&mut *layer, &quantized(&x, scale_of(&x)));
     assert_eq!(y.to_vec::<f32>().unwrap(), real(&by_hand, scale_of(&wanted)), "as when driven by hand");
     assert!(signal_to_noise(&wanted.to_vec().unwrap(), &y.to_vec().unwrap()) > 30.0);

@@ -1,6 +1,6 @@
 //! From inputs to scales.
 
-use super::loss::Candidate;
+use super::loss::Trial;
 use super::{Fingerprint, Histogram, Loss, Range, Scales, threshold};
 use crate::engine::{Builder, EngineError};
 use crate::graph::{LayerError, OperandIndex, RuntimeGraph, RuntimeOperator, Stage};
@@ -49,7 +49,7 @@ pub struct Calibration {
     ranges: Vec<Option<Range>>,
     histograms: Vec<Option<Histogram>>,
     /// By operator.
-    candidates: BTreeMap<String, Option<Candidate>>,
+    trials: BTreeMap<String, Option<Trial>>,
 }
 
 impl Calibration {
@@ -62,7 +62,7 @@ impl Calibration {
         graph.build()?;
         let count = graph.operands().len();
         let (ranges, histograms) = (vec![None; count], vec![None; count]);
-        Ok(Self { graph, model, ranges, histograms, candidates: BTreeMap::new() })
+        Ok(Self { graph, model, ranges, histograms, trials: BTreeMap::new() })
     }
 
     /// The graph after the passes.
@@ -101,11 +101,11 @@ impl Calibration {
     /// # Errors
     /// As [`RuntimeGraph::run_with`]; that of a layer, which is made anew for the next inputs.
     pub fn see_loss(&mut self, inputs: Vec<Tensor>, scales: &Scales) -> Result<(), EngineError> {
-        let candidates = &mut self.candidates;
+        let trials = &mut self.trials;
         let mut result = Ok(());
         run(&mut self.graph, inputs, &mut |graph, operator| {
             if result.is_ok() {
-                let measured = measure(graph, operator, candidates, scales);
+                let measured = measure(graph, operator, trials, scales);
                 let of_operator = |it| EngineError::of_operator(operator, graph.path(), Stage::Forward, it);
                 result = measured.map_err(of_operator);
             }
@@ -145,8 +145,8 @@ impl Calibration {
     /// What each operator that takes whole numbers loses, in the order of the graph.
     pub fn losses(&self) -> Vec<&Loss> {
         let operators = self.graph.operators().iter();
-        let candidates = operators.filter_map(|operator| self.candidates.get(operator.name())?.as_ref());
-        candidates.map(|candidate| &candidate.loss).collect()
+        let trials = operators.filter_map(|operator| self.trials.get(operator.name())?.as_ref());
+        trials.map(|trial| &trial.loss).collect()
     }
 
     /// The scales, with those operators kept in `f32` whose ratio of signal to noise is below so many decibels, or no number.
@@ -187,29 +187,25 @@ fn each_operand(
     })
 }
 
-/// Measures an operator, where it is a candidate. One that fails is let go.
+/// Measures an operator that takes whole numbers. One that fails is let go.
 fn measure(
     graph: &RuntimeGraph,
     operator: &RuntimeOperator,
-    candidates: &mut BTreeMap<String, Option<Candidate>>,
+    trials: &mut BTreeMap<String, Option<Trial>>,
     scales: &Scales,
 ) -> Result<(), LayerError> {
-    let mut candidate = match candidates.remove(operator.name()) {
+    let mut trial = match trials.remove(operator.name()) {
         Some(known) => known,
-        None => Candidate::new(graph, operator, scales)?,
+        None => Trial::new(graph, operator, scales)?,
     };
-    if let Some(candidate) = &mut candidate {
-        measure_candidate(graph, operator, candidate)?;
+    if let Some(trial) = &mut trial {
+        try_out(graph, operator, trial)?;
     }
-    candidates.insert(operator.name().to_owned(), candidate);
+    trials.insert(operator.name().to_owned(), trial);
     Ok(())
 }
 
-fn measure_candidate(
-    graph: &RuntimeGraph,
-    operator: &RuntimeOperator,
-    candidate: &mut Candidate,
-) -> Result<(), LayerError> {
+fn try_out(graph: &RuntimeGraph, operator: &RuntimeOperator, trial: &mut Trial) -> Result<(), LayerError> {
     let data = |&operand: &OperandIndex| graph.operand(operand).data();
     let inputs: Option<Vec<&Tensor>> = operator.inputs().iter().map(data).collect();
     let (Some(inputs), Some(output)) = (inputs, operator.outputs().first().and_then(data)) else {
@@ -218,5 +214,5 @@ fn measure_candidate(
     if output.dtype() != DType::F32 || inputs.first().is_none_or(|input| input.dtype() != DType::F32) {
         return Ok(());
     }
-    candidate.measure(&inputs, output, graph.limits())
+    trial.measure(&inputs, output, graph.limits())
 }

@@ -42,9 +42,9 @@ impl Loss {
     }
 }
 
-/// An operator that can compute in int8.
+/// An operator that can compute in int8, on trial.
 #[derive(Debug)]
-pub(super) struct Candidate {
+pub(super) struct Trial {
     /// None once it is let go.
     layer: Option<Box<dyn CpuLayer>>,
     is_initialized: bool,
@@ -53,7 +53,7 @@ pub(super) struct Candidate {
     pub(super) loss: Loss,
 }
 
-impl Candidate {
+impl Trial {
     /// The operator with the scales that it would be given; none where it takes no whole numbers, or has no scales.
     ///
     /// # Errors
@@ -136,7 +136,7 @@ impl Candidate {
     }
 }
 
-impl Drop for Candidate {
+impl Drop for Trial {
     fn drop(&mut self) {
         let Some(mut layer) = self.layer.take() else { return };
         if self.is_initialized

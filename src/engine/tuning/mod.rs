@@ -25,12 +25,9 @@ pub(super) struct Tuner {
 }
 
 impl Tuner {
-    /// One that measures on so many threads.
-    ///
-    /// # Errors
-    /// Threads that cannot be started, in words.
-    pub(super) fn new(cache: TimingCache, threads: usize, limits: Limits) -> Result<Self, String> {
-        Ok(Self { cache: Mutex::new(cache), timer: Timer::new(threads, limits)? })
+    /// One that measures in this pool; without one, on the caller's thread.
+    pub(super) fn new(cache: TimingCache, pool: Option<rayon::ThreadPool>, limits: Limits) -> Self {
+        Self { cache: Mutex::new(cache), timer: Timer::new(pool, limits) }
     }
 
     /// Nanoseconds of one run of a layer that is configured and has its tactic; none where it cannot be measured.

@@ -18,10 +18,9 @@ pub(super) struct Timer {
 }
 
 impl Timer {
-    pub(super) fn new(threads: usize, limits: Limits) -> Result<Self, String> {
-        let pool = || rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-        let pool = if threads == 1 { None } else { Some(pool().map_err(|error| error.to_string())?) };
-        Ok(Self { pool, limits })
+    /// One that runs layers in this pool; without one, the caller's thread does.
+    pub(super) fn new(pool: Option<rayon::ThreadPool>, limits: Limits) -> Self {
+        Self { pool, limits }
     }
 
     pub(super) fn threads(&self) -> usize {

@@ -3,7 +3,7 @@
 //! ```text
 //! u32 version = 1 │ u32 is quantised: 0 or 1 │ input 4×u64 │ output 4×u64 │ kernel, stride, padding, dilation 2×u64 each │ groups u64
 //! and, where it is quantised:
-//! x_scale f32 │ y_scale f32 │ channels u64 │ weights u64 │ weight_scales f32… │ bias i32… │ weights i8…
+//! x_scale f32 │ y_scale f32, 0 for an output of f32 │ channels u64 │ weights u64 │ weight_scales f32… │ bias i32… │ weights i8…
 //! ```
 
 use super::Settled;
@@ -27,7 +27,8 @@ pub(super) fn encode(settled: &Settled) -> Vec<u8> {
     }
     if let Some(quantized) = quantized {
         let Quantized { x_scale, y_scale, weight_scales, weights, bias } = &**quantized;
-        bytes.extend([x_scale, y_scale].into_iter().flat_map(|scale| scale.to_le_bytes()));
+        let scales = [*x_scale, y_scale.unwrap_or(0.0)];
+        bytes.extend(scales.iter().flat_map(|scale| scale.to_le_bytes()));
         bytes.extend((bias.len() as u64).to_le_bytes());
         bytes.extend((weights.len() as u64).to_le_bytes());
         bytes.extend(weight_scales.iter().flat_map(|scale| scale.to_le_bytes()));
@@ -77,7 +78,8 @@ impl Reader<'_> {
         let bias = self.all(channels, i32::from_le_bytes)?;
         let weights = self.all(count, i8::from_le_bytes)?;
         let is_scale = |scale: &f32| scale.is_finite() && *scale > 0.0;
-        let are_scales = weight_scales.iter().chain([&x_scale, &y_scale]).all(is_scale);
+        let y_scale = Some(y_scale).filter(|&scale| scale != 0.0);
+        let are_scales = weight_scales.iter().chain([&x_scale]).chain(&y_scale).all(is_scale);
         are_scales.then_some(Quantized { x_scale, y_scale, weight_scales, weights, bias })
     }
 

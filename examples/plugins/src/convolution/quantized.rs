@@ -4,6 +4,9 @@ use super::Convolution;
 use super::geometry::Geometry;
 use ixion::graph::LayerError;
 
+/// What 1 stands for in the input, and in the output if that is whole as well.
+pub(super) type Scales = (f32, Option<f32>);
+
 /// The largest whole number: -128 is left out, so that the range is symmetric.
 const LARGEST: f32 = 127.0;
 
@@ -12,8 +15,8 @@ const LARGEST: f32 = 127.0;
 pub(super) struct Quantized {
     /// What 1 stands for in the input.
     pub(super) x_scale: f32,
-    /// What 1 stands for in the output.
-    pub(super) y_scale: f32,
+    /// What 1 stands for in the output; none where the output is f32.
+    pub(super) y_scale: Option<f32>,
     /// What 1 stands for in the weights of each output channel.
     pub(super) weight_scales: Vec<f32>,
     pub(super) weights: Vec<i8>,
@@ -24,7 +27,7 @@ pub(super) struct Quantized {
 impl Convolution {
     // ANCHOR: quantize
     /// Makes whole numbers of weights and bias, for these scales of input and output.
-    pub(super) fn quantize(&self, (x_scale, y_scale): (f32, f32)) -> Result<Quantized, LayerError> {
+    pub(super) fn quantize(&self, (x_scale, y_scale): Scales) -> Result<Quantized, LayerError> {
         let weights = self.weight.view(&[])?.to_vec::<f32>()?;
         let bias = match &self.bias {
             Some(bias) => bias.view(&[])?.to_vec::<f32>()?,
@@ -46,7 +49,7 @@ impl Convolution {
 }
 
 /// The nearest whole number from -127 to 127.
-fn to_whole(x: f32) -> i8 {
+pub(super) fn to_whole(x: f32) -> i8 {
     x.round_ties_even().clamp(-LARGEST, LARGEST) as i8
 }
 
@@ -62,7 +65,7 @@ impl Quantized {
     }
 
     /// What 1 stands for in input and output.
-    pub(super) fn scales(&self) -> (f32, f32) {
+    pub(super) fn scales(&self) -> Scales {
         (self.x_scale, self.y_scale)
     }
 
@@ -75,11 +78,11 @@ impl Quantized {
     }
 
     // ANCHOR: finish
-    /// Brings a row of sums to the steps of the output.
-    pub(super) fn finish(&self, channel: usize, sums: &[i32], output: &mut [i8]) {
-        let step = self.x_scale * self.weight_scales[channel] / self.y_scale;
+    /// Brings a row of sums to the steps of the output, which are 1 where it is f32.
+    pub(super) fn finish<T>(&self, channel: usize, sums: &[i32], output: &mut [T], number: fn(f32) -> T) {
+        let step = self.x_scale * self.weight_scales[channel] / self.y_scale.unwrap_or(1.0);
         for (y, &sum) in output.iter_mut().zip(sums) {
-            *y = to_whole(sum as f32 * step);
+            *y = number(sum as f32 * step);
         }
     }
     // ANCHOR_END: finish

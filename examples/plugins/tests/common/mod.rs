@@ -53,30 +53,37 @@ pub(crate) fn best_scale(x: &Tensor) -> f32 {
 }
 
 /// Asks, as a builder does, about each position; then configures.
-pub(crate) fn settle(layer: &mut dyn CpuLayer, x: &Tensor, scales: Option<(f32, f32)>) {
+pub(crate) fn settle(layer: &mut dyn CpuLayer, x: &Tensor, scales: Option<(f32, Option<f32>)>) {
     let input = TensorMeta::of(&x.view());
     let output = layer.infer(&[input.with_dtype(DType::F32)]).unwrap().remove(0);
-    let format = match scales {
+    let (x_scale, y_scale) = scales.map_or((None, None), |(x_scale, y_scale)| (Some(x_scale), y_scale));
+    let format = |scale: Option<f32>| match scale {
         Some(_) => TensorFormat::quantized(),
         None => TensorFormat::plain(DType::F32),
     };
-    assert!(layer.supports(0, &[format]) && layer.supports(1, &[format; 2]));
-    let input = input.with_scale(scales.map(|scales| scales.0));
-    let output = output.with_dtype(format.dtype).with_scale(scales.map(|scales| scales.1));
+    let formats = [format(x_scale), format(y_scale)];
+    assert!(layer.supports(0, &formats[..1]) && layer.supports(1, &formats));
+    let input = input.with_scale(x_scale);
+    let output = output.with_dtype(formats[1].dtype).with_scale(y_scale);
     layer.configure(&[input], &[output]).unwrap();
 }
 
-/// Runs a layer that is settled.
-pub(crate) fn forward(layer: &mut dyn CpuLayer, x: &Tensor) -> Tensor {
+/// Runs a layer that is settled for an output of this type.
+pub(crate) fn forward_to(dtype: DType, layer: &mut dyn CpuLayer, x: &Tensor) -> Tensor {
     let input = TensorMeta::of(&x.view());
-    let output = layer.infer(&[input.with_dtype(DType::F32)]).unwrap().remove(0).with_dtype(x.dtype());
-    let mut y = Tensor::zeros(x.dtype(), &output.shape().unwrap()).unwrap();
+    let output = layer.infer(&[input.with_dtype(DType::F32)]).unwrap().remove(0).with_dtype(dtype);
+    let mut y = Tensor::zeros(dtype, &output.shape().unwrap()).unwrap();
     let mut workspace = Workspace::new().unwrap();
     workspace.reserve(layer.workspace(&[input], &[output])).unwrap();
     let limits = Limits::default();
     let mut context = ForwardContext::new(&mut workspace, &limits);
     layer.forward(&[x.view()], &mut [y.view_mut().unwrap()], &mut context).unwrap();
     y
+}
+
+/// Runs a layer whose output is of the type of its input.
+pub(crate) fn forward(layer: &mut dyn CpuLayer, x: &Tensor) -> Tensor {
+    forward_to(x.dtype(), layer, x)
 }
 
 /// How much louder the numbers are than their errors, in decibels.
