@@ -8,8 +8,10 @@
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use ixion::Limits;
 use ixion::engine::{Builder, Formats, Precision};
-use ixion::kernels::blocked::{BlockedShape, BlockedWeights};
+use ixion::kernels::blocked::{BlockedShape, Blocking, DenseConv, DenseWeights, DepthwiseWeights};
 use ixion::kernels::conv::{ConvPlan, ConvShape, Factors};
+use ixion::kernels::isa;
+use ixion::kernels::packed::Ending;
 use ixion::kernels::window::Window;
 use ixion::pnnx;
 use ixion::tensor::Tensor;
@@ -33,8 +35,7 @@ fn convolutions(criterion: &mut Criterion) {
         let groups = if is_depthwise { channels } else { 1 };
         let plain =
             ConvShape { channels, out_channels, groups, lens: vec![side; 2], windows: vec![window; 2] };
-        let blocked =
-            BlockedShape { channels, out_channels, is_depthwise, lens: [side; 2], windows: [window; 2] };
+        let blocked = BlockedShape { channels, out_channels, groups, lens: [side; 2], windows: [window; 2] };
         let noise = |len: usize| (0..len).map(|i| (i % 17) as f32 * 0.1 - 0.8).collect::<Vec<f32>>();
         let weight = noise(out_channels * channels / groups * kernel * kernel);
         let outputs: usize = blocked.outputs().iter().product();
@@ -50,11 +51,21 @@ fn convolutions(criterion: &mut Criterion) {
             bencher.iter(|| plan.run(&input, &factors, &mut output, &mut scratch, &limits).expect("it runs"));
         });
 
-        let weights = BlockedWeights::<16>::new(&blocked, &weight, None);
-        let [inputs, outputs] = blocked.sample::<16>();
+        let block = isa().lanes();
+        let [inputs, outputs] = blocked.sample(if is_depthwise { 16 } else { block });
         let (input, mut output) = (noise(inputs), vec![0.0; outputs]);
         group.bench_function(BenchmarkId::from_parameter("blocked"), |bencher| {
-            bencher.iter(|| blocked.run(&input, &weights, &mut output, &limits).expect("it runs"));
+            if is_depthwise {
+                let weights = DepthwiseWeights::<16>::new(&blocked, &weight, None);
+                let mut run = || weights.run(&blocked, &input, &mut output, (None, 0), &limits);
+                return bencher.iter(|| run().expect("it runs"));
+            }
+            let blocking = Blocking { block, is_input_blocked: true };
+            let weights = DenseWeights::new(&blocked, (&weight, None), blocking).expect("there is a kernel");
+            let conv = DenseConv::new(blocked.clone(), blocking);
+            let mut scratch = vec![0.0; conv.scratch()];
+            let mut run = || conv.run(&input, &weights, &mut output, &mut scratch, &Ending::NONE, &limits);
+            bencher.iter(|| run().expect("it runs"));
         });
         group.finish();
     }

@@ -200,7 +200,10 @@ fn the_card_beside_the_model_goes_along() {
     assert_eq!((file.model(), file.written_by()), (Some("digits.pnnx.param"), env!("CARGO_PKG_VERSION")));
     assert_eq!(file.len(), path.metadata().unwrap().len());
     let kinds: Vec<Kind> = file.sections().iter().map(|section| section.kind).collect();
-    assert_eq!(kinds, [Kind::Graph, Kind::Card, Kind::Choices, Kind::Weights, Kind::Table, Kind::Settings]);
+    assert_eq!(
+        kinds,
+        [Kind::Graph, Kind::Card, Kind::Choices, Kind::States, Kind::Weights, Kind::Table, Kind::Settings]
+    );
     assert!(PlanFile::is_plan(&path) && !PlanFile::is_plan(param("digits")) && !PlanFile::is_plan("no/such"));
     let outputs = Model::load(&path).unwrap().run(&[digits()]).unwrap();
     assert_eq!(bits(&outputs), bits(&Model::load(param("digits")).unwrap().run(&[digits()]).unwrap()));

@@ -18,6 +18,8 @@ pub mod folding;
 pub mod fourier;
 pub mod gemm;
 pub mod grid;
+mod isa;
+mod lanes;
 #[cfg(feature = "linalg")]
 pub mod lapack;
 pub mod math;
@@ -25,6 +27,7 @@ pub mod matrix;
 pub mod naive;
 pub mod narrow;
 pub mod norm;
+pub mod packed;
 pub mod parallel;
 pub mod pool;
 pub mod quantized;
@@ -43,4 +46,5 @@ mod wide;
 pub mod window;
 
 pub use float::Float;
+pub use isa::{Isa, isa};
 pub use wide::{Work, run_widest, widest};

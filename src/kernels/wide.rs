@@ -1,5 +1,7 @@
 //! Loops compiled for wider vectors than the target's baseline has.
 
+use super::isa::{Isa, isa};
+
 /// Runs `work` in code that is compiled for the widest vectors of this processor.
 ///
 /// Only what is inlined into `work` profits, so the functions that it calls are marked `#[inline(always)]`. Products are
@@ -32,22 +34,15 @@ pub trait Work {
 /// As [`widest`].
 #[inline(always)]
 pub fn run_widest<W: Work>(work: W) -> W::Output {
-    #[cfg(target_arch = "x86_64")]
-    {
-        if is_x86_feature_detected!("avx512f")
-            && is_x86_feature_detected!("avx512vl")
-            && is_x86_feature_detected!("avx512dq")
-            && is_x86_feature_detected!("avx512bw")
-        {
-            // SAFETY: the processor has the features that the function is compiled for.
-            return unsafe { with_avx512(work) };
-        }
-        if is_x86_feature_detected!("avx2") {
-            // SAFETY: as above.
-            return unsafe { with_avx2(work) };
-        }
+    match isa() {
+        // SAFETY: the processor has the features that the functions are compiled for.
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx512 => unsafe { with_avx512(work) },
+        // SAFETY: as above.
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx2 => unsafe { with_avx2(work) },
+        _ => work.run(),
     }
-    work.run()
 }
 
 #[cfg(target_arch = "x86_64")]

@@ -297,10 +297,10 @@ impl CpuLayer for Conv {
         }
     }
 
-    fn efficiency(&self, inputs: &[TensorMeta], _: &[TensorMeta]) -> f64 {
+    fn efficiency(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> f64 {
         match inputs.first() {
             Some(input) if input.scale().is_some() => self.whole_efficiency(),
-            _ => self.blocked_efficiency(inputs),
+            _ => self.blocked_efficiency(inputs, outputs),
         }
     }
 
@@ -327,7 +327,10 @@ impl CpuLayer for Conv {
     }
 
     fn workspace(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> usize {
-        if inputs.first().is_some_and(|input| input.format() != Format::Plain || input.scale().is_some()) {
+        if outputs.first().is_some_and(|output| output.format() != Format::Plain) {
+            return self.blocked_workspace(inputs);
+        }
+        if inputs.first().is_some_and(|input| input.scale().is_some()) {
             return 0;
         }
         let scratch = || -> Option<usize> {
@@ -345,8 +348,8 @@ impl CpuLayer for Conv {
         outputs: &mut [TensorViewMut<'_>],
         context: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
-        if inputs[0].layout().format() != Format::Plain {
-            return self.run_blocked(inputs, &mut outputs[0], context.limits());
+        if outputs[0].layout().format() != Format::Plain {
+            return self.run_blocked(inputs, &mut outputs[0], context);
         }
         if inputs[0].dtype() == DType::I8 && self.int8.is_settled() {
             return self.run_whole(inputs, &mut outputs[0], context.limits());

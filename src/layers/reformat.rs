@@ -2,7 +2,7 @@
 
 use crate::graph::{Cost, CpuLayer, ForwardContext, Layer, LayerError, TensorFormat, TensorMeta};
 use crate::kernels::reformat::{Cut, Stored, reformat};
-use crate::tensor::{Bits, DType, Format, Layout, TensorView, TensorViewMut, with_bits};
+use crate::tensor::{Bits, DType, Format, Layout, Shape, TensorView, TensorViewMut, with_bits};
 use half::{bf16, f16};
 
 /// The same numbers in another format: another element type, plain or blocked, real or whole with a scale.
@@ -154,8 +154,8 @@ impl Reformat {
         output: &mut TensorViewMut<'_>,
         context: &ForwardContext<'_>,
     ) -> Result<(), LayerError> {
-        let source = input.with_layout(input.layout().unrolled()?)?.bits::<B>()?;
-        let layout = output.layout().unrolled()?;
+        let source = input.with_layout(flat(input.layout())?)?.bits::<B>()?;
+        let layout = flat(output.layout())?;
         let mut output = output.reborrow().with_layout(layout)?;
         let mut target = output.bits::<B>()?;
         match (source.as_slice(), target.as_slice_mut()) {
@@ -182,6 +182,13 @@ impl Reformat {
         let filler = U::store(0.0, to_scale);
         Ok(reformat((from, source.slice()?), (to, target.slice()?), filler, context.limits(), convert)?)
     }
+}
+
+/// All elements in memory as one axis: arrays of few axes need no allocation.
+fn flat(layout: &Layout) -> Result<Layout, LayerError> {
+    let unrolled = layout.unrolled()?;
+    let elements = Shape::new(&[unrolled.shape().num_elements()])?;
+    unrolled.reshape(&elements)?.ok_or_else(not_dense)
 }
 
 /// The engine gives dense tensors to this layer alone; whoever else calls it may not.

@@ -22,7 +22,7 @@ fn the_plan_for_programs() {
     assert_eq!(fullest, size("lower_bound_bytes"));
     assert_eq!(json["outputs"][0]["shape"], json!([1, 10]));
     assert_eq!(json["outputs"][0]["place"]["root"], "output");
-    assert_eq!(json["operators"].as_array().unwrap().len(), 21);
+    assert_eq!(json["operators"].as_array().unwrap().len(), 22);
     let ends = json["buffers"].as_array().unwrap().iter();
     let ends = ends.map(|buffer| buffer["offset"].as_u64().unwrap() + buffer["bytes"].as_u64().unwrap());
     assert!(ends.max().unwrap() <= size("arena_bytes"));

@@ -53,7 +53,8 @@
 //! [`PlanFile::verify`] reads them all. Damaged weights that nobody verified give wrong results, but neither a panic nor an
 //! access out of bounds.
 //!
-//! Two builds of a model by the same version of Ixion with the same settings give the same bytes.
+//! Two builds of a model by the same version of Ixion with the same settings give the same bytes, on processors whose vectors are
+//! as long (see [`isa`](crate::kernels::isa)).
 
 mod choices;
 mod error;

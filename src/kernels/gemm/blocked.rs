@@ -4,7 +4,7 @@
 //! and a few columns of B in the first; both are packed in the order in which they are read.
 
 use super::Problem;
-use crate::kernels::Float;
+use crate::kernels::{Float, Isa, isa};
 use gemm_common::microkernel::MicroKernelFn;
 use std::cell::Cell;
 
@@ -42,12 +42,12 @@ macro_rules! blocked_numbers {
         impl Blocked for $number {
             #[cfg(target_arch = "x86_64")]
             fn kernels() -> Option<Kernels<Self>> {
-                if is_x86_feature_detected!("avx512f") {
+                if isa() == Isa::Avx512 {
                     use $gemm::microkernel::avx512f::$number::{MR_DIV_N, NR, UKR};
                     let select = |vectors: usize, columns: usize| UKR[vectors - 1][columns - 1];
                     return Some(Kernels { lanes: $avx512, tile: [MR_DIV_N * $avx512, NR], select });
                 }
-                if is_x86_feature_detected!("fma") {
+                if isa() == Isa::Avx2 {
                     use $gemm::microkernel::fma::$number::{MR_DIV_N, NR, UKR};
                     let select = |vectors: usize, columns: usize| UKR[vectors - 1][columns - 1];
                     return Some(Kernels { lanes: $fma, tile: [MR_DIV_N * $fma, NR], select });

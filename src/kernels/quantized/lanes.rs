@@ -1,5 +1,7 @@
 //! Sums of products of 16-bit numbers, by the instructions that multiply two pairs and add up in 32 bits.
 
+use crate::kernels::{Isa, isa};
+
 /// Rows that are multiplied at a time.
 pub(super) const ROWS: usize = 8;
 
@@ -24,7 +26,7 @@ pub(super) fn sums<const R: usize>(
     let work = Work { rows: rows.as_ptr(), stride, strip: strip.as_ptr(), pairs: depth / 2 };
     #[cfg(target_arch = "x86_64")]
     {
-        if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw") {
+        if isa() == Isa::Avx512 {
             // SAFETY: the slices were checked above, and the processor has the features.
             unsafe {
                 match is_x86_feature_detected!("avx512vnni") {
@@ -34,7 +36,7 @@ pub(super) fn sums<const R: usize>(
             }
             return sums;
         }
-        if is_x86_feature_detected!("avx2") {
+        if isa() == Isa::Avx2 {
             // SAFETY: as above.
             unsafe { x86::with_avx2(work, &mut sums) };
             return sums;

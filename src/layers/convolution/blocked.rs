@@ -4,26 +4,43 @@ use super::super::epilogue::Epilogue;
 use super::super::padding::PaddingMode;
 use super::super::ready::Ready;
 use super::{Conv, pad_same};
-use crate::Limits;
-use crate::graph::{FieldValue, LayerError, NO_KEY, OperatorReader, TensorFormat, TensorMeta, Weight};
-use crate::kernels::blocked::{BlockedShape, BlockedWeights};
+use crate::graph::{
+    FieldValue, ForwardContext, LayerError, NO_KEY, OperatorReader, TensorFormat, TensorMeta, Weight,
+};
+use crate::kernels::blocked::{BlockedShape, Blocking, DenseConv, DenseWeights, DepthwiseWeights};
+use crate::kernels::elementwise::Finish;
+use crate::kernels::packed::Ending;
+use crate::kernels::{Isa, isa};
 use crate::tensor::{DType, Format, Shape, TensorView, TensorViewMut};
+use smallvec::SmallVec;
 use std::sync::Arc;
+
+/// Padded samples may be so many times as large as they are without padding, or have so many elements.
+const SURROUNDED: usize = 4;
+const ALWAYS: usize = 1 << 20;
 
 /// What a convolution keeps for blocked tensors. Clones share the weights.
 #[derive(Debug, Clone, Default)]
 pub struct Blocks {
-    /// The channels of a block, where tensors were settled to be blocked.
-    block: Option<u8>,
+    /// None where tensors were not settled to be blocked.
+    blocking: Option<Blocking>,
     weights: Option<Arc<Weights>>,
-    shape: Ready<(Shape, BlockedShape)>,
+    sizes: Ready<(Shape, Sizes)>,
 }
 
 /// Weights in the order of the kernel.
 #[derive(Debug)]
 enum Weights {
-    Eight(BlockedWeights<8>),
-    Sixteen(BlockedWeights<16>),
+    DepthwiseEight(DepthwiseWeights<8>),
+    DepthwiseSixteen(DepthwiseWeights<16>),
+    Dense(DenseWeights),
+}
+
+/// What depends on the input's shape.
+#[derive(Debug)]
+enum Sizes {
+    Depthwise(BlockedShape),
+    Dense(DenseConv),
 }
 
 impl FieldValue for Blocks {
@@ -34,6 +51,7 @@ impl FieldValue for Blocks {
     }
 }
 
+/// The channels of a block, of a format that kernels know.
 fn block_of(format: Format) -> Option<u8> {
     match format {
         Format::Blocked { axis: 1, block: block @ (8 | 16) } => Some(block),
@@ -41,44 +59,66 @@ fn block_of(format: Format) -> Option<u8> {
     }
 }
 
+/// How tensors lie, by the formats of input and output; none where the output is not blocked.
+fn blocking_of(input: Format, output: Format) -> Option<Blocking> {
+    let block = block_of(output)?;
+    let is_input_blocked = input == output;
+    (is_input_blocked || input == Format::Plain).then_some(Blocking { block: block.into(), is_input_blocked })
+}
+
 impl Conv {
-    /// Whether there is a blocked kernel for these parameters, as far as they tell.
-    fn may_be_blocked(&self) -> bool {
+    /// Whether there is a kernel for tensors that lie so, as far as the parameters tell.
+    fn suits(&self, blocking: Blocking) -> bool {
         let (Weight::Attribute(weight), None | Some(Weight::Attribute(_))) = (&self.weight, &self.bias)
         else {
             return false;
         };
         let [out_channels, per_group, _, _] = *weight.shape() else { return false };
-        let is_depthwise = per_group == 1 && self.groups == out_channels;
+        let is_depthwise = per_group == 1 && self.groups == out_channels && self.groups > 1;
+        let channels = per_group.saturating_mul(self.groups);
         weight.dtype() == DType::F32
             && self.padding_mode == PaddingMode::Zeros
-            && (self.groups == 1 || is_depthwise)
+            && match is_depthwise {
+                true => blocking.is_input_blocked,
+                false => blocking.suits(channels, out_channels, self.groups),
+            }
     }
 
-    /// All tensors lie the same way: input, output and what the epilogue reads.
+    /// Whether the tensor at a position may have its format: all lie the same way, input, output and what the epilogue
+    /// reads; the input alone may be plain where the others are blocked.
     pub(super) fn takes(&self, position: usize, formats: &[TensorFormat]) -> bool {
-        let (Some(format), Some(first)) = (formats.get(position), formats.first()) else { return false };
-        if format.is_quantized || format.format != first.format {
+        let (Some(&format), Some(&first)) = (formats.get(position), formats.first()) else { return false };
+        if format.is_quantized {
             return false;
         }
-        format.format == Format::Plain
-            || (block_of(format.format).is_some() && format.dtype == DType::F32 && self.may_be_blocked())
+        let blocking = match position {
+            // What the output is to be is not known yet.
+            0 if format.format == Format::Plain => return true,
+            0 => blocking_of(format.format, format.format),
+            _ if formats[1] != format => return false,
+            _ if format == first && format.format == Format::Plain => return true,
+            _ => blocking_of(first.format, format.format),
+        };
+        let is_single = format.dtype == DType::F32 && first.dtype == DType::F32;
+        is_single && blocking.is_some_and(|blocking| self.suits(blocking))
     }
 
     /// Takes note of blocked tensors.
     ///
     /// # Errors
-    /// [`LayerError::Unsupported`] for a single sample, or an epilogue that broadcasts.
+    /// [`LayerError::Unsupported`] for a single sample, for padding that is larger than what it surrounds, or an epilogue that
+    /// broadcasts.
     pub(super) fn configure_blocks(
         &mut self,
         inputs: &[TensorMeta],
         outputs: &[TensorMeta],
     ) -> Result<(), LayerError> {
-        let block = inputs.first().and_then(|input| block_of(input.format()));
-        if block != self.blocks.block {
-            self.blocks = Blocks { block, ..Blocks::default() };
+        let formats = inputs.first().zip(outputs.first());
+        let blocking = formats.and_then(|(input, output)| blocking_of(input.format(), output.format()));
+        if blocking != self.blocks.blocking {
+            self.blocks = Blocks { blocking, ..Blocks::default() };
         }
-        let (Some(_), Some(output)) = (block, outputs.first()) else { return Ok(()) };
+        let (Some(blocking), Some(output)) = (blocking, outputs.first()) else { return Ok(()) };
         let further = inputs.get(1..).unwrap_or_default();
         let is_pointwise = self.epilogue.as_ref().is_none_or(Epilogue::is_pointwise)
             && further.iter().all(|input| input.dims() == output.dims());
@@ -87,12 +127,18 @@ impl Conv {
                 "channels in blocks need a batch, and an epilogue whose inputs have the output's shape";
             return Err(LayerError::Unsupported(reason.to_owned()));
         }
-        Ok(())
+        match inputs.first().and_then(|input| input.shape().ok()) {
+            Some(input) => self.sizes(&input, blocking).map(drop),
+            None => Ok(()),
+        }
     }
 
-    /// What a plan stores of it: the channels of a block, where there are blocks.
+    /// What a plan stores of it: the channels of a block and whether the input lies in blocks, where there are blocks.
     pub(super) fn stored_blocks(&self) -> Vec<u8> {
-        self.blocks.block.into_iter().collect()
+        match self.blocks.blocking {
+            Some(Blocking { block, is_input_blocked }) => vec![block as u8, is_input_blocked.into()],
+            None => Vec::new(),
+        }
     }
 
     /// Takes over what [`Conv::stored_blocks`] returned.
@@ -100,12 +146,22 @@ impl Conv {
     /// # Errors
     /// [`LayerError::Unsupported`] for anything else.
     pub(super) fn restore_blocks(&mut self, bytes: &[u8]) -> Result<(), LayerError> {
-        let block = match bytes {
-            [] => None,
-            [block @ (8 | 16)] if self.may_be_blocked() => Some(*block),
-            _ => return Err(LayerError::Unsupported(format!("{bytes:?} are no channels of a block"))),
+        let stored = match *bytes {
+            [block, flag @ (0 | 1)] => Some(Blocking { block: block.into(), is_input_blocked: flag == 1 }),
+            _ => None,
         };
-        self.blocks = Blocks { block, ..Blocks::default() };
+        let blocking = stored.filter(|&blocking| self.suits(blocking));
+        if blocking.is_none() && !bytes.is_empty() {
+            let reason = match stored {
+                Some(Blocking { block: 16, .. }) if isa() < Isa::Avx512 => {
+                    "vectors of 16 numbers need AVX-512: build the plan on a processor like this one"
+                        .to_owned()
+                }
+                _ => format!("{bytes:?} are no blocks of channels that there are kernels for"),
+            };
+            return Err(LayerError::Unsupported(reason));
+        }
+        self.blocks = Blocks { blocking, ..Blocks::default() };
         Ok(())
     }
 
@@ -114,33 +170,40 @@ impl Conv {
     /// # Errors
     /// Weights that cannot be read.
     pub(super) fn initialize_blocks(&mut self) -> Result<(), LayerError> {
-        self.blocks.weights = match self.blocks.block {
-            Some(block) => Some(Arc::new(self.ordered(block)?)),
+        self.blocks.weights = match self.blocks.blocking {
+            Some(blocking) => Some(Arc::new(self.ordered(blocking)?)),
             None => None,
         };
         Ok(())
     }
 
-    fn ordered(&self, block: u8) -> Result<Weights, LayerError> {
-        let (Weight::Attribute(weight), bias) = (&self.weight, &self.bias) else {
-            return Err(LayerError::Unsupported("weights that the graph computes are not blocked".into()));
-        };
+    fn ordered(&self, blocking: Blocking) -> Result<Weights, LayerError> {
+        let (Weight::Attribute(weight), bias) = (&self.weight, &self.bias) else { return Err(computed()) };
         let bias = match bias {
             Some(Weight::Attribute(bias)) => Some(bias.decode()?.slice::<f32>()?),
             _ => None,
         };
         let shape = self.blocked_shape(&[1, 1, 1, 1])?;
         let weight = weight.decode()?.slice::<f32>()?;
-        Ok(match block {
-            8 => Weights::Eight(BlockedWeights::new(&shape, weight, bias)),
-            _ => Weights::Sixteen(BlockedWeights::new(&shape, weight, bias)),
-        })
+        match blocking.block {
+            8 if shape.is_depthwise() => {
+                Ok(Weights::DepthwiseEight(DepthwiseWeights::new(&shape, weight, bias)))
+            }
+            _ if shape.is_depthwise() => {
+                Ok(Weights::DepthwiseSixteen(DepthwiseWeights::new(&shape, weight, bias)))
+            }
+            _ => {
+                let dense = DenseWeights::new(&shape, (weight, bias), blocking);
+                let missing = || LayerError::Unsupported("no kernel for these blocks of channels".to_owned());
+                Ok(Weights::Dense(dense.ok_or_else(missing)?))
+            }
+        }
     }
 
     /// The sizes for an input of this shape.
     fn blocked_shape(&self, input: &[usize]) -> Result<BlockedShape, LayerError> {
         let (Weight::Attribute(weight), [_, _, lens @ ..]) = (&self.weight, input) else {
-            return Err(LayerError::Unsupported("weights that the graph computes are not blocked".into()));
+            return Err(computed());
         };
         let (&[out_channels, per_group, rows, columns], &[height, width]) = (weight.shape(), lens) else {
             return Err(LayerError::Unsupported("channels in blocks need two axes beside them".into()));
@@ -155,10 +218,33 @@ impl Conv {
         Ok(BlockedShape {
             channels: per_group * self.groups,
             out_channels,
-            is_depthwise: per_group == 1 && self.groups == out_channels && self.groups > 1,
+            groups: self.groups,
             lens: [height, width],
             windows: [high, wide],
         })
+    }
+
+    fn sizes(&self, input: &[usize], blocking: Blocking) -> Result<Sizes, LayerError> {
+        let shape = self.blocked_shape(input)?;
+        if shape.is_depthwise() {
+            return Ok(Sizes::Depthwise(shape));
+        }
+        let [elements, padded] = [shape.lens, shape.padded_lens()]
+            .map(|lens| [shape.channels, lens[0], lens[1]].into_iter().fold(1, usize::saturating_mul));
+        if padded > elements.saturating_mul(SURROUNDED).max(ALWAYS) {
+            return Err(LayerError::Unsupported("there is far more padding than input".to_owned()));
+        }
+        Ok(Sizes::Dense(DenseConv::new(shape, blocking)))
+    }
+
+    /// Bytes of scratch memory for blocked tensors.
+    pub(super) fn blocked_workspace(&self, inputs: &[TensorMeta]) -> usize {
+        let (Some(blocking), Some(input)) = (self.blocks.blocking, inputs.first()) else { return 0 };
+        let sizes = input.shape().map_err(LayerError::from).and_then(|shape| self.sizes(&shape, blocking));
+        match sizes {
+            Ok(Sizes::Dense(conv)) => conv.scratch().saturating_mul(size_of::<f32>()),
+            _ => 0,
+        }
     }
 
     /// Convolves blocked tensors.
@@ -169,82 +255,101 @@ impl Conv {
         &mut self,
         inputs: &[TensorView<'_>],
         output: &mut TensorViewMut<'_>,
-        limits: &Limits,
+        context: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
-        if self.blocks.weights.is_none() {
-            self.blocks.block = block_of(inputs[0].layout().format());
+        let blocking = blocking_of(inputs[0].layout().format(), output.layout().format());
+        if self.blocks.weights.is_none() || blocking != self.blocks.blocking {
+            self.blocks = Blocks { blocking, ..Blocks::default() };
             self.initialize_blocks()?;
         }
-        let mut shape = self.blocks.shape.take();
-        let result = shape.of(*inputs[0].shape(), |input| self.blocked_shape(input)).and_then(|shape| {
-            match self.blocks.weights.as_deref() {
-                Some(Weights::Eight(weights)) => samples(shape, weights, &inputs[0], output, limits),
-                Some(Weights::Sixteen(weights)) => samples(shape, weights, &inputs[0], output, limits),
-                None => Err(LayerError::Unsupported("the weights were not ordered".into())),
-            }
-        });
-        self.blocks.shape = shape;
-        result?;
-        let Some(epilogue) = &mut self.epilogue else { return Ok(()) };
-        finish(epilogue, inputs, output, limits)
+        let (Some(weights), Some(blocking)) = (self.blocks.weights.clone(), self.blocks.blocking) else {
+            return Err(LayerError::Unsupported("tensors were settled to be plain".to_owned()));
+        };
+        let (mut sizes, mut epilogue) = (self.blocks.sizes.take(), self.epilogue.take());
+        let result = sizes
+            .of(*inputs[0].shape(), |input| self.sizes(input, blocking))
+            .and_then(|sizes| run(sizes, &weights, blocking, epilogue.as_mut(), inputs, output, context));
+        (self.blocks.sizes, self.epilogue) = (sizes, epilogue);
+        result
     }
 
     /// How well the kernel uses the processor, compared with a product of matrices: measured on AVX-512.
-    pub(super) fn blocked_efficiency(&self, inputs: &[TensorMeta]) -> f64 {
-        let Some(input) = inputs.first() else { return 1.0 };
-        let is_blocked = block_of(input.format()).is_some();
+    pub(super) fn blocked_efficiency(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> f64 {
+        let (Some(input), Some(output)) = (inputs.first(), outputs.first()) else { return 1.0 };
+        let block = block_of(output.format()).map(usize::from);
         let is_wide = self.weight.meta(inputs).is_ok_and(|weight| match weight.dims() {
             [_, _, .., columns] => columns.fixed().is_some_and(|columns| columns > 3),
             _ => false,
         });
         let is_strided = self.stride.values().iter().any(|&stride| stride > 1);
-        match (is_blocked, self.groups > 1) {
-            (true, false) => 0.22,
-            (true, true) if is_wide => 0.115,
-            (true, true) if is_strided => 0.17,
-            (true, true) => 0.2,
-            (false, true) if is_strided => 0.1,
-            (false, true) => 0.155,
+        let is_depthwise = match &self.weight {
+            Weight::Attribute(weight) => self.groups > 1 && weight.shape().get(1) == Some(&1),
+            Weight::Input(_) => false,
+        };
+        match (block, is_depthwise) {
+            (Some(block), false) => 1.3 * block as f64 / isa().lanes() as f64,
+            (Some(_), true) if is_wide => 0.115,
+            (Some(_), true) if is_strided => 0.17,
+            (Some(_), true) => 0.2,
+            (None, _) if self.groups > 1 && is_strided => 0.1,
+            (None, _) if self.groups > 1 => 0.155,
             // Numbers of half precision become others first.
-            (false, false) if input.dtype().size() == 2 => 0.85,
-            (false, false) => 1.0,
+            (None, _) if input.dtype().size() == 2 => 0.85,
+            (None, _) => 1.0,
         }
     }
 }
 
+fn computed() -> LayerError {
+    LayerError::Unsupported("weights that the graph computes are not blocked".to_owned())
+}
+
 /// Convolves one sample after the other.
-fn samples<const B: usize>(
-    shape: &BlockedShape,
-    weights: &BlockedWeights<B>,
-    input: &TensorView<'_>,
+fn run(
+    sizes: &Sizes,
+    weights: &Weights,
+    blocking: Blocking,
+    epilogue: Option<&mut Epilogue>,
+    inputs: &[TensorView<'_>],
     output: &mut TensorViewMut<'_>,
-    limits: &Limits,
+    context: &mut ForwardContext<'_>,
 ) -> Result<(), LayerError> {
-    let [sample, out_sample] = shape.sample::<B>();
+    let lying = inputs.iter().map(|input| Ok(input.with_layout(input.layout().unrolled()?)?));
+    let lying = lying.collect::<Result<SmallVec<[TensorView<'_>; 4]>, LayerError>>()?;
+    let layout = output.layout().unrolled()?;
+    let run = epilogue.map(|epilogue| epilogue.start(&lying, DType::F32, layout.shape())).transpose()?;
+    let finish = run.as_ref().map(|run| run as &dyn Finish<f32>);
+    let mut output = output.reborrow().with_layout(layout)?;
+    let (input, output) = (lying[0].slice::<f32>()?, output.slice::<f32>()?);
+    let samples = inputs[0].shape().first().copied().unwrap_or(1).max(1);
+    let (sample, out_sample) = (input.len() / samples, output.len() / samples);
     if out_sample == 0 {
         return Ok(());
     }
-    let input = input.with_layout(input.layout().unrolled()?)?;
-    let layout = output.layout().unrolled()?;
-    let mut output = output.reborrow().with_layout(layout)?;
-    let (input, output) = (input.slice::<f32>()?, output.slice::<f32>()?);
+    let limits = context.limits().clone();
+    let scratch = match sizes {
+        Sizes::Dense(conv) => context.scratch::<f32>(conv.scratch())?,
+        Sizes::Depthwise(_) => &mut [],
+    };
     for (index, output) in output.chunks_exact_mut(out_sample).enumerate() {
-        shape.run(&input[index * sample..][..sample], weights, output, limits)?;
+        let (input, first) = (&input[index * sample..][..sample], index * out_sample);
+        match (sizes, weights) {
+            (Sizes::Dense(conv), Weights::Dense(weights)) => {
+                let ending = Ending { finish, first, ..Ending::NONE };
+                conv.run(input, weights, output, scratch, &ending, &limits)?;
+            }
+            (Sizes::Depthwise(shape), Weights::DepthwiseEight(weights)) => {
+                weights.run(shape, input, output, (finish, first), &limits)?;
+            }
+            (Sizes::Depthwise(shape), Weights::DepthwiseSixteen(weights)) => {
+                weights.run(shape, input, output, (finish, first), &limits)?;
+            }
+            _ => {
+                return Err(LayerError::Unsupported(format!(
+                    "weights of another kind than {blocking:?} needs"
+                )));
+            }
+        }
     }
     Ok(())
-}
-
-/// Applies an epilogue: element by element, for all tensors lie the same way.
-fn finish(
-    epilogue: &mut Epilogue,
-    inputs: &[TensorView<'_>],
-    output: &mut TensorViewMut<'_>,
-    limits: &Limits,
-) -> Result<(), LayerError> {
-    let lying: Vec<TensorView<'_>> = inputs
-        .iter()
-        .map(|input| Ok(input.with_layout(input.layout().unrolled()?)?))
-        .collect::<Result<_, LayerError>>()?;
-    let layout = output.layout().unrolled()?;
-    epilogue.apply(&lying, &mut output.reborrow().with_layout(layout)?, limits)
 }

@@ -1,0 +1,127 @@
+use super::*;
+use crate::Limits;
+use crate::kernels::naive;
+use crate::kernels::packed::Ending;
+use crate::kernels::parallel::tests::on_threads;
+use crate::kernels::reformat::{Cut, reformat};
+use crate::kernels::testing::whole_noise;
+use ndarray::Ix4;
+use proptest::prelude::*;
+
+/// Channels in blocks, or one after the other.
+fn cut(len: usize, inner: usize, block: Option<usize>) -> Cut {
+    Cut { outer: 1, len, inner, block }
+}
+
+fn single(values: &[f64]) -> Vec<f32> {
+    values.iter().map(|&x| x as f32).collect()
+}
+
+/// Compares a convolution in blocks with the naive one, from a plain input as well.
+fn check(shape: &BlockedShape, block: usize, with_bias: bool) {
+    let [rows, columns] = shape.outputs();
+    let ([height, width], limits) = (shape.lens, Limits::default());
+    let input = whole_noise(&[1, shape.channels, height, width], 1);
+    let kernel = shape.windows.map(|window| window.kernel);
+    let per_group = shape.channels / shape.groups;
+    let weight = whole_noise(&[shape.out_channels, per_group, kernel[0], kernel[1]], 2);
+    let bias = whole_noise(&[shape.out_channels], 3);
+    let bias = with_bias.then(|| bias.as_slice().unwrap());
+    let views = [&input, &weight].map(|array| array.view().into_dimensionality::<Ix4>().unwrap());
+    let want = naive::conv2d(views[0], views[1], bias, &shape.windows, shape.groups);
+
+    let plain = single(input.as_slice().unwrap());
+    let mut blocked = vec![0.0; shape.sample(block)[0]];
+    let [from, to] = [None, Some(block)].map(|block| cut(shape.channels, height * width, block));
+    reformat((from, &plain), (to, &mut blocked), f32::NAN, &limits, |x| x).unwrap();
+    let (weight, bias) = (single(weight.as_slice().unwrap()), bias.map(single));
+    let weights = (&weight[..], bias.as_deref());
+
+    for (input, is_blocked) in [(&blocked, true), (&plain, false)] {
+        let run: Box<dyn Fn(&mut [f32]) + Sync> = if shape.is_depthwise() {
+            if !is_blocked {
+                continue;
+            }
+            match block {
+                8 => {
+                    let ordered = DepthwiseWeights::<8>::new(shape, weights.0, weights.1);
+                    Box::new(move |y| ordered.run(shape, input, y, (None, 0), &Limits::default()).unwrap())
+                }
+                _ => {
+                    let ordered = DepthwiseWeights::<16>::new(shape, weights.0, weights.1);
+                    Box::new(move |y| ordered.run(shape, input, y, (None, 0), &Limits::default()).unwrap())
+                }
+            }
+        } else {
+            let blocking = Blocking { block, is_input_blocked: is_blocked };
+            let Some(ordered) = DenseWeights::new(shape, weights, blocking) else { continue };
+            let conv = DenseConv::new(shape.clone(), blocking);
+            Box::new(move |y| {
+                let mut scratch = vec![f32::NAN; conv.scratch()];
+                conv.run(input, &ordered, y, &mut scratch, &Ending::NONE, &Limits::default()).unwrap();
+            })
+        };
+        let (alone, pooled) = on_threads(&[1, 3], || {
+            let mut output = vec![7.0; shape.sample(block)[1]];
+            run(&mut output);
+            output
+        });
+        let mut got = vec![0.0; want.len()];
+        let [from, to] = [Some(block), None].map(|block| cut(shape.out_channels, rows * columns, block));
+        reformat((from, &alone), (to, &mut got), 0.0, &limits, |x| x).unwrap();
+        assert_eq!(got, single(&want.iter().copied().collect::<Vec<_>>()), "{shape:?} {block} {is_blocked}");
+        let bits = |values: &[f32]| values.iter().map(|x| x.to_bits()).collect::<Vec<u32>>();
+        assert!(pooled.iter().all(|pooled| bits(pooled) == bits(&alone)));
+    }
+}
+
+fn window() -> impl Strategy<Value = Window> {
+    (1usize..4, 1usize..4, 1usize..3, 0usize..3, 0usize..3).prop_map(|(kernel, stride, dilation, a, b)| {
+        Window { kernel, stride, dilation, pad_before: a, pad_after: b }
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+    #[test]
+    fn it_equals_the_naive_convolution(
+        channels in 1usize..20, others in 1usize..40, is_depthwise: bool, with_bias: bool,
+        lens in [1usize..18, 1usize..18], windows in [window(), window()], block in prop::sample::select(vec![8, 16]),
+    ) {
+        let (out_channels, groups) = if is_depthwise { (channels, channels) } else { (others, 1) };
+        let shape = BlockedShape { channels, out_channels, groups, lens, windows };
+        prop_assume!(shape.outputs().iter().all(|&len| len > 0));
+        check(&shape, block, with_bias);
+    }
+
+    #[test]
+    fn groups_that_fill_blocks_see_their_own_channels(
+        groups in 2usize..4, [ins, outs] in [1usize..3, 1usize..3], lens in [3usize..9, 3usize..9],
+        windows in [window(), window()], block in prop::sample::select(vec![8, 16]),
+    ) {
+        let (channels, out_channels) = (groups * ins * block, groups * outs * block);
+        let shape = BlockedShape { channels, out_channels, groups, lens, windows };
+        prop_assume!(shape.outputs().iter().all(|&len| len > 0));
+        check(&shape, block, true);
+    }
+}
+
+#[test]
+fn pointwise_convolutions_read_planes_as_one_line() {
+    let window = Window { kernel: 1, stride: 1, dilation: 1, pad_before: 0, pad_after: 0 };
+    let shape =
+        BlockedShape { channels: 40, out_channels: 50, groups: 1, lens: [9, 11], windows: [window; 2] };
+    check(&shape, 8, true);
+    check(&shape, 16, false);
+}
+
+#[test]
+fn blocks_of_other_lengths_and_groups_within_blocks_have_no_kernels() {
+    let suits = |block: usize, channels: [usize; 2], groups: usize| {
+        Blocking { block, is_input_blocked: true }.suits(channels[0], channels[1], groups)
+    };
+    assert!(suits(8, [8, 8], 1) && suits(8, [3, 5], 1) && suits(8, [16, 32], 2));
+    assert!(!suits(8, [8, 8], 2) && !suits(8, [16, 24], 2) && !suits(8, [8, 8], 0));
+    assert!(!suits(4, [8, 8], 1) && !suits(32, [32, 32], 1));
+    assert_eq!(suits(16, [8, 8], 1), crate::kernels::isa().lanes() == 16);
+}

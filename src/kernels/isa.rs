@@ -1,0 +1,111 @@
+//! Which instructions kernels may use.
+
+use std::sync::OnceLock;
+
+/// An instruction set that kernels are written for, from the narrowest vectors to the widest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Isa {
+    /// What every processor of the target has.
+    Scalar,
+    /// AVX2 and FMA: vectors of 8 numbers of `f32`.
+    Avx2,
+    /// AVX-512 F, VL, DQ and BW: vectors of 16.
+    Avx512,
+}
+
+impl Isa {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Scalar, Self::Avx2, Self::Avx512];
+
+    /// The name by which `IXION_ISA` knows it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Scalar => "scalar",
+            Self::Avx2 => "avx2",
+            Self::Avx512 => "avx512",
+        }
+    }
+
+    /// Numbers of `f32` in a vector. Without vectors, so many are computed side by side.
+    pub const fn lanes(self) -> usize {
+        match self {
+            Self::Scalar | Self::Avx2 => 8,
+            Self::Avx512 => 16,
+        }
+    }
+
+    /// Whether this processor has it.
+    pub fn is_here(self) -> bool {
+        match self {
+            Self::Scalar => true,
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2 => is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma"),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512 => {
+                is_x86_feature_detected!("avx512f")
+                    && is_x86_feature_detected!("avx512vl")
+                    && is_x86_feature_detected!("avx512dq")
+                    && is_x86_feature_detected!("avx512bw")
+            }
+            #[cfg(not(target_arch = "x86_64"))]
+            Self::Avx2 | Self::Avx512 => false,
+        }
+    }
+
+    /// Those that this processor has.
+    pub fn here() -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter().filter(|isa| isa.is_here())
+    }
+}
+
+/// The instruction set of all kernels in this process: the widest that the processor has, or the one that the environment
+/// variable `IXION_ISA` names (`scalar`, `avx2`, `avx512`), if the processor has it. It is settled at the first call.
+///
+/// ```
+/// assert!(ixion::kernels::isa().is_here());
+/// ```
+pub fn isa() -> Isa {
+    static SETTLED: OnceLock<Isa> = OnceLock::new();
+    *SETTLED.get_or_init(|| {
+        let wanted = std::env::var("IXION_ISA").ok();
+        chosen(wanted.as_deref()).unwrap_or_else(|reason| {
+            let widest = widest();
+            log::error!("IXION_ISA: {reason}; {} is used", widest.name());
+            widest
+        })
+    })
+}
+
+fn widest() -> Isa {
+    Isa::here().max().unwrap_or(Isa::Scalar)
+}
+
+/// The one of this name; without a name, the widest.
+fn chosen(name: Option<&str>) -> Result<Isa, String> {
+    let Some(name) = name.filter(|name| !name.is_empty()) else { return Ok(widest()) };
+    match Isa::ALL.into_iter().find(|isa| isa.name() == name) {
+        Some(isa) if isa.is_here() => Ok(isa),
+        Some(_) => Err(format!("this processor has no {name}")),
+        None => {
+            let names = Isa::ALL.map(Isa::name).join(", ");
+            Err(format!("`{name}` is none of {names}"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_known_and_others_are_explained() {
+        assert_eq!(chosen(None), Ok(widest()));
+        assert_eq!(chosen(Some("")), Ok(widest()));
+        assert_eq!(chosen(Some("scalar")), Ok(Isa::Scalar));
+        for isa in Isa::ALL {
+            assert_eq!(chosen(Some(isa.name())).is_ok(), isa.is_here(), "{isa:?}");
+        }
+        assert_eq!(chosen(Some("mmx")), Err("`mmx` is none of scalar, avx2, avx512".to_owned()));
+    }
+}

@@ -1,0 +1,283 @@
+use super::*;
+use crate::kernels::isa::Isa;
+use crate::kernels::parallel::tests::on_threads;
+use proptest::prelude::*;
+
+/// A product, and how its operands lie.
+#[derive(Debug, Clone)]
+struct Case {
+    outputs: usize,
+    size: Size,
+    pieces: Vec<usize>,
+    piece: usize,
+    last: (usize, usize),
+    row: usize,
+    /// Whether results lie as channels in blocks do, and not as rows of a matrix.
+    is_blocked: bool,
+    bounds: [f32; 2],
+    is_added: bool,
+    is_finished: bool,
+}
+
+/// Whole numbers, whose sums are exact in whatever way they are computed.
+fn number(index: usize, seed: usize) -> f32 {
+    ((index * 7 + index / 3 + seed) % 9) as f32 - 4.0
+}
+
+#[derive(Debug)]
+struct Double;
+
+impl Finish<f32> for Double {
+    fn finish(&self, start: usize, piece: &mut [f32]) -> crate::tensor::Result<()> {
+        piece.iter_mut().enumerate().for_each(|(index, y)| *y = *y * 2.0 + ((start + index) % 5) as f32);
+        Ok(())
+    }
+}
+
+impl Case {
+    fn depth(&self) -> usize {
+        (self.pieces.len() - self.last.0) * self.piece + self.last.0 * self.last.1
+    }
+
+    fn line(&self) -> usize {
+        self.row * self.size.rows + 3
+    }
+
+    fn data(&self) -> Vec<f32> {
+        let reach = self.pieces.iter().max().unwrap() + self.piece.max(self.last.1);
+        (0..self.line() * self.size.lines + reach).map(|index| number(index, 1)).collect()
+    }
+
+    /// Where the numbers of a row lie, from its beginning.
+    fn row_places(&self) -> impl Iterator<Item = usize> {
+        let whole = self.pieces.len() - self.last.0;
+        self.pieces.iter().enumerate().flat_map(move |(index, &start)| {
+            let len = if index < whole { self.piece } else { self.last.1 };
+            (0..len).map(move |k| start + k)
+        })
+    }
+
+    fn weight(&self, output: usize, k: usize) -> f32 {
+        number(output * self.depth() + k, 2)
+    }
+
+    /// Where the result of a row and an output is stored, and how many places there are.
+    fn place(&self, lanes: usize, line: usize, row: usize, output: usize) -> usize {
+        let (rows, count) = (self.size.rows * self.size.lines, self.outputs);
+        let index = line * self.size.rows + row;
+        if self.is_blocked {
+            (output / lanes * rows + index) * lanes + output % lanes
+        } else {
+            index * count + output
+        }
+    }
+
+    fn target(&self, lanes: usize) -> (Target, usize) {
+        let (rows, count) = (self.size.rows * self.size.lines, self.outputs.div_ceil(lanes));
+        match self.is_blocked {
+            true => {
+                let target =
+                    Target { row: lanes, line: lanes * self.size.rows, panel: rows * lanes, last: lanes };
+                (target, count * rows * lanes)
+            }
+            false => {
+                let last = self.outputs - (count - 1) * lanes;
+                let target =
+                    Target { row: self.outputs, line: self.outputs * self.size.rows, panel: lanes, last };
+                (target, rows * self.outputs)
+            }
+        }
+    }
+
+    fn run(&self, isa: Isa) -> Vec<f32> {
+        let panels =
+            Panels::for_isa(isa, self.outputs, self.depth(), |o, k| self.weight(o, k), |o| number(o, 3));
+        let (target, len) = self.target(panels.lanes());
+        let added: Vec<f32> = (0..len).map(|index| number(index, 4)).collect();
+        let ending = Ending {
+            bounds: self.bounds,
+            added: self.is_added.then_some(&added),
+            finish: self.is_finished.then_some(&Double),
+            first: 1,
+        };
+        let data = self.data();
+        let factors = Factors {
+            data: &data,
+            pieces: &self.pieces,
+            piece: self.piece,
+            last: self.last,
+            row: self.row,
+            line: self.line(),
+        };
+        let mut output = vec![f32::NAN; len];
+        multiply(&panels, &factors, self.size, (&mut output, target), &ending, &Limits::default()).unwrap();
+        output
+    }
+
+    /// One result after the other.
+    fn naive(&self, lanes: usize) -> Vec<(usize, f32)> {
+        let (data, mut results) = (self.data(), Vec::new());
+        for line in 0..self.size.lines {
+            for row in 0..self.size.rows {
+                for output in 0..self.outputs {
+                    let place = self.place(lanes, line, row, output);
+                    let mut sum = number(output, 3);
+                    let first = line * self.line() + row * self.row;
+                    for (k, from) in self.row_places().enumerate() {
+                        sum += data[first + from] * self.weight(output, k);
+                    }
+                    if self.is_added {
+                        sum += number(place, 4);
+                    }
+                    let mut result = [sum.max(self.bounds[0]).min(self.bounds[1])];
+                    if self.is_finished {
+                        Double.finish(place + 1, &mut result).unwrap();
+                    }
+                    results.push((place, result[0]));
+                }
+            }
+        }
+        results
+    }
+}
+
+fn cases() -> impl Strategy<Value = Case> {
+    let pieces = proptest::collection::vec(0usize..200, 1..6);
+    let bounds =
+        prop::sample::select(vec![[f32::NEG_INFINITY, f32::INFINITY], [0.0, f32::INFINITY], [0.0, 6.0]]);
+    let size =
+        (1usize..4, prop_oneof![1usize..20, Just(40usize)]).prop_map(|(lines, rows)| Size { lines, rows });
+    (
+        (1usize..150, size, pieces, 1usize..20, (0usize..3, 0usize..20), 0usize..20),
+        (any::<[bool; 3]>(), bounds),
+    )
+        .prop_map(
+            |(
+                (outputs, size, pieces, piece, (shorter, last), row),
+                ([is_blocked, is_added, is_finished], bounds),
+            )| Case {
+                outputs,
+                size,
+                piece,
+                last: (shorter.min(pieces.len()), last),
+                pieces,
+                row,
+                is_blocked,
+                bounds,
+                is_added,
+                is_finished,
+            },
+        )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+    #[test]
+    fn it_equals_the_naive_product(case in cases()) {
+        for isa in Isa::here() {
+            let got = case.run(isa);
+            for (place, want) in case.naive(isa.lanes()) {
+                prop_assert_eq!(got[place], want, "{:?} at {}", isa, place);
+            }
+        }
+    }
+
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+    #[test]
+    fn threads_change_no_bit(outputs in 1usize..150, lines in 1usize..6, rows in 1usize..40, depth in 100usize..300, is_blocked: bool) {
+        let case = Case {
+            outputs,
+            size: Size { lines, rows },
+            pieces: vec![0],
+            piece: depth,
+            last: (0, 0),
+            row: depth,
+            is_blocked,
+            bounds: [f32::NEG_INFINITY, f32::INFINITY],
+            is_added: false,
+            is_finished: true,
+        };
+        for isa in Isa::here() {
+            let (alone, pooled) = on_threads(&[1, 2, 3], || case.run(isa));
+            prop_assert!(pooled.iter().all(|got| *got == alone), "{:?}", isa);
+        }
+    }
+}
+
+#[test]
+fn sums_are_rounded_in_the_same_way_wherever_they_stand() {
+    let rough = |index: usize| (index * 37 % 101) as f32 / 7.3 - 6.1;
+    for isa in Isa::here() {
+        let panels = Panels::for_isa(isa, 70, 55, |o, k| rough(o * 55 + k), |_| 0.1);
+        let data: Vec<f32> = (0..30 * 55).map(rough).collect();
+        let run = |first: usize, rows: usize| {
+            let factors = Factors {
+                data: &data[first * 55..],
+                pieces: &[0],
+                piece: 55,
+                last: (0, 0),
+                row: 55,
+                line: 0,
+            };
+            let last = 70 - (panels.count() - 1) * panels.lanes();
+            let target = Target { row: 70, line: 0, panel: panels.lanes(), last };
+            let (size, mut output) = (Size { lines: 1, rows }, vec![0.0; rows * 70]);
+            let limits = Limits::default();
+            multiply(&panels, &factors, size, (&mut output, target), &Ending::NONE, &limits).unwrap();
+            output
+        };
+        let all = run(0, 30);
+        for (first, rows) in [(0, 1), (3, 7), (11, 14), (29, 1), (13, 17)] {
+            assert_eq!(run(first, rows), all[first * 70..][..rows * 70], "{isa:?}");
+        }
+    }
+}
+
+#[test]
+fn what_is_no_number_stays() {
+    for isa in Isa::here() {
+        let panels = Panels::for_isa(isa, 3, 1, |o, _| [1.0, f32::NAN, f32::INFINITY][o], |_| 0.0);
+        let factors = Factors { data: &[2.0], pieces: &[0], piece: 1, last: (0, 0), row: 0, line: 0 };
+        let target = Target { row: 3, line: 0, panel: 0, last: 3 };
+        let ending = Ending { bounds: [0.0, 6.0], ..Ending::NONE };
+        let mut output = [9.0; 3];
+        let size = Size { lines: 1, rows: 1 };
+        multiply(&panels, &factors, size, (&mut output, target), &ending, &Limits::default()).unwrap();
+        assert!(output[0] == 2.0 && output[1].is_nan() && output[2] == 6.0, "{isa:?}: {output:?}");
+    }
+}
+
+#[test]
+fn without_factors_there_is_the_bias() {
+    for isa in Isa::here() {
+        let panels = Panels::for_isa(isa, 5, 0, |_, _| 1.0, |o| o as f32);
+        let factors = Factors { data: &[], pieces: &[], piece: 0, last: (0, 0), row: 0, line: 0 };
+        let target = Target { row: 5, line: 0, panel: panels.lanes(), last: 5 };
+        let (size, mut output) = (Size { lines: 1, rows: 2 }, [9.0; 10]);
+        multiply(&panels, &factors, size, (&mut output, target), &Ending::NONE, &Limits::default()).unwrap();
+        assert_eq!(output, [0.0, 1.0, 2.0, 3.0, 4.0, 0.0, 1.0, 2.0, 3.0, 4.0]);
+    }
+}
+
+#[test]
+#[should_panic(expected = "too few factors")]
+fn factors_beyond_the_data_are_refused() {
+    let panels = Panels::new(4, 3, |_, _| 1.0, |_| 0.0);
+    let factors = Factors { data: &[0.0; 8], pieces: &[0], piece: 3, last: (0, 0), row: 3, line: 0 };
+    let target = Target { row: 4, line: 0, panel: 16, last: 4 };
+    let size = Size { lines: 1, rows: 3 };
+    let _ = multiply(&panels, &factors, size, (&mut [0.0; 12], target), &Ending::NONE, &Limits::default());
+}
+
+#[test]
+#[should_panic(expected = "results share places")]
+fn results_that_share_places_are_refused() {
+    let panels = Panels::new(4, 3, |_, _| 1.0, |_| 0.0);
+    let factors = Factors { data: &[0.0; 9], pieces: &[0], piece: 3, last: (0, 0), row: 3, line: 0 };
+    let target = Target { row: 3, line: 0, panel: 16, last: 4 };
+    let size = Size { lines: 1, rows: 3 };
+    let _ = multiply(&panels, &factors, size, (&mut [0.0; 12], target), &Ending::NONE, &Limits::default());
+}
