@@ -145,6 +145,7 @@ def measure_all(arguments: argparse.Namespace, peers: list[Peer], known: dict) -
 def main() -> int:
     arguments = parse()
     arguments.folder = arguments.folder.resolve()
+    arguments.target_dir = arguments.target_dir and arguments.target_dir.resolve()
     try:
         if not make(arguments.models, arguments.folder):
             return 2

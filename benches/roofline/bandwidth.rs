@@ -1,13 +1,14 @@
 //! How many bytes a second come out of memory and caches.
 
 use super::machine::{Caches, together};
-use std::time::{Duration, Instant};
 
 /// What is read to measure memory: beyond any cache, and still had on small machines.
 const MEMORY: std::ops::RangeInclusive<usize> = 64 << 20..=1 << 30;
 /// So many bytes are read for one measurement, at least.
-const ENOUGH: usize = 32 << 20;
-const REPEATS: usize = 8;
+const ENOUGH: usize = 16 << 20;
+/// So many are read in all of them, about; but there are so many measurements at least.
+const ALTOGETHER: usize = 4 << 30;
+const FEWEST: usize = 8;
 
 /// As much as the widest register, and what caches move: no load lies in two of these.
 #[derive(Clone, Copy)]
@@ -42,18 +43,13 @@ pub(crate) fn measure(caches: Caches, threads: usize) -> Vec<Bandwidth> {
 /// The highest of several measurements. `pass` goes once through two buffers that have half of the bytes each.
 fn fastest(bytes: usize, threads: usize, pass: impl Fn(&[Line], &mut [Line]) + Sync) -> f64 {
     let passes = ENOUGH.div_ceil(bytes);
-    let quickest = || {
-        let half = bytes / size_of::<Line>() / 2;
-        // Not zeros: pages of these might all be the same one.
-        let (a, mut b) = (vec![Line([1; 8]); half], vec![Line([2; 8]); half]);
-        let time = || {
-            let start = Instant::now();
-            (0..passes).for_each(|_| pass(&a, std::hint::black_box(&mut b)));
-            start.elapsed()
-        };
-        std::iter::repeat_with(time).take(REPEATS).min().unwrap_or_default()
-    };
-    let time: Duration = together(threads, quickest);
+    let half = bytes / size_of::<Line>() / 2;
+    // Not zeros: pages of these might all be the same one.
+    let prepare = || (vec![Line([1; 8]); half], vec![Line([2; 8]); half]);
+    let repeats = FEWEST.max(ALTOGETHER / (passes * bytes));
+    let time = together(threads, repeats, prepare, |(a, b)| {
+        (0..passes).for_each(|_| pass(a, std::hint::black_box(b)));
+    });
     (bytes * passes * threads) as f64 / time.as_secs_f64()
 }
 

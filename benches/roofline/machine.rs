@@ -1,24 +1,68 @@
 //! What the machine has: its name, caches, and threads that begin at the same time.
 
-use std::sync::Barrier;
-use std::time::Duration;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
-/// Runs the same on so many threads, which wait for each other first; returns the longest time.
-pub(crate) fn together(threads: usize, measure: impl Fn() -> Duration + Sync) -> Duration {
-    if threads == 1 {
-        return measure();
-    }
-    let barrier = Barrier::new(threads);
-    let run = || {
-        barrier.wait();
-        measure()
+/// Runs the same on so many threads at once, again and again, each with something that it prepared before.
+///
+/// Returns the shortest time from the first thread's start to the last one's end: what all of them do in it they do at once,
+/// even where one had to wait for a core.
+pub(crate) fn together<S>(
+    threads: usize,
+    repeats: usize,
+    prepare: impl Fn() -> S + Sync,
+    run: impl Fn(&mut S) + Sync,
+) -> Duration {
+    // Who sleeps at a barrier is woken later than others begin.
+    let arrived = AtomicUsize::new(0);
+    let times = |thread: usize| {
+        pin(thread);
+        let mut state = prepare();
+        let once = |repeat: usize| {
+            arrived.fetch_add(1, Ordering::AcqRel);
+            while arrived.load(Ordering::Acquire) < (repeat + 1) * threads {
+                std::hint::spin_loop();
+            }
+            let start = Instant::now();
+            run(&mut state);
+            (start, Instant::now())
+        };
+        (0..repeats).map(once).collect::<Vec<_>>()
     };
-    std::thread::scope(|scope| {
-        let handles: Vec<_> = (0..threads).map(|_| scope.spawn(run)).collect();
-        let times = handles.into_iter().map(|handle| handle.join().expect("it does not panic"));
-        times.max().unwrap_or_default()
-    })
+    let all: Vec<Vec<(Instant, Instant)>> = std::thread::scope(|scope| {
+        let times = &times;
+        let handles: Vec<_> = (0..threads).map(|thread| scope.spawn(move || times(thread))).collect();
+        handles.into_iter().map(|handle| handle.join().expect("it does not panic")).collect()
+    });
+    let span = |repeat: usize| {
+        let times = || all.iter().filter_map(|times| times.get(repeat));
+        let (start, end) = (times().map(|time| time.0).min()?, times().map(|time| time.1).max()?);
+        Some(end.duration_since(start))
+    };
+    (0..repeats).filter_map(span).min().unwrap_or_default()
 }
+
+/// Puts this thread on the core at a position among those that the process may use, for good. Where other work runs, too, two
+/// threads may share a core otherwise, while the other cores seem no less busy.
+#[cfg(target_os = "linux")]
+fn pin(position: usize) {
+    // SAFETY: a set is bits alone, and the calls are told its size; a core is below the number of its bits.
+    unsafe {
+        let mut allowed: libc::cpu_set_t = std::mem::zeroed();
+        if libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut allowed) != 0 {
+            return;
+        }
+        let cores = (0..libc::CPU_SETSIZE as usize).filter(|core| libc::CPU_ISSET(*core, &allowed));
+        let Some(core) = cores.clone().cycle().nth(position) else { return };
+        let mut own: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(core, &mut own);
+        // Without it measurements are only less exact.
+        let _ = libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const own);
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn pin(_: usize) {}
 
 /// The processor's name, where Linux tells it.
 pub(crate) fn processor() -> String {

@@ -18,6 +18,7 @@ use operators::{Kind, Row};
 use serde_json::{Value, json};
 use std::error::Error;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::time::Duration;
 
 mod bandwidth;
@@ -86,13 +87,13 @@ impl Limits {
     }
 
     fn print(&self) {
-        println!("{} thread{}", self.threads, if self.threads > 1 { "s" } else { "" });
+        println!("{}", plural(self.threads));
         for (name, flops) in &self.peaks {
-            println!("  {name:<26}{:>9.1} GFLOP/s", flops / 1e9);
+            println!("  {name:<24}{:>9.1} GFLOP/s", flops / 1e9);
         }
         for level in &self.bandwidths {
-            let size = format!("{}, {} kB each", level.name, level.bytes >> 10);
-            println!("  {size:<26}{:>9.1} GB/s read {:>9.1} GB/s copied", level.read / 1e9, level.copy / 1e9);
+            let size = format!("{}, {} KiB each", level.name, level.bytes >> 10);
+            println!("  {size:<24}{:>9.1} GB/s read {:>9.1} GB/s copied", level.read / 1e9, level.copy / 1e9);
         }
     }
 
@@ -124,6 +125,10 @@ impl Reached {
         let of_time = if total.is_zero() { 0.0 } else { row.time.div_duration_f64(total) };
         Self { flops, bytes, of_peak: flops / limits.peak(), of_memory: bytes / limits.memory(), of_time }
     }
+}
+
+fn plural(threads: usize) -> String {
+    if threads == 1 { "1 thread".to_owned() } else { format!("{threads} threads") }
 }
 
 fn cells(row: &Row, reached: &Reached) -> [String; 8] {
@@ -207,13 +212,32 @@ fn as_json(settings: &Settings, limits: &[Limits], rows: &[Row], kinds: &[Row], 
     })
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let settings = Settings::parse(std::env::args().skip(1))?;
+fn main() -> ExitCode {
+    let settings = match Settings::parse(std::env::args().skip(1)) {
+        Ok(settings) => settings,
+        Err(reason) => {
+            eprintln!("{reason}");
+            return ExitCode::from(2);
+        }
+    };
+    match run(&settings) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(settings: &Settings) -> Result<(), Box<dyn Error>> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    if settings.threads > cores {
+        return Err(format!("there are {cores} cores for {} threads", settings.threads).into());
+    }
     // A model that cannot be had is said before minutes of measuring.
     let plan = operators::plan(&settings.model, settings.threads)?;
 
     println!("{}", machine::processor());
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let mut threads: Vec<usize> = [1, 2].into_iter().filter(|threads| *threads <= cores).collect();
     if !threads.contains(&settings.threads) {
         threads.push(settings.threads);
@@ -225,15 +249,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let kinds = by_kind(&rows);
     let own = limits.iter().find(|limits| limits.threads == settings.threads);
     let own = own.expect("the plan's number of threads was measured");
-    println!(
-        "\n{}, {} threads, medians of {} runs",
-        settings.model.display(),
-        settings.threads,
-        settings.runs
-    );
+    let Settings { model, threads, runs, .. } = settings;
+    println!("\n{}, {}, medians of {runs} runs", model.display(), plural(*threads));
     print_model(&rows, &kinds, own);
     if let Some(path) = &settings.json {
-        let text = serde_json::to_string_pretty(&as_json(&settings, &limits, &rows, &kinds, own))?;
+        let text = serde_json::to_string_pretty(&as_json(settings, &limits, &rows, &kinds, own))?;
         std::fs::write(path, text)?;
     }
     Ok(())
