@@ -1,0 +1,175 @@
+"""Compares Ixion with other runtimes, side by side on this machine's CPU: f32, one picture or text at a time.
+
+    pip install -r benches/requirements.txt
+    python benches/compare.py
+    python benches/compare.py --models resnet18,bert_base --peers ixion,onnxruntime --threads 1 --rounds 3
+    python benches/compare.py --peers ixion --ixion before=/tmp/before --ixion after=/tmp/after
+    python benches/compare.py --variant bf16="--precision bf16" --tolerance 0.1
+
+Networks have seeded random weights; nothing is downloaded. They are made once, in --folder. Each runtime has a process of
+its own, which loads a network, gives its first output to be compared with PyTorch's, and then runs in turns with the
+others: all of them once in each round.
+
+Exit codes:
+  0  measured, and Ixion ran every network rightly
+  1  measured, but Ixion failed at a network, or gave other results than PyTorch
+  2  a usage error, or a package, a network or a program could not be had
+  130  interrupted; what was measured before is reported
+"""
+
+import argparse
+import json
+import shlex
+import subprocess
+import sys
+import tempfile
+from importlib.metadata import PackageNotFoundError
+from pathlib import Path
+
+from compare import machine, report
+from compare.peers import NAMES, ROOT, BuildError, Peer, collect
+from compare.recipe import NETWORKS, read_made
+
+NEEDED = "pip install -r benches/requirements.txt"
+
+try:
+    from compare.measure import measure
+except ModuleNotFoundError as error:
+    print(f"{error}: {NEEDED}", file=sys.stderr)
+    sys.exit(2)
+
+VERSION = 1
+"""Of the JSON file: counted up when the meaning of a field changes."""
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def chosen(known):
+    """A parser of lists such as `a,b` whose words are known."""
+    def parse(text: str) -> list[str]:
+        words = text.split(",")
+        if unknown := [word for word in words if word not in known]:
+            raise argparse.ArgumentTypeError(f"{unknown[0]!r} is none of {', '.join(known)}")
+        return list(dict.fromkeys(words))
+    return parse
+
+
+def counts(text: str) -> list[int]:
+    found = [int(word) for word in text.split(",")]
+    if min(found) < 1:
+        raise argparse.ArgumentTypeError("a number of threads is 1 at least")
+    return found
+
+
+def positive(kind):
+    def parse(text: str):
+        if (number := kind(text)) <= 0:
+            raise argparse.ArgumentTypeError("it must be more than 0")
+        return number
+    parse.__name__ = kind.__name__
+    return parse
+
+
+def named(text: str) -> tuple[str, str]:
+    name, sign, value = text.partition("=")
+    if not sign or not name or name in NAMES[1:]:
+        raise argparse.ArgumentTypeError("it is NAME=VALUE, with a name that no peer has")
+    return name, value
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", type=chosen(NETWORKS), default=list(NETWORKS), help=f"of {','.join(NETWORKS)}")
+    parser.add_argument("--peers", type=chosen(NAMES), default=NAMES, help=f"of {','.join(NAMES)}")
+    parser.add_argument("--threads", type=counts, default=[1, 2], help="numbers of threads (default: 1,2)")
+    parser.add_argument("--rounds", type=positive(int), default=7, help="turns of each runtime (default: 7)")
+    parser.add_argument("--seconds", type=positive(float), default=0.5, help="how long a turn takes (default: 0.5)")
+    parser.add_argument("--tolerance", type=positive(float), default=1e-3,
+                        help="how far from PyTorch's output is wrong, as a share of its largest number (default: 1e-3)")
+    parser.add_argument("--folder", type=Path, default=ROOT / "target/compare", help="where networks are kept")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="everything that was measured, for programs")
+    parser.add_argument("--ixion", type=named, action="append", default=[], metavar="NAME=PROGRAM",
+                        help="a build of the example `compare` instead of this source's; may be repeated")
+    parser.add_argument("--variant", type=named, action="append", default=[], metavar="NAME=ARGUMENTS",
+                        help="the first Ixion once more with other arguments; may be repeated")
+    parser.add_argument("--rust-peers", metavar="PROGRAM", help="a build of benches/peers instead of building it")
+    parser.add_argument("--target-dir", type=Path, help="cargo's, for what is built here")
+    parser.add_argument("--only-make", action="store_true", help="makes the networks and measures nothing")
+    arguments = parser.parse_args()
+    cores = len(machine.cores())
+    if cores and max(arguments.threads) > cores:
+        parser.error(f"there are {cores} cores for {max(arguments.threads)} threads")
+    return arguments
+
+
+def make(names: list[str], folder: Path) -> bool:
+    """Makes the networks that are missing; tells whether all are there."""
+    complete = True
+    for name in names:
+        if read_made(folder / name):
+            continue
+        say(f"making {name}")
+        command = [sys.executable, str(ROOT / "benches/compare/make.py"), str(folder), name]
+        done = subprocess.run(command, stdout=sys.stderr, check=False)
+        if done.returncode:
+            say(f"{name} could not be made")
+            complete = False
+    return complete
+
+
+def document(arguments: argparse.Namespace, peers: list[Peer]) -> dict:
+    """What is known before anything is measured."""
+    return {"version": VERSION, "machine": machine.describe(), "threads": arguments.threads,
+            "rounds": arguments.rounds, "seconds": arguments.seconds, "tolerance": arguments.tolerance,
+            "peers": {peer.name: {"version": peer.version, "ixion": peer.is_ixion, "command": list(peer.command)}
+                      for peer in peers},
+            "networks": {name: read_made(arguments.folder / name) for name in arguments.models}, "busy": {}, "results": {}}
+
+
+def measure_all(arguments: argparse.Namespace, peers: list[Peer], known: dict) -> None:
+    """Fills in the results, and the file of `--json` after each network."""
+    with tempfile.TemporaryDirectory() as scratch:
+        for model in arguments.models:
+            for threads in arguments.threads:
+                title = f"{model}, {threads} thread{'s' if threads > 1 else ''}"
+                known["busy"].setdefault(model, {})[str(threads)] = machine.busy()
+                row = measure(peers, arguments.folder / model, threads, arguments.rounds, arguments.seconds,
+                              arguments.tolerance, Path(scratch), lambda text, title=title: say(f"{title}: {text}"))
+                known["results"].setdefault(model, {})[str(threads)] = row
+                if arguments.json:
+                    arguments.json.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
+
+
+def main() -> int:
+    arguments = parse()
+    arguments.folder = arguments.folder.resolve()
+    arguments.target_dir = arguments.target_dir and arguments.target_dir.resolve()
+    try:
+        if not make(arguments.models, arguments.folder):
+            return 2
+        if arguments.only_make:
+            return 0
+        peers = collect(arguments.peers, arguments.target_dir, dict(arguments.ixion),
+                        {name: shlex.split(text) for name, text in arguments.variant}, arguments.rust_peers, say)
+    except PackageNotFoundError as error:
+        say(f"{error}: {NEEDED}")
+        return 2
+    except BuildError as error:
+        say(str(error))
+        return 2
+    known, code = document(arguments, peers), 0
+    try:
+        measure_all(arguments, peers, known)
+    except KeyboardInterrupt:
+        code = 130
+    print(report.markdown(known), end="")
+    own = {peer.name for peer in peers if peer.is_ixion}
+    rows = [row for of in known["results"].values() for row in of.values()]
+    failed = any(row[name]["status"] != "fine" for row in rows for name in own & row.keys())
+    return code or int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,116 @@
+//! Ixion behind the protocol of `benches/compare.py`.
+//!
+//! ```sh
+//! cargo build --release --example compare
+//! target/release/examples/compare --threads 2 --precision bf16
+//! ```
+//!
+//! A model is a `.param` file or a plan. Runs reuse the outputs' buffers, as a program does that runs a model again and again.
+
+use ixion::Limits;
+use ixion::engine::{Builder, Context, Formats, Plan, PlanFile, Precision, Scales, TimingCache};
+use ixion::tensor::{Tensor, TensorView};
+use protocol::{Peer, text};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+mod protocol;
+
+const USAGE: &str =
+    "usage: compare [--threads N] [--precision f16,bf16,int8] [--scales FILE] [--plain] [--tune FILE]";
+
+/// What a plan is built with.
+#[derive(Default)]
+struct Settings {
+    threads: usize,
+    precisions: Vec<Precision>,
+    scales: Option<PathBuf>,
+    plain: bool,
+    timings: Option<PathBuf>,
+}
+
+impl Settings {
+    fn parse(mut args: impl Iterator<Item = String>) -> Result<Self, String> {
+        let mut settings = Self { threads: 1, ..Self::default() };
+        while let Some(flag) = args.next() {
+            let mut value = || args.next().ok_or_else(|| format!("{flag} needs a value; {USAGE}"));
+            match flag.as_str() {
+                "--threads" => settings.threads = value()?.parse().map_err(text)?,
+                "--precision" => {
+                    settings.precisions = value()?.split(',').map(str::parse).collect::<Result<_, _>>()?;
+                }
+                "--scales" => settings.scales = Some(value()?.into()),
+                "--plain" => settings.plain = true,
+                "--tune" => settings.timings = Some(value()?.into()),
+                _ => return Err(format!("{flag} is unknown; {USAGE}")),
+            }
+        }
+        Ok(settings)
+    }
+
+    fn plan(&self, model: &Path) -> Result<Plan, String> {
+        if PlanFile::is_plan(model) {
+            let file = PlanFile::open(model, &Limits::default()).map_err(text)?;
+            return file.with_threads(self.threads).load().map_err(text);
+        }
+        let formats = if self.plain { Formats::Plain } else { Formats::Cheapest };
+        let mut builder = Builder::new(model).with_threads(self.threads).with_formats(formats);
+        builder = builder.with_precisions(self.precisions.iter().copied());
+        if let Some(path) = &self.scales {
+            builder = builder.with_scales(Scales::load(path).map_err(text)?);
+        }
+        if let Some(path) = &self.timings {
+            builder = builder.with_tuning(TimingCache::open(path));
+        }
+        builder.build().map_err(text)
+    }
+}
+
+struct Ixion {
+    settings: Settings,
+    loaded: Option<(Context<'static>, Vec<Tensor>)>,
+}
+
+impl Ixion {
+    fn loaded(&mut self) -> Result<&mut (Context<'static>, Vec<Tensor>), String> {
+        self.loaded.as_mut().ok_or_else(|| "no model is loaded".to_owned())
+    }
+}
+
+impl Peer for Ixion {
+    fn load(&mut self, model: &Path, inputs: &[PathBuf]) -> Result<(), String> {
+        let inputs = inputs.iter().map(|path| Tensor::load_npy(path, &Limits::default()).map_err(text));
+        let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
+        let context = Context::shared(Arc::new(self.settings.plan(model)?)).map_err(text)?;
+        self.loaded = Some((context, inputs));
+        Ok(())
+    }
+
+    fn run(&mut self) -> Result<(), String> {
+        let (context, inputs) = self.loaded()?;
+        let views: Vec<TensorView<'_>> = inputs.iter().map(Tensor::view).collect();
+        context.run_reusing(&views).map_err(text)?;
+        Ok(())
+    }
+
+    fn save_output(&mut self, path: &Path) -> Result<(), String> {
+        let (context, _) = self.loaded()?;
+        let output = context.outputs().iter().flatten().next().ok_or("nothing was run")?;
+        output.save_npy(path).map_err(text)
+    }
+}
+
+fn main() -> ExitCode {
+    let outcome = Settings::parse(std::env::args().skip(1)).and_then(|settings| {
+        let mut peer = Ixion { settings, loaded: None };
+        protocol::serve(&mut peer).map_err(text)
+    });
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(reason) => {
+            eprintln!("{reason}");
+            ExitCode::from(2)
+        }
+    }
+}

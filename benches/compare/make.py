@@ -1,0 +1,105 @@
+"""Writes a network as every runtime wants it, with its input and what PyTorch makes of it.
+
+    python benches/compare/make.py FOLDER NAME
+
+A process of its own for each network: that keeps the memory of the driver small, and one that fails away from the others.
+
+FOLDER/NAME gets `NAME.pt` (TorchScript), `NAME.pnnx.param` and `NAME.pnnx.bin`, `NAME.onnx`, `NAME.ncnn.param` and
+`NAME.ncnn.bin` in f32, `in_0.npy`, `out_0.npy`, and `made.json`: versions, and why a format is missing.
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from compare import nets  # noqa: E402
+from compare.recipe import OPSET, SEED, recipe  # noqa: E402
+
+# What PNNX folds may round differently; more apart than that is another network.
+TOLERANCE = 1e-3
+
+
+def check(output: Tensor) -> None:
+    """Refuses an output that would tell nothing."""
+    if not output.isfinite().all() or float(output.double().std()) < 1e-4:
+        raise ValueError(f"the output is not finite, or the same everywhere: {output}")
+
+
+def to_onnx(network: nn.Module, x: Tensor, path: Path) -> None:
+    """By the exporter that traces: it needs no further package, and runtimes have known its graphs for years."""
+    torch.onnx.export(network, (x,), path, input_names=["in0"], output_names=["out0"], opset_version=OPSET,
+                      dynamo=False)
+
+
+def to_pnnx(traced: Path, x: Tensor) -> None:
+    """PNNX's files and ncnn's, in the folder of the traced network, whose name has no ending of its own."""
+    import pnnx
+
+    kind = {torch.float32: "f32", torch.int64: "i64"}[x.dtype]
+    shape = f"[{','.join(map(str, x.shape))}]{kind}"
+    # The package's own function ignores the exit code, and so would a test of it alone: files are looked for.
+    done = subprocess.run([pnnx.EXEC_PATH, traced.name, f"inputshape={shape}", "fp16=0"], cwd=traced.parent,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", check=False)
+    for ending in ("pnnx.param", "pnnx.bin"):
+        if not traced.with_suffix(f".{ending}").is_file():
+            raise RuntimeError(f"PNNX wrote no .{ending}, exit code {done.returncode}: {done.stdout[-500:]}")
+
+
+def wanted(name: str) -> list[str]:
+    """The files that runtimes read."""
+    return [f"{name}.{ending}" for ending in ("pt", "onnx", "pnnx.param", "pnnx.bin", "ncnn.param", "ncnn.bin")]
+
+
+def make(name: str, folder: Path) -> dict:
+    """Writes the folder of one network; returns why formats are missing, by format."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "made.json").unlink(missing_ok=True)
+    network, x = nets.prepare(name, SEED)
+    missing = {}
+    with torch.no_grad(), tempfile.TemporaryDirectory(dir=folder) as scratch:
+        scratch = Path(scratch)
+        output = network(x)
+        check(output)
+        traced = scratch / f"{name}.pt"
+        script = torch.jit.trace(network, x, check_trace=False)
+        script.save(traced)
+        torch.testing.assert_close(script(x), output, rtol=TOLERANCE, atol=TOLERANCE)
+        steps = {"onnx": lambda: to_onnx(network, x, scratch / f"{name}.onnx"), "pnnx": lambda: to_pnnx(traced, x)}
+        for step, run in steps.items():
+            try:
+                run()
+            except Exception as error:  # Whatever an exporter may do: the others' formats are none the worse.
+                missing[step] = f"{type(error).__name__}: {error}"
+        for file in wanted(name):
+            if (scratch / file).is_file():
+                (scratch / file).replace(folder / file)
+            else:
+                (folder / file).unlink(missing_ok=True)
+    np.save(folder / "in_0.npy", x.numpy())
+    np.save(folder / "out_0.npy", output.contiguous().numpy())
+    (folder / "case.toml").write_text(f"tolerance = {TOLERANCE}\n", encoding="utf-8")
+    files = [file.name for file in sorted(folder.iterdir()) if file.is_file()]
+    made = recipe() | {"files": files, "missing": missing, "parameters": sum(p.numel() for p in network.parameters()),
+                       "input": list(x.shape), "output": list(output.shape)}
+    (folder / "made.json").write_text(json.dumps(made, indent=1), encoding="utf-8")
+    return missing
+
+
+def main() -> None:
+    folder, name = Path(sys.argv[1]).resolve(), sys.argv[2]
+    warnings.filterwarnings("ignore")
+    for step, reason in make(name, folder / name).items():
+        print(f"{name}: no {step}: {reason}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,107 @@
+"""Measures one network in all runtimes, in turns."""
+
+import statistics
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from . import machine
+from .peers import Peer
+from .process import PeerError, Process
+
+WARM_UP = 0.3
+"""Share of a turn that each runtime runs before the first."""
+FEWEST = 3
+"""Runs before the first turn, however long they take."""
+
+
+def difference(found: np.ndarray, wanted: np.ndarray) -> float:
+    """The largest difference over the largest magnitude. The shape may lack axes of length 1, as ncnn's do."""
+    if found.size != wanted.size:
+        raise PeerError(f"the output has {found.size} numbers of shape {found.shape}, not {wanted.shape}")
+    found, wanted = found.astype(np.float64).ravel(), wanted.astype(np.float64).ravel()
+    if not np.isfinite(found).all():
+        return float("inf")
+    return float(np.abs(found - wanted).max() / np.abs(wanted).max())
+
+
+def start(peer: Peer, folder: Path, threads: int, scratch: Path) -> tuple[Process, dict]:
+    """Loads a network, runs it once and compares its output."""
+    model = folder / f"{folder.name}.{peer.ending}"
+    if not model.is_file():
+        raise PeerError(f"there is no {model.name}: made.json beside it says why")
+    with machine.pinned(machine.cores()[:threads]):
+        process = Process(peer.command, threads)
+    try:
+        before = process.peak_megabytes()
+        result = {"load_ms": process.load(model, [folder / "in_0.npy"]), "first_ms": process.run(1)[0],
+                  "megabytes_before": before}
+        output = scratch / "out.npy"
+        process.ask("output", output)
+        result["difference"] = difference(np.load(output), np.load(folder / "out_0.npy"))
+        output.unlink()
+    except BaseException:
+        process.close()
+        raise
+    return process, result
+
+
+def warm_up(process: Process, seconds: float) -> int:
+    """Runs for a while; returns how many runs fill a turn."""
+    times = process.run(FEWEST)
+    while sum(times) < 1e3 * WARM_UP * seconds:
+        times += process.run(len(times))
+    return max(1, round(1e3 * seconds / statistics.median(times)))
+
+
+def summarise(minima: list[float], medians: list[float]) -> dict:
+    """`ms` is the median over rounds of the quickest run of each; `spread` how far these lie apart, as a share of it."""
+    middle = statistics.median(minima)
+    return {"ms": middle, "spread": (max(minima) - min(minima)) / middle, "median_ms": statistics.median(medians),
+            "round_minima_ms": minima, "round_medians_ms": medians}
+
+
+def measure(peers: list[Peer], folder: Path, threads: int, rounds: int, seconds: float, tolerance: float,
+            scratch: Path, say: Callable[[str], None]) -> dict[str, dict]:
+    """For each peer what it took, or `reason` why that is not known."""
+    results: dict[str, dict] = {}
+    running: dict[str, tuple[Process, int]] = {}
+    minima: dict[str, list[float]] = {}
+    medians: dict[str, list[float]] = {}
+
+    def failed(name: str, reason: str, status: str = "failed") -> None:
+        results[name] = results.get(name, {}) | {"status": status, "reason": reason}
+        say(f"{name}: {status}: {reason}")
+        if name in running:
+            running.pop(name)[0].close()
+
+    try:
+        for peer in peers:
+            try:
+                process, results[peer.name] = start(peer, folder, threads, scratch)
+                running[peer.name] = process, 1
+                if not results[peer.name]["difference"] <= tolerance:
+                    failed(peer.name, f"{results[peer.name]['difference']:.1e} from PyTorch's output", "wrong")
+                    continue
+                running[peer.name] = process, warm_up(process, seconds)
+                results[peer.name]["status"] = "fine"
+            except PeerError as error:
+                failed(peer.name, str(error))
+        for turn in range(rounds):
+            say(f"round {turn + 1} of {rounds}")
+            for name, (process, count) in list(running.items()):
+                try:
+                    times = process.run(count)
+                except PeerError as error:
+                    failed(name, str(error))
+                    continue
+                minima.setdefault(name, []).append(min(times))
+                medians.setdefault(name, []).append(statistics.median(times))
+        for name, (process, count) in running.items():
+            results[name] |= summarise(minima[name], medians[name])
+            results[name] |= {"runs": count, "megabytes": process.peak_megabytes()}
+    finally:
+        for process, _ in running.values():
+            process.close()
+    return results

@@ -1,0 +1,102 @@
+"""The runtimes that are compared: which file each reads, how its process is started, which version it is."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PYTHON_PEERS = {"onnxruntime": "onnx", "ncnn": "ncnn.param", "pytorch": "pt"}
+RUST_PEERS = {"rten": "onnx", "tract": "onnx"}
+NAMES = ["ixion", *PYTHON_PEERS, *RUST_PEERS]
+
+
+class BuildError(Exception):
+    """A program that cannot be built."""
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A runtime, or one of several builds or settings of Ixion."""
+
+    name: str
+    command: tuple[str, ...]
+    """Its process, without `--threads N`."""
+    ending: str
+    """Of the file that it reads."""
+    version: str
+
+    @property
+    def is_ixion(self) -> bool:
+        return self.ending == "pnnx.param"
+
+
+def cargo(arguments: list[str], target: Path | None, executable: str) -> str:
+    """Builds a program for speed and returns its path."""
+    command = ["cargo", "build", "--release", "--message-format=json-render-diagnostics", *arguments]
+    if target is not None:
+        command += ["--target-dir", str(target)]
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        raise BuildError(f"`{' '.join(command)}` failed with {done.returncode}")
+    messages = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    built = [message for message in messages if message.get("executable")]
+    paths = [message["executable"] for message in built if message["target"]["name"] == executable]
+    if not paths:
+        raise BuildError(f"`{' '.join(command)}` made no program {executable}")
+    return paths[-1]
+
+
+def ixion_version() -> str:
+    """The commit, and whether files have changed since."""
+    command = ["git", "describe", "--always", "--dirty", "--abbrev=12"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or "of unknown version"
+
+
+def locked(package: str) -> str:
+    """A version that the lock file of benches/peers pins."""
+    lines = (ROOT / "benches/peers/Cargo.lock").read_text(encoding="utf-8").splitlines()
+    at = lines.index(f'name = "{package}"')
+    return lines[at + 1].split('"')[1]
+
+
+def python_peer(name: str) -> Peer:
+    worker = str(ROOT / "benches/compare/worker.py")
+    package = {"pytorch": "torch"}.get(name, name)
+    return Peer(name, (sys.executable, worker, name), PYTHON_PEERS[name], version(package))
+
+
+def collect(names: list[str], target: Path | None, ixions: dict[str, str], variants: dict[str, list[str]],
+            rust: str | None, say: Callable[[str], None]) -> list[Peer]:
+    """The peers of these names, built where they are ours or Rust's.
+
+    `ixions` are programs that were built before, by name; without any, that of this source is built and called `ixion`.
+    `variants` are further arguments for the first of them, by name.
+    """
+    found = []
+    if "ixion" in names:
+        if not ixions:
+            say("building Ixion")
+            ixions = {"ixion": cargo(["--example", "compare"], target, "compare")}
+            version_of = {"ixion": ixion_version()}
+        else:
+            version_of = {name: str(Path(path).resolve()) for name, path in ixions.items()}
+        found += [Peer(name, (path,), "pnnx.param", version_of[name]) for name, path in ixions.items()]
+        first = found[0]
+        found += [Peer(name, (*first.command, *extra), first.ending, first.version)
+                  for name, extra in variants.items()]
+    found += [python_peer(name) for name in names if name in PYTHON_PEERS]
+    wanted = [name for name in names if name in RUST_PEERS]
+    if wanted and rust is None:
+        say("building rten and tract")
+        # A folder of its own: its crates have other features than Ixion's.
+        folder = target or Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+        manifest = ["--manifest-path", str(ROOT / "benches/peers/Cargo.toml"), "--locked"]
+        rust = cargo(manifest, folder / "peers", "peers")
+    return found + [Peer(name, (rust, name), RUST_PEERS[name], locked({"tract": "tract-onnx"}.get(name, name)))
+                    for name in wanted]

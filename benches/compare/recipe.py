@@ -1,0 +1,28 @@
+"""What networks are made with: a network in the cache that was made otherwise is made anew. Needs no package."""
+
+import json
+from importlib.metadata import version
+from pathlib import Path
+
+NETWORKS = ("resnet18", "resnet50", "mobilenet_v2", "mobilenet_v3_small", "efficientnet_b0", "vit_b_16", "bert_base",
+            "yolov5nu", "unet_resnet18")
+RECIPE = 1
+"""Counted up when something else is made of the same packages."""
+SEED = 0
+OPSET = 17
+PACKAGES = ("torch", "torchvision", "transformers", "ultralytics", "pnnx", "onnx", "numpy")
+
+
+def recipe() -> dict:
+    return {"recipe": RECIPE, "seed": SEED, "opset": OPSET, "versions": {name: version(name) for name in PACKAGES}}
+
+
+def read_made(folder: Path) -> dict | None:
+    """What is written beside a network, if it was made by this recipe and is complete."""
+    try:
+        made = json.loads((folder / "made.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    wanted = recipe()
+    is_complete = all((folder / file).is_file() for file in made.get("files", [""]))
+    return made if is_complete and {key: made.get(key) for key in wanted} == wanted else None

@@ -1,0 +1,153 @@
+"""Runtimes with Python packages behind the protocol of `benches/compare.py`, which `protocol.rs` describes.
+
+    python benches/compare/worker.py onnxruntime|ncnn|pytorch --threads N
+"""
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+
+class OnnxRuntime:
+    """All graph optimisations; input and output bound once, so that a run copies neither."""
+
+    def __init__(self, threads: int):
+        import onnxruntime
+
+        self.package = onnxruntime
+        self.options = onnxruntime.SessionOptions()
+        self.options.intra_op_num_threads = threads
+        self.options.inter_op_num_threads = 1
+        self.options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
+        self.options.log_severity_level = 3
+
+    def load(self, model: Path, inputs: list[np.ndarray]) -> None:
+        self.session = self.package.InferenceSession(str(model), self.options, providers=["CPUExecutionProvider"])
+        self.binding = self.session.io_binding()
+        self.inputs = [self.package.OrtValue.ortvalue_from_numpy(array) for array in inputs]
+        for port, value in zip(self.session.get_inputs(), self.inputs, strict=True):
+            self.binding.bind_ortvalue_input(port.name, value)
+        for port in self.session.get_outputs():
+            self.binding.bind_output(port.name)
+
+    def run(self) -> None:
+        self.session.run_with_iobinding(self.binding)
+
+    def output(self) -> np.ndarray:
+        return self.binding.copy_outputs_to_cpu()[0]
+
+
+class Ncnn:
+    """Everything in f32; memory from pools, as its own benchmark has it. There is no axis for the batch."""
+
+    def __init__(self, threads: int):
+        import ncnn
+
+        self.package, self.threads = ncnn, threads
+        self.pools = ncnn.UnlockedPoolAllocator(), ncnn.PoolAllocator()
+
+    def load(self, model: Path, inputs: list[np.ndarray]) -> None:
+        self.net = self.package.Net()
+        option = self.net.opt
+        option.num_threads = self.threads
+        option.blob_allocator, option.workspace_allocator = self.pools
+        option.use_vulkan_compute = option.use_bf16_storage = False
+        option.use_fp16_packed = option.use_fp16_storage = option.use_fp16_arithmetic = False
+        if self.net.load_param(str(model)) or self.net.load_model(str(model.with_suffix(".bin"))):
+            raise RuntimeError("ncnn refuses it")
+        # Whole numbers of 64 bits are not known.
+        arrays = [array.astype(np.int32) if array.dtype == np.int64 else array for array in inputs]
+        # A Mat of an array only points to its numbers.
+        self.inputs = [self.package.Mat(np.ascontiguousarray(array[0])).clone() for array in arrays]
+
+    def run(self) -> None:
+        extractor = self.net.create_extractor()
+        for index, value in enumerate(self.inputs):
+            if extractor.input(f"in{index}", value):
+                raise RuntimeError(f"ncnn has no input in{index}")
+        status, self.result = extractor.extract("out0")
+        if status:
+            raise RuntimeError(f"ncnn failed with {status}")
+
+    def output(self) -> np.ndarray:
+        return np.array(self.result)
+
+
+class PyTorch:
+    """TorchScript, frozen and with oneDNN's layouts where `optimize_for_inference` knows them."""
+
+    def __init__(self, threads: int):
+        import torch
+
+        self.torch = torch
+        torch.set_num_threads(threads)
+        torch.set_num_interop_threads(1)
+        if not torch.backends.mkldnn.is_available():
+            raise RuntimeError("this build of PyTorch lacks oneDNN")
+
+    def load(self, model: Path, inputs: list[np.ndarray]) -> None:
+        torch = self.torch
+        frozen = torch.jit.freeze(torch.jit.load(model).eval())
+        self.module = torch.jit.optimize_for_inference(frozen)
+        self.inputs = [torch.from_numpy(array) for array in inputs]
+
+    def run(self) -> None:
+        with self.torch.inference_mode():
+            self.result = self.module(*self.inputs)
+
+    def output(self) -> np.ndarray:
+        return self.result.contiguous().numpy()
+
+
+PEERS = {"onnxruntime": OnnxRuntime, "ncnn": Ncnn, "pytorch": PyTorch}
+
+
+def nanoseconds(run) -> int:
+    start = time.perf_counter_ns()
+    run()
+    return time.perf_counter_ns() - start
+
+
+def peak_bytes() -> int:
+    """What Linux keeps of this process. `getrusage` would count the parent before `exec`."""
+    for line in Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines():
+        if line.startswith("VmHWM:"):
+            return 1024 * int(line.split()[1])
+    raise RuntimeError("/proc/self/status does not say VmHWM")
+
+
+def answer(peer, request: str, words: list[str]) -> list:
+    match request, words:
+        case "load", [model, *inputs]:
+            arrays = [np.load(path) for path in inputs]
+            return ["loaded", nanoseconds(lambda: peer.load(Path(model), arrays))]
+        case "run", [count]:
+            return ["times", *(nanoseconds(peer.run) for _ in range(int(count)))]
+        case "output", [path]:
+            np.save(path, peer.output())
+            return ["written"]
+        case "memory", []:
+            return ["memory", peak_bytes()]
+    raise RuntimeError(f"no such request: {request} {words}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("peer", choices=PEERS)
+    parser.add_argument("--threads", type=int, default=1)
+    arguments = parser.parse_args()
+    peer = PEERS[arguments.peer](arguments.threads)
+    for line in sys.stdin:
+        request, *words = line.rstrip("\n").split("\t")
+        try:
+            answered = answer(peer, request, words)
+        except Exception as error:  # Whatever a runtime may say: it is the reason in the report.
+            answered = ["error", " ".join(f"{type(error).__name__}: {error}".split())]
+        print(*answered, sep="\t", flush=True)
+
+
+if __name__ == "__main__":
+    main()
