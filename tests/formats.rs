@@ -79,6 +79,59 @@ fn other_shapes_run_in_the_formats_that_were_settled() {
     }
 }
 
+/// Compares what was settled for these shapes with what plain tensors give, for inputs of all of them.
+fn is_the_same_as_plain(text: &str, shapes: &[&[usize]]) -> Plan {
+    let plan = builder(text).build().unwrap();
+    let plain = builder(text).with_formats(Formats::Plain).build().unwrap();
+    let (mut settled, mut wanted) = (plan.context().unwrap(), plain.context().unwrap());
+    for dims in shapes {
+        let x = noise(dims);
+        let (got, want) = (settled.run(&[x.clone()]).unwrap(), wanted.run(&[x]).unwrap());
+        let comparison = got[0].allclose(&want[0], 1e-4, 1e-4, true).unwrap();
+        assert!(comparison.holds(), "{dims:?}: {comparison}");
+    }
+    drop((settled, wanted));
+    plan
+}
+
+fn is_blocked(plan: &Plan, operator: &str) -> bool {
+    let mut operators = plan.graph().operators().iter();
+    let found = operators.find(|it| it.name() == operator).map(|it| plan.graph().operand(it.outputs()[0]));
+    found.is_some_and(|operand| operand.format() != Format::Plain)
+}
+
+#[test]
+fn blocks_are_made_of_views_of_any_strides() {
+    let conv = "bias=False dilation=(1,1) groups=1 kernel_size=(3,3) out_channels=64 padding=(1,1) padding_mode=zeros";
+    let turned = format!(
+        "pnnx.Input in 0 1 x #x=(2,20,24,6)f32\ntorch.permute turn 1 1 x t dims=(0,3,1,2)\n\
+         nn.Conv2d conv 1 1 t c {conv} in_channels=6 stride=(1,1) @weight=(64,6,3,3)f32\n\
+         nn.ReLU act 1 1 c r\nnn.Conv2d deep 1 1 r d {conv} in_channels=64 stride=(1,1) @weight=(64,64,3,3)f32\n\
+         nn.AdaptiveAvgPool2d pool 1 1 d y output_size=(1,1)\npnnx.Output out 1 0 y"
+    );
+    let plan = is_the_same_as_plain(&turned, &[&[2, 20, 24, 6], &[1, 7, 5, 6]]);
+    assert!(is_blocked(&plan, "conv"));
+    let halves = format!(
+        "pnnx.Input in 0 1 x #x=(3,12,20,20)f32\ntorch.chunk cut 1 2 x a b chunks=2 dim=1\n\
+         nn.Conv2d conv 1 1 b c {conv} in_channels=6 stride=(2,2) @weight=(64,6,3,3)f32\n\
+         nn.Conv2d conv2 1 1 a d {conv} in_channels=6 stride=(2,2) @weight=(64,6,3,3)f32\n\
+         pnnx.Expression sum 2 1 c d y expr=add(@0,@1)\npnnx.Output out 1 0 y"
+    );
+    is_the_same_as_plain(&halves, &[&[3, 12, 20, 20], &[2, 12, 9, 8]]);
+}
+
+#[test]
+fn small_pictures_run_with_padding_that_was_settled_for_large_ones() {
+    let conv = "bias=False dilation=(36,36) groups=1 in_channels=64 kernel_size=(3,3) out_channels=16 padding=(36,36) \
+                padding_mode=zeros stride=(1,1) @weight=(16,64,3,3)f32";
+    let text = format!(
+        "pnnx.Input in 0 1 x #x=(1,64,72,72)f32\nnn.Conv2d conv 1 1 x c {conv}\nnn.ReLU act 1 1 c y\n\
+         pnnx.Output out 1 0 y"
+    );
+    let plan = is_the_same_as_plain(&text, &[&[1, 64, 72, 72], &[1, 64, 4, 5], &[2, 64, 1, 1]]);
+    assert!(is_blocked(&plan, "conv"));
+}
+
 #[test]
 fn what_was_not_chosen_is_reported() {
     let plan = builder(&chain(16, 56)).build().unwrap();

@@ -10,7 +10,7 @@ pub enum Isa {
     Scalar,
     /// AVX2 and FMA: vectors of 8 numbers of `f32`.
     Avx2,
-    /// AVX-512 F, VL, DQ and BW: vectors of 16.
+    /// AVX-512 F, VL, DQ and BW beside AVX2 and FMA: vectors of 16.
     Avx512,
 }
 
@@ -43,7 +43,8 @@ impl Isa {
             Self::Avx2 => is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma"),
             #[cfg(target_arch = "x86_64")]
             Self::Avx512 => {
-                is_x86_feature_detected!("avx512f")
+                Self::Avx2.is_here()
+                    && is_x86_feature_detected!("avx512f")
                     && is_x86_feature_detected!("avx512vl")
                     && is_x86_feature_detected!("avx512dq")
                     && is_x86_feature_detected!("avx512bw")
@@ -59,8 +60,9 @@ impl Isa {
     }
 }
 
-/// The instruction set of all kernels in this process: the widest that the processor has, or the one that the environment
-/// variable `IXION_ISA` names (`scalar`, `avx2`, `avx512`), if the processor has it. It is settled at the first call.
+/// The instruction set of Ixion's own kernels in this process: the widest that the processor has, or the one that the environment
+/// variable `IXION_ISA` names (`scalar`, `avx2`, `avx512`), if the processor has it. It is settled at the first call. Products
+/// that are left to the crate `gemm` choose for themselves.
 ///
 /// ```
 /// assert!(ixion::kernels::isa().is_here());
@@ -68,7 +70,7 @@ impl Isa {
 pub fn isa() -> Isa {
     static SETTLED: OnceLock<Isa> = OnceLock::new();
     *SETTLED.get_or_init(|| {
-        let wanted = std::env::var("IXION_ISA").ok();
+        let wanted = std::env::var_os("IXION_ISA").map(|name| name.to_string_lossy().into_owned());
         chosen(wanted.as_deref()).unwrap_or_else(|reason| {
             let widest = widest();
             log::error!("IXION_ISA: {reason}; {} is used", widest.name());

@@ -41,7 +41,8 @@ impl Factors<'_> {
     /// Numbers of a row.
     pub fn depth(&self) -> usize {
         let (shorter, len) = self.last;
-        self.pieces.len().saturating_sub(shorter) * self.piece + shorter.min(self.pieces.len()) * len
+        let whole = self.pieces.len().saturating_sub(shorter).saturating_mul(self.piece);
+        whole.saturating_add(shorter.min(self.pieces.len()).saturating_mul(len))
     }
 
     /// One past the last number that is read.
@@ -152,7 +153,8 @@ pub fn multiply(
     let fits = |end: Option<usize>, len: usize| end.is_some_and(|end| end <= len);
     assert!((1..=panels.lanes()).contains(&target.last), "a part of the last panel");
     // Nothing is read of rows without numbers, wherever they may lie.
-    let factors = if panels.depth() == 0 { &Factors { row: 0, line: 0, ..*factors } } else { factors };
+    let nothing = Factors { row: 0, line: 0, pieces: &[], last: (0, 0), ..*factors };
+    let factors = if panels.depth() == 0 { &nothing } else { factors };
     assert!(panels.depth() == 0 || fits(factors.end(size), factors.data.len()), "too few factors");
     let end = target.end(size, panels.count(), panels.lanes());
     assert!(fits(end, output.len()), "too little room for the results");

@@ -36,6 +36,16 @@ impl Epilogue {
         self.expr.is_pointwise()
     }
 
+    /// Whether it is the result within two bounds, or the sum of that and a further input, as products compute while their
+    /// sums are in registers; the position of the input, and the bounds.
+    pub(super) fn bounded_sum(&self) -> Option<(Option<usize>, [f32; 2])> {
+        let (added, bounds) = self.expr.bounded_sum()?;
+        match added {
+            Some(input) => Some((Some(*self.inputs.get(input.checked_sub(1)?)?), bounds)),
+            None => Some((None, bounds)),
+        }
+    }
+
     /// Checks that the result keeps its element type and its shape.
     ///
     /// # Errors
@@ -258,6 +268,31 @@ mod tests {
             for got in [&alone].into_iter().chain(&pooled) {
                 prop_assert_eq!(got.to_le_bytes().unwrap(), want.to_le_bytes().unwrap(), "{} of {:?}", text, case);
             }
+        }
+    }
+
+    #[test]
+    fn sums_within_bounds_are_found() {
+        let found = |text: &str| {
+            let parameter = crate::graph::RuntimeParameter::parse(text);
+            let expr = Compiled::parse("epilogue", &parameter).unwrap();
+            let inputs = (1..expr.input_count()).map(|input| input + 6).collect();
+            Epilogue { expr, inputs, ready: Ready::default() }.bounded_sum()
+        };
+        let none = [f32::NEG_INFINITY, f32::INFINITY];
+        assert_eq!(found("relu(@0)"), Some((None, [0.0, f32::INFINITY])));
+        assert_eq!(found("relu6(@0)"), Some((None, [0.0, 6.0])));
+        assert_eq!(found("add(@0,@1)"), Some((Some(7), none)));
+        assert_eq!(found("relu(add(@2,@0))"), Some((Some(8), [0.0, f32::INFINITY])));
+        for other in [
+            "silu(@0)",
+            "add(@0,@0)",
+            "relu(add(@1,@2))",
+            "relu(mul(@0,@1))",
+            "add(relu(@0),@1)",
+            "add(@0,1)",
+        ] {
+            assert_eq!(found(other), None, "{other}");
         }
     }
 

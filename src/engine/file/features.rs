@@ -3,7 +3,8 @@
 use super::error::PlanFileProblem;
 use crate::engine::Plan;
 
-/// The features without which the plan's tactics cannot run, by Rust's names. So far all layers choose when they run.
+/// The features without which the plan's tactics cannot run, by Rust's names. Layers choose when they run;
+/// convolutions in blocks of 16 channels, which need vectors as long, refuse their stored state where these are missing.
 pub(super) fn needed(_plan: &Plan) -> Vec<String> {
     Vec::new()
 }

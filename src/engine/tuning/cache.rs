@@ -129,15 +129,16 @@ fn sound(mut stored: Stored) -> Stored {
     stored
 }
 
-/// The processor: its name, where the system tells it, and its features. Kernels change from one version of Ixion to the
-/// next, so each has times of its own.
+/// The processor: its name, where the system tells it, its features and which of them kernels use. Kernels change from one
+/// version of Ixion to the next, so each has times of its own.
 fn device() -> String {
     device_of(env!("CARGO_PKG_VERSION"))
 }
 
 fn device_of(version: &str) -> String {
     let (features, name) = (super::super::file::processor_features().join(","), model_name());
-    format!("ixion {version} cpu {} {} {features}", std::env::consts::ARCH, name.unwrap_or_default())
+    let (arch, isa) = (std::env::consts::ARCH, crate::kernels::isa().name());
+    format!("ixion {version} cpu {arch} {} {features} by {isa}", name.unwrap_or_default())
 }
 
 fn model_name() -> Option<String> {

@@ -142,6 +142,13 @@ impl DenseConv {
         limits: &Limits,
     ) -> Result<()> {
         assert_eq!(weights.blocking, self.blocking, "weights are in the order of the convolution");
+        let outputs: usize = weights.panels.iter().map(Panels::outputs).sum();
+        let sizes = (weights.panels.len(), outputs);
+        assert_eq!(
+            sizes,
+            (self.shape.groups, self.shape.out_channels),
+            "weights are those of the convolution"
+        );
         let (block, input_block) = (self.blocking.block, self.blocking.input_block());
         let [rows, columns] = self.shape.outputs();
         let [height, width] = self.shape.padded_lens();

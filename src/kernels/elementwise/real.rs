@@ -137,6 +137,7 @@ fn remainder<T: Float>(a: T, b: T) -> T {
 #[inline(always)]
 fn power<T: Float>(base: Operand<'_, T>, exponent: Operand<'_, T>, out: &mut [T]) {
     let exponent_is = |value: f64| matches!(exponent, Operand::Uniform(e) if e == T::of(value));
+    // Loops of their own become vectors; the arithmetic is that of `power_of`.
     if exponent_is(2.0) {
         base.map(out, |base| base * base);
     } else if exponent_is(3.0) {
@@ -150,7 +151,28 @@ fn power<T: Float>(base: Operand<'_, T>, exponent: Operand<'_, T>, out: &mut [T]
     } else if exponent_is(-2.0) {
         base.map(out, |base| (base * base).recip());
     } else {
-        base.zip(exponent, out, T::powf);
+        base.zip(exponent, out, power_of);
+    }
+}
+
+/// One power. It has the same bits whether its exponent is that of all elements or not: a tensor of one element is both.
+#[inline(always)]
+fn power_of<T: Float>(base: T, exponent: T) -> T {
+    let is = |value: f64| exponent == T::of(value);
+    if is(2.0) {
+        base * base
+    } else if is(3.0) {
+        base * base * base
+    } else if is(0.5) {
+        base.sqrt()
+    } else if is(-0.5) {
+        base.sqrt().recip()
+    } else if is(-1.0) {
+        base.recip()
+    } else if is(-2.0) {
+        (base * base).recip()
+    } else {
+        base.powf(exponent)
     }
 }
 

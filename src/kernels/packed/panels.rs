@@ -48,15 +48,19 @@ impl Panels {
             isa,
             outputs,
             depth,
-            weights: vec![Line([0.0; LINE]); (count * depth * lanes).div_ceil(LINE)],
+            weights: vec![
+                Line([0.0; LINE]);
+                count.saturating_mul(depth).saturating_mul(lanes).div_ceil(LINE)
+            ],
             biases: vec![Line([0.0; LINE]); (count * lanes).div_ceil(LINE)],
         };
-        for output in 0..outputs {
-            let (panel, lane) = (output / lanes, output % lanes);
-            *at(&mut panels.biases, panel * lanes + lane) = bias(output);
-            for k in 0..depth {
-                *at(&mut panels.weights, (panel * depth + k) * lanes + lane) = weight(output, k);
-            }
+        let biases = numbers_mut(&mut panels.biases).iter_mut().zip(0..outputs);
+        biases.for_each(|(number, output)| *number = bias(output));
+        let vectors = numbers_mut(&mut panels.weights).chunks_exact_mut(lanes);
+        for (index, vector) in vectors.take(count * depth).enumerate() {
+            let (panel, k) = (index / depth, index % depth);
+            let outputs = panel * lanes..((panel + 1) * lanes).min(outputs);
+            vector.iter_mut().zip(outputs).for_each(|(number, output)| *number = weight(output, k));
         }
         panels
     }
@@ -103,11 +107,12 @@ impl Panels {
     }
 }
 
-fn at(lines: &mut [Line], index: usize) -> &mut f32 {
-    &mut lines[index / LINE].0[index % LINE]
-}
-
 fn numbers(lines: &[Line]) -> &[f32] {
     // SAFETY: a line is an array of so many numbers and nothing else.
     unsafe { std::slice::from_raw_parts(lines.as_ptr().cast(), lines.len() * LINE) }
+}
+
+fn numbers_mut(lines: &mut [Line]) -> &mut [f32] {
+    // SAFETY: as above; the lines are borrowed mutably.
+    unsafe { std::slice::from_raw_parts_mut(lines.as_mut_ptr().cast(), lines.len() * LINE) }
 }

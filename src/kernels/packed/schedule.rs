@@ -187,7 +187,9 @@ impl<'a> Schedule<'a> {
 
     fn tile(&self, line: usize, row: usize, rows: usize, panels: Range<usize>) {
         let operands = self.operands(line, row, panels.clone());
-        if let Some(kernel) = tile::kernel(self.panels.isa(), [panels.len(), rows]) {
+        let kernel = tile::kernel(self.panels.isa(), [panels.len(), rows]);
+        debug_assert!(kernel.is_some(), "a loop for {} panels of {rows} rows", panels.len());
+        if let Some(kernel) = kernel {
             // SAFETY: panels are made for an instruction set that the processor has. `multiply` has checked that all rows lie
             // within the factors and all results within the output, of which nobody else writes these; weights and biases
             // are slices of all these panels.

@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn there_is_a_loop_for_every_shape_that_is_asked_for() {
-        for isa in Isa::here() {
+        for isa in Isa::ALL.into_iter().filter(|isa| cfg!(target_arch = "x86_64") || *isa == Isa::Scalar) {
             for panels in 1..20 {
                 for rows in 1..40 {
                     let [p, most] = shape(isa, panels, rows);

@@ -1,6 +1,7 @@
 //! Convolution of tensors whose channels lie in blocks.
 
 use super::super::epilogue::Epilogue;
+use super::super::float;
 use super::super::padding::PaddingMode;
 use super::super::ready::Ready;
 use super::{Conv, pad_same};
@@ -11,7 +12,7 @@ use crate::kernels::blocked::{BlockedShape, Blocking, DenseConv, DenseWeights, D
 use crate::kernels::elementwise::Finish;
 use crate::kernels::packed::Ending;
 use crate::kernels::{Isa, isa};
-use crate::tensor::{DType, Format, Shape, TensorView, TensorViewMut};
+use crate::tensor::{DType, Format, Layout, Shape, TensorView, TensorViewMut};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -77,6 +78,7 @@ impl Conv {
         let is_depthwise = per_group == 1 && self.groups == out_channels && self.groups > 1;
         let channels = per_group.saturating_mul(self.groups);
         weight.dtype() == DType::F32
+            && out_channels > 0
             && self.padding_mode == PaddingMode::Zeros
             && match is_depthwise {
                 true => blocking.is_input_blocked,
@@ -95,8 +97,8 @@ impl Conv {
             // What the output is to be is not known yet.
             0 if format.format == Format::Plain => return true,
             0 => blocking_of(format.format, format.format),
+            _ if formats[..=position].iter().all(|format| format.format == Format::Plain) => return true,
             _ if formats[1] != format => return false,
-            _ if format == first && format.format == Format::Plain => return true,
             _ => blocking_of(first.format, format.format),
         };
         let is_single = format.dtype == DType::F32 && first.dtype == DType::F32;
@@ -118,7 +120,7 @@ impl Conv {
         if blocking != self.blocks.blocking {
             self.blocks = Blocks { blocking, ..Blocks::default() };
         }
-        let (Some(blocking), Some(output)) = (blocking, outputs.first()) else { return Ok(()) };
+        let (Some(_), Some(output)) = (blocking, outputs.first()) else { return Ok(()) };
         let further = inputs.get(1..).unwrap_or_default();
         let is_pointwise = self.epilogue.as_ref().is_none_or(Epilogue::is_pointwise)
             && further.iter().all(|input| input.dims() == output.dims());
@@ -127,8 +129,10 @@ impl Conv {
                 "channels in blocks need a batch, and an epilogue whose inputs have the output's shape";
             return Err(LayerError::Unsupported(reason.to_owned()));
         }
-        match inputs.first().and_then(|input| input.shape().ok()) {
-            Some(input) => self.sizes(&input, blocking).map(drop),
+        // Once this is settled, other shapes have no other way to be computed.
+        let is_asked = self.blocks.weights.is_none();
+        match inputs.first().and_then(|input| input.shape().ok()).filter(|_| is_asked) {
+            Some(input) => check_padding(&self.blocked_shape(&input)?),
             None => Ok(()),
         }
     }
@@ -147,14 +151,16 @@ impl Conv {
     /// [`LayerError::Unsupported`] for anything else.
     pub(super) fn restore_blocks(&mut self, bytes: &[u8]) -> Result<(), LayerError> {
         let stored = match *bytes {
-            [block, flag @ (0 | 1)] => Some(Blocking { block: block.into(), is_input_blocked: flag == 1 }),
+            [block @ (8 | 16), flag @ (0 | 1)] => {
+                Some(Blocking { block: block.into(), is_input_blocked: flag == 1 })
+            }
             _ => None,
         };
         let blocking = stored.filter(|&blocking| self.suits(blocking));
         if blocking.is_none() && !bytes.is_empty() {
             let reason = match stored {
                 Some(Blocking { block: 16, .. }) if isa() < Isa::Avx512 => {
-                    "vectors of 16 numbers need AVX-512: build the plan on a processor like this one"
+                    "blocks of 16 channels may need AVX-512: build the plan on a processor like this one"
                         .to_owned()
                 }
                 _ => format!("{bytes:?} are no blocks of channels that there are kernels for"),
@@ -216,7 +222,7 @@ impl Conv {
             return Err(LayerError::Unsupported("a window of two axes is needed".into()));
         };
         Ok(BlockedShape {
-            channels: per_group * self.groups,
+            channels: per_group.saturating_mul(self.groups),
             out_channels,
             groups: self.groups,
             lens: [height, width],
@@ -229,10 +235,8 @@ impl Conv {
         if shape.is_depthwise() {
             return Ok(Sizes::Depthwise(shape));
         }
-        let [elements, padded] = [shape.lens, shape.padded_lens()]
-            .map(|lens| [shape.channels, lens[0], lens[1]].into_iter().fold(1, usize::saturating_mul));
-        if padded > elements.saturating_mul(SURROUNDED).max(ALWAYS) {
-            return Err(LayerError::Unsupported("there is far more padding than input".to_owned()));
+        if with_channels(&shape, shape.padded_lens()) > isize::MAX as usize {
+            return Err(LayerError::Unsupported("the padding is longer than memory".to_owned()));
         }
         Ok(Sizes::Dense(DenseConv::new(shape, blocking)))
     }
@@ -300,8 +304,36 @@ impl Conv {
     }
 }
 
+/// Elements of planes of these lengths, those of a last block among them.
+fn with_channels(shape: &BlockedShape, lens: [usize; 2]) -> usize {
+    let channels = shape.channels.saturating_add(16);
+    [channels, lens[0], lens[1]].into_iter().fold(1, usize::saturating_mul)
+}
+
+/// Refuses an input that is little beside the padding around it, which is stored with it.
+fn check_padding(shape: &BlockedShape) -> Result<(), LayerError> {
+    let [elements, padded] = [shape.lens, shape.padded_lens()].map(|lens| with_channels(shape, lens));
+    if !shape.is_depthwise() && padded > elements.saturating_mul(SURROUNDED).max(ALWAYS) {
+        return Err(LayerError::Unsupported("there is far more padding than input".to_owned()));
+    }
+    Ok(())
+}
+
 fn computed() -> LayerError {
     LayerError::Unsupported("weights that the graph computes are not blocked".to_owned())
+}
+
+/// The bounds and what is added, of an epilogue that products compute while their sums are in registers.
+fn in_registers<'a>(
+    sizes: &Sizes,
+    epilogue: &Epilogue,
+    lying: &[TensorView<'a>],
+    output: &Layout,
+) -> Option<([f32; 2], Option<&'a [f32]>)> {
+    let (Sizes::Dense(_), (added, bounds)) = (sizes, epilogue.bounded_sum()?) else { return None };
+    let Some(position) = added else { return Some((bounds, None)) };
+    let added = lying.get(position).filter(|added| added.shape() == output.shape())?;
+    Some((bounds, Some(added.slice::<f32>().ok()?)))
 }
 
 /// Convolves one sample after the other.
@@ -317,10 +349,14 @@ fn run(
     let lying = inputs.iter().map(|input| Ok(input.with_layout(input.layout().unrolled()?)?));
     let lying = lying.collect::<Result<SmallVec<[TensorView<'_>; 4]>, LayerError>>()?;
     let layout = output.layout().unrolled()?;
+    let simple = epilogue.as_ref().and_then(|epilogue| in_registers(sizes, epilogue, &lying, &layout));
+    let (bounds, added) = simple.unwrap_or((Ending::NONE.bounds, None));
+    let epilogue = epilogue.filter(|_| simple.is_none());
     let run = epilogue.map(|epilogue| epilogue.start(&lying, DType::F32, layout.shape())).transpose()?;
     let finish = run.as_ref().map(|run| run as &dyn Finish<f32>);
     let mut output = output.reborrow().with_layout(layout)?;
-    let (input, output) = (lying[0].slice::<f32>()?, output.slice::<f32>()?);
+    // A plain input may have any strides.
+    let (input, output) = (float::read::<f32>(&lying[0])?, output.slice::<f32>()?);
     let samples = inputs[0].shape().first().copied().unwrap_or(1).max(1);
     let (sample, out_sample) = (input.len() / samples, output.len() / samples);
     if out_sample == 0 {
@@ -335,7 +371,8 @@ fn run(
         let (input, first) = (&input[index * sample..][..sample], index * out_sample);
         match (sizes, weights) {
             (Sizes::Dense(conv), Weights::Dense(weights)) => {
-                let ending = Ending { finish, first, ..Ending::NONE };
+                let added = added.map(|added| &added[first..][..out_sample]);
+                let ending = Ending { bounds, added, finish, first };
                 conv.run(input, weights, output, scratch, &ending, &limits)?;
             }
             (Sizes::Depthwise(shape), Weights::DepthwiseEight(weights)) => {

@@ -105,6 +105,29 @@ impl Compiled {
         }
     }
 
+    /// Whether it is its first input within two bounds, or the sum of that and another input; which input, and the bounds.
+    pub(in crate::layers) fn bounded_sum(&self) -> Option<(Option<usize>, [f32; 2])> {
+        let Form::Value(Formula { nodes, .. }) = &self.form else { return None };
+        let (inner, bounds) = match *nodes.last()? {
+            Node::Call { function: Function::Relu, args: [inner, _] } => (inner, [0.0, f32::INFINITY]),
+            Node::Call { function: Function::Relu6, args: [inner, _] } => (inner, [0.0, 6.0]),
+            _ => (nodes.len() - 1, [f32::NEG_INFINITY, f32::INFINITY]),
+        };
+        match *nodes.get(inner)? {
+            Node::Input(0) => Some((None, bounds)),
+            Node::Call { function: Function::Add, args } => match args.map(|arg| nodes.get(arg)) {
+                [Some(Node::Input(0)), Some(&Node::Input(other))]
+                | [Some(&Node::Input(other)), Some(Node::Input(0))]
+                    if other != 0 =>
+                {
+                    Some((Some(other), bounds))
+                }
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
     /// What its value will be.
     pub(in crate::layers) fn infer(&self, inputs: &[TensorMeta]) -> Result<TensorMeta, LayerError> {
         match &self.form {
