@@ -310,8 +310,8 @@ impl CpuLayer for Conv {
     }
 
     fn initialize(&mut self) -> Result<(), LayerError> {
-        self.initialize_whole()?;
-        self.initialize_blocks()
+        self.initialize_blocks();
+        self.initialize_whole()
     }
 
     fn serialize(&self) -> Result<Vec<u8>, LayerError> {

@@ -14,18 +14,19 @@ use crate::kernels::packed::Ending;
 use crate::kernels::{Isa, isa};
 use crate::tensor::{DType, Format, Layout, Shape, TensorView, TensorViewMut};
 use smallvec::SmallVec;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Padded samples may be so many times as large as they are without padding, or have so many elements.
 const SURROUNDED: usize = 4;
 const ALWAYS: usize = 1 << 20;
 
-/// What a convolution keeps for blocked tensors. Clones share the weights.
+/// What a convolution keeps for blocked tensors. Clones share the weights, which the first run puts in order: a plan that is
+/// loaded reads none of them before.
 #[derive(Debug, Clone, Default)]
 pub struct Blocks {
     /// None where tensors were not settled to be blocked.
     blocking: Option<Blocking>,
-    weights: Option<Arc<Weights>>,
+    weights: Option<Arc<OnceLock<Weights>>>,
     sizes: Ready<(Shape, Sizes)>,
 }
 
@@ -171,16 +172,9 @@ impl Conv {
         Ok(())
     }
 
-    /// Orders the weights, where tensors are blocked.
-    ///
-    /// # Errors
-    /// Weights that cannot be read.
-    pub(super) fn initialize_blocks(&mut self) -> Result<(), LayerError> {
-        self.blocks.weights = match self.blocks.blocking {
-            Some(blocking) => Some(Arc::new(self.ordered(blocking)?)),
-            None => None,
-        };
-        Ok(())
+    /// Makes room for the weights, where tensors are blocked.
+    pub(super) fn initialize_blocks(&mut self) {
+        self.blocks.weights = self.blocks.blocking.map(|_| Arc::default());
     }
 
     fn ordered(&self, blocking: Blocking) -> Result<Weights, LayerError> {
@@ -261,18 +255,24 @@ impl Conv {
         output: &mut TensorViewMut<'_>,
         context: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
-        let blocking = blocking_of(inputs[0].layout().format(), output.layout().format());
-        if self.blocks.weights.is_none() || blocking != self.blocks.blocking {
-            self.blocks = Blocks { blocking, ..Blocks::default() };
-            self.initialize_blocks()?;
+        let Some(blocking) = blocking_of(inputs[0].layout().format(), output.layout().format()) else {
+            return Err(LayerError::Unsupported("tensors that lie in different blocks".to_owned()));
+        };
+        if self.blocks.weights.is_none() || self.blocks.blocking != Some(blocking) {
+            self.blocks = Blocks { blocking: Some(blocking), ..Blocks::default() };
         }
-        let (Some(weights), Some(blocking)) = (self.blocks.weights.clone(), self.blocks.blocking) else {
-            return Err(LayerError::Unsupported("tensors were settled to be plain".to_owned()));
+        let weights = Arc::clone(self.blocks.weights.get_or_insert_default());
+        let weights = match weights.get() {
+            Some(weights) => weights,
+            None => {
+                let ordered = self.ordered(blocking)?;
+                weights.get_or_init(|| ordered)
+            }
         };
         let (mut sizes, mut epilogue) = (self.blocks.sizes.take(), self.epilogue.take());
         let result = sizes
             .of(*inputs[0].shape(), |input| self.sizes(input, blocking))
-            .and_then(|sizes| run(sizes, &weights, blocking, epilogue.as_mut(), inputs, output, context));
+            .and_then(|sizes| run(sizes, weights, blocking, epilogue.as_mut(), inputs, output, context));
         (self.blocks.sizes, self.epilogue) = (sizes, epilogue);
         result
     }
