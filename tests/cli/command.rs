@@ -20,8 +20,6 @@ pub(super) fn ixion<const N: usize>(args: [&str; N]) -> Ended {
 pub(super) fn command<const N: usize>(args: [&str; N]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ixion"));
     command.args(args).current_dir(models()).env_remove("RUST_LOG").env_remove("RUST_BACKTRACE");
-    // Plans differ from processor to processor, and these are compared with what was stored.
-    command.env("IXION_ISA", "scalar");
     command
 }
 
