@@ -3,7 +3,7 @@
     pip install -r benches/requirements.txt
     python benches/compare.py
     python benches/compare.py --models resnet18,bert_base --peers ixion,onnxruntime --threads 1 --rounds 3
-    python benches/compare.py --peers ixion --ixion before=/tmp/before --ixion after=/tmp/after
+    python benches/compare.py --peers ixion --ixion before=target/before --ixion after=target/after
     python benches/compare.py --variant bf16="--precision bf16" --tolerance 0.1
 
 Networks have seeded random weights; nothing is downloaded. They are made once, in --folder. Each runtime has a process of

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,7 +93,7 @@ def bert() -> nn.Module:
 def yolo() -> nn.Module:
     # Its package would look for updates and write into the home folder otherwise.
     os.environ.setdefault("YOLO_OFFLINE", "true")
-    os.environ.setdefault("YOLO_CONFIG_DIR", str(Path(os.environ.get("TMPDIR", "/tmp")) / "ixion-compare"))
+    os.environ.setdefault("YOLO_CONFIG_DIR", str(Path(tempfile.gettempdir()) / "ixion-compare"))
     from ultralytics.nn.tasks import DetectionModel
 
     network = DetectionModel("yolov5n.yaml", verbose=False)

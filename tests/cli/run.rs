@@ -99,8 +99,7 @@ fn write_npz(path: &std::path::Path, arrays: &[(&str, &str)]) {
 
 #[test]
 fn weights_and_inputs_are_made_up_from_a_seed() {
-    let resnet = "resnet18/resnet18.pnnx.param";
-    let run = |seed| ixion(["run", resnet, "--random-weights", seed, "--top", "2"]).fine();
+    let run = |seed| ixion(["run", DIGITS, "--random-weights", seed, "--top", "2"]).fine();
     let first = run("1");
     assert_eq!(first.lines().count(), 2);
     assert!(run("1") == first && run("2") != first);

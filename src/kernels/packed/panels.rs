@@ -34,7 +34,10 @@ impl Panels {
         Self::for_isa(isa(), outputs, depth, weight, bias)
     }
 
-    /// As [`Panels::new`], for one that the processor has.
+    /// As [`Panels::new`], for any instruction set.
+    ///
+    /// # Panics
+    /// When the processor doesn't have it.
     pub(in crate::kernels) fn for_isa(
         isa: Isa,
         outputs: usize,
@@ -42,6 +45,7 @@ impl Panels {
         weight: impl Fn(usize, usize) -> f32,
         bias: impl Fn(usize) -> f32,
     ) -> Self {
+        assert!(isa.is_here(), "panels are for instructions that there are");
         let lanes = isa.lanes();
         let count = outputs.div_ceil(lanes);
         let mut panels = Self {

@@ -265,19 +265,20 @@ fn without_factors_there_is_the_bias() {
 #[test]
 #[should_panic(expected = "too few factors")]
 fn factors_beyond_the_data_are_refused() {
-    let panels = Panels::new(4, 3, |_, _| 1.0, |_| 0.0);
-    let factors = Factors { data: &[0.0; 8], pieces: &[0], piece: 3, last: (0, 0), row: 3, line: 0 };
-    let target = Target { row: 4, line: 0, panel: 16, last: 4 };
-    let size = Size { lines: 1, rows: 3 };
-    let _ = multiply(&panels, &factors, size, (&mut [0.0; 12], target), &Ending::NONE, &Limits::default());
+    multiply_four(&[0.0; 8], 4);
 }
 
 #[test]
 #[should_panic(expected = "results share places")]
 fn results_that_share_places_are_refused() {
+    multiply_four(&[0.0; 9], 3);
+}
+
+/// Multiplies three rows of three factors with four outputs, whose rows begin so far from each other.
+fn multiply_four(data: &[f32], row: usize) {
     let panels = Panels::new(4, 3, |_, _| 1.0, |_| 0.0);
-    let factors = Factors { data: &[0.0; 9], pieces: &[0], piece: 3, last: (0, 0), row: 3, line: 0 };
-    let target = Target { row: 3, line: 0, panel: 16, last: 4 };
+    let factors = Factors { data, pieces: &[0], piece: 3, last: (0, 0), row: 3, line: 0 };
+    let target = Target { row, line: 0, panel: 16, last: 4 };
     let size = Size { lines: 1, rows: 3 };
     let _ = multiply(&panels, &factors, size, (&mut [0.0; 12], target), &Ending::NONE, &Limits::default());
 }
