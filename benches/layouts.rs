@@ -8,7 +8,7 @@
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use ixion::Limits;
 use ixion::engine::{Builder, Formats, Precision};
-use ixion::kernels::blocked::{BlockedShape, Blocking, DenseConv, DenseWeights, DepthwiseWeights};
+use ixion::kernels::blocked::{BlockedShape, Blocking, DenseConv, DenseWeights, DepthwiseConv};
 use ixion::kernels::conv::{ConvPlan, ConvShape, Factors};
 use ixion::kernels::isa;
 use ixion::kernels::packed::Ending;
@@ -52,12 +52,13 @@ fn convolutions(criterion: &mut Criterion) {
         });
 
         let block = isa().lanes();
-        let [inputs, outputs] = blocked.sample(if is_depthwise { 16 } else { block });
+        let [inputs, outputs] = blocked.sample(block);
         let (input, mut output) = (noise(inputs), vec![0.0; outputs]);
         group.bench_function(BenchmarkId::from_parameter("blocked"), |bencher| {
             if is_depthwise {
-                let weights = DepthwiseWeights::<16>::new(&blocked, &weight, None);
-                let mut run = || weights.run(&blocked, &input, &mut output, (None, 0), &limits);
+                let conv = DepthwiseConv::new(blocked.clone(), block).expect("there is a kernel");
+                let weights = conv.weights(&weight, None);
+                let mut run = || conv.run(&input, &weights, &mut output, &Ending::NONE, &limits);
                 return bencher.iter(|| run().expect("it runs"));
             }
             let blocking = Blocking { block, is_input_blocked: true };

@@ -8,7 +8,7 @@ mod depthwise;
 
 use super::window::Window;
 pub use dense::{Blocking, DenseConv, DenseWeights};
-pub use depthwise::DepthwiseWeights;
+pub use depthwise::DepthwiseConv;
 
 /// The sizes of a convolution over two axes.
 #[derive(Debug, Clone, PartialEq, Eq)]

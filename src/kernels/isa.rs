@@ -96,6 +96,12 @@ fn chosen(name: Option<&str>) -> Result<Isa, String> {
     }
 }
 
+/// The widest instruction set of this process whose vectors hold so many numbers.
+pub(super) fn isa_for(lanes: usize) -> Option<Isa> {
+    let narrower = [isa(), Isa::Avx2, Isa::Scalar];
+    narrower.into_iter().find(|narrower| *narrower <= isa() && narrower.lanes() == lanes)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,7 +3,7 @@
 
 use super::BlockedShape;
 use crate::Limits;
-use crate::kernels::isa::{Isa, isa};
+use crate::kernels::isa::isa_for;
 use crate::kernels::packed::{Ending, Factors, Panels, Size, Target, multiply};
 use crate::kernels::parallel::for_each_chunk;
 use crate::tensor::Result;
@@ -85,12 +85,6 @@ pub struct DenseConv {
     pieces: Vec<usize>,
     piece: usize,
     last: (usize, usize),
-}
-
-/// The instruction set whose vectors hold a block of channels.
-fn isa_for(block: usize) -> Option<Isa> {
-    let narrower = [isa(), Isa::Avx2, Isa::Scalar];
-    narrower.into_iter().find(|narrower| *narrower <= isa() && narrower.lanes() == block)
 }
 
 impl DenseConv {

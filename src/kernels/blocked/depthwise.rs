@@ -1,191 +1,194 @@
 //! Convolution of planes whose channels lie in blocks, each of which sees the input channel of the same number alone.
+//!
+//! What the windows of some rows see is copied first, with the padding around it: little enough to stay in the first-level
+//! cache, from where each number is read once for each place of the window. So there are no borders to care for.
+
+mod tile;
 
 use super::BlockedShape;
 use crate::Limits;
-use crate::kernels::elementwise::Finish;
+use crate::kernels::isa::{Isa, isa_for};
+use crate::kernels::packed::{Ending, Panels};
 use crate::kernels::parallel::for_each_chunk;
-use crate::kernels::widest;
+use crate::kernels::window::Window;
 use crate::tensor::Result;
+use std::mem::MaybeUninit;
 use std::ops::Range;
+use tile::Operands;
 
-/// Weights and biases with channels in blocks of `B`: ⌈C/B⌉×KH×KW×B. What fills up the last block is 0.
+/// Numbers of what is copied at a time.
+const PATCH: usize = 10 << 10;
+
+/// Room for what is copied. Vectors begin where cache lines do, so that no load crosses two.
+#[repr(align(64))]
+struct Patch([MaybeUninit<f32>; PATCH]);
+
+/// A convolution of one shape.
 #[derive(Debug)]
-pub struct DepthwiseWeights<const B: usize> {
-    weight: Vec<[f32; B]>,
-    bias: Vec<[f32; B]>,
+pub struct DepthwiseConv {
+    shape: BlockedShape,
+    isa: Isa,
+    /// Rows and columns of outputs that are computed from one patch.
+    part: [usize; 2],
 }
 
-impl<const B: usize> DepthwiseWeights<B> {
-    /// Orders weights C×1×KH×KW, and as many biases as channels, or none.
+/// The places that so many positions of a window look at.
+fn reach(window: Window, positions: usize) -> usize {
+    let between = positions.saturating_sub(1).saturating_mul(window.stride);
+    let within = window.kernel.saturating_sub(1).saturating_mul(window.dilation);
+    between.saturating_add(within).saturating_add(1)
+}
+
+impl DepthwiseConv {
+    /// Whether there are vectors of so many channels, and windows whose places can be copied.
+    pub fn suits(windows: [Window; 2], block: usize) -> bool {
+        let places = windows.map(|window| reach(window, 1));
+        isa_for(block).is_some() && places[0].saturating_mul(places[1]).saturating_mul(block) <= PATCH
+    }
+
+    /// Everything that depends on the sizes of planes. None where there are no vectors of so many channels, or a window
+    /// reaches too far.
+    pub fn new(shape: BlockedShape, block: usize) -> Option<Self> {
+        let isa = isa_for(block)?;
+        let ([rows, columns], [high, wide]) = (shape.outputs(), shape.windows);
+        let fits = |rows, columns| {
+            let area = reach(high, rows).saturating_mul(reach(wide, columns));
+            area.saturating_mul(block) <= PATCH
+        };
+        let most = |len: usize, fits: &dyn Fn(usize) -> bool| {
+            // Parts of equal length, as long as they fit.
+            (1..=len).map(|parts| len.div_ceil(parts)).find(|&part| fits(part))
+        };
+        let columns = most(columns.max(1), &|columns| fits(1, columns))?;
+        let rows = most(rows.max(1), &|rows| fits(rows, columns))?;
+        Some(Self { shape, isa, part: [rows, columns] })
+    }
+
+    /// Orders weights C×1×KH×KW, and as many biases as channels or none.
     ///
     /// # Panics
     /// When there are fewer weights or biases than the shape says.
-    pub fn new(shape: &BlockedShape, weight: &[f32], bias: Option<&[f32]>) -> Self {
-        let taps = shape.taps();
-        let blocks = shape.out_channels.div_ceil(B);
-        let lanes = |value: &dyn Fn(usize) -> f32, block: usize| -> [f32; B] {
-            std::array::from_fn(|lane| {
-                let channel = block * B + lane;
-                if channel < shape.out_channels { value(channel) } else { 0.0 }
-            })
-        };
-        let positions = (0..blocks).flat_map(|block| (0..taps).map(move |tap| (block, tap)));
-        Self {
-            weight: positions
-                .map(|(block, tap)| lanes(&|channel| weight[channel * taps + tap], block))
-                .collect(),
-            bias: (0..blocks)
-                .map(|block| lanes(&|channel| bias.map_or(0.0, |bias| bias[channel]), block))
-                .collect(),
-        }
+    pub fn weights(&self, weight: &[f32], bias: Option<&[f32]>) -> Panels {
+        let (taps, channels) = (self.shape.taps(), self.shape.out_channels);
+        let bias = |channel: usize| bias.map_or(0.0, |bias| bias[channel]);
+        Panels::for_isa(self.isa, channels, taps, |channel, tap| weight[channel * taps + tap], bias)
     }
 
-    /// Convolves one sample; `finish` gets the rows of its output, the first of which is at position `first`.
+    /// Convolves one sample.
     ///
     /// # Errors
-    /// A deadline that has passed, checked for each row of outputs; what `finish` says.
+    /// A deadline that has passed; what is done in the end may fail.
     ///
     /// # Panics
     /// When a slice is shorter than its shape, or the weights are of another one.
     pub fn run(
         &self,
-        shape: &BlockedShape,
         input: &[f32],
+        weights: &Panels,
         output: &mut [f32],
-        (finish, first): (Option<&dyn Finish<f32>>, usize),
+        ending: &Ending<'_>,
         limits: &Limits,
     ) -> Result<()> {
-        let [inputs, outputs] = shape.sample(B);
-        let [rows, columns] = shape.outputs();
-        let (input, output) = (input[..inputs].as_chunks::<B>().0, &mut output[..outputs]);
-        let (width, taps) = (columns * B, shape.taps());
-        for_each_chunk(output, width, &|start, output| {
+        let block = self.isa.lanes();
+        let [inputs, outputs] = self.shape.sample(block);
+        let [rows, columns] = self.shape.outputs();
+        let (input, output) = (&input[..inputs], &mut output[..outputs]);
+        assert_eq!(
+            (weights.isa(), weights.outputs(), weights.depth()),
+            (self.isa, self.shape.out_channels, self.shape.taps()),
+            "weights are those of the convolution"
+        );
+        let ending = Ending { added: ending.added.map(|added| &added[..outputs]), ..*ending };
+        for_each_plane(output, [rows, columns * block], self.part[0], &|plane, rows, at, output| {
             limits.check_deadline()?;
-            let (block, row) = (start / width / rows, start / width % rows);
-            let weight = &self.weight[block * taps..][..taps];
-            let task = Row { shape, input, weight, bias: &self.bias[block], block, row };
-            widest(|| task.compute(output.as_chunks_mut::<B>().0));
-            finish.map_or(Ok(()), |finish| finish.finish(first + start, output))
+            self.part(input, weights, plane, rows, output, (&ending, at));
+            ending.finish.map_or(Ok(()), |finish| finish.finish(ending.first + at, output))
         })
     }
-}
 
-/// Columns of outputs that are computed together: as many accumulators as registers are left for.
-const COLUMNS: usize = 6;
-
-/// One row of outputs of one block of channels.
-///
-/// The loops are written out: what is not inlined is not compiled for wide vectors, and closures may not be.
-struct Row<'a, const B: usize> {
-    shape: &'a BlockedShape,
-    input: &'a [[f32; B]],
-    weight: &'a [[f32; B]],
-    bias: &'a [f32; B],
-    block: usize,
-    row: usize,
-}
-
-impl<const B: usize> Row<'_, B> {
-    /// A row of the input's planes of one block.
-    #[inline(always)]
-    fn line(&self, block: usize, row: usize) -> &[[f32; B]] {
-        let [height, width] = self.shape.lens;
-        &self.input[(block * height + row) * width..][..width]
-    }
-
-    /// The input's row that a tap looks at, which is not in the padding.
-    #[inline(always)]
-    fn source(&self, tap: usize) -> usize {
-        let window = self.shape.windows[0];
-        self.row * window.stride + tap * window.dilation - window.pad_before
-    }
-
-    /// Positions at which no tap along the columns looks at the padding.
-    fn interior(&self) -> Range<usize> {
-        let (window, width) = (self.shape.windows[1], self.shape.lens[1]);
-        window.inside(0, width).start..window.inside(window.kernel.saturating_sub(1), width).end
-    }
-
-    /// Computes the row: several columns at a time where no tap looks at the padding, the others one by one. Where the last
-    /// ones are too few, some are computed again with them.
-    #[inline(always)]
-    fn compute(&self, output: &mut [[f32; B]]) {
-        let taps = self.shape.windows[0].taps(self.row, self.shape.lens[0]);
-        let interior = self.interior();
-        let (begin, end) = (interior.start.min(output.len()), interior.end.min(output.len()));
-        if end < begin + COLUMNS {
-            return self.border(&taps, 0, output);
-        }
-        self.border(&taps, 0, &mut output[..begin]);
-        self.border(&taps, end, &mut output[end..]);
-        let mut start = begin;
-        while start < end {
-            let first = start.min(end - COLUMNS);
-            if let Ok(output) = <&mut [_; COLUMNS]>::try_from(&mut output[first..first + COLUMNS]) {
-                self.inside(&taps, first, output);
-            }
-            start += COLUMNS;
-        }
-    }
-
-    /// Strides that the compiler knows spare it the checks of each access.
-    #[inline(always)]
-    fn inside(&self, taps: &Range<usize>, start: usize, output: &mut [[f32; B]; COLUMNS]) {
-        match self.shape.windows[1].stride {
-            1 => self.strided::<1>(taps, start, output),
-            2 => self.strided::<2>(taps, start, output),
-            _ => self.border(taps, start, output),
-        }
-    }
-
-    #[inline(always)]
-    fn strided<const STRIDE: usize>(
+    /// Some rows of outputs of a block of channels, which begin at a position of the sample.
+    fn part(
         &self,
-        taps: &Range<usize>,
-        start: usize,
-        output: &mut [[f32; B]; COLUMNS],
+        input: &[f32],
+        weights: &Panels,
+        plane: usize,
+        rows: Range<usize>,
+        output: &mut [f32],
+        (ending, at): (&Ending<'_>, usize),
     ) {
-        let window = self.shape.windows[1];
-        // An accumulator with a name stays in a register, one of an array may not.
-        let [mut a, mut b, mut c, mut d, mut e, mut f] = [*self.bias; COLUMNS];
-        for tap_row in taps.clone() {
-            let line = &self.line(self.block, self.source(tap_row))[start * STRIDE - window.pad_before..];
-            let weights = &self.weight[tap_row * window.kernel..][..window.kernel];
-            for (tap, weight) in weights.iter().enumerate() {
-                let x = &line[tap * window.dilation..][..(COLUMNS - 1) * STRIDE + 1];
-                add_products(&mut a, &x[0], weight);
-                add_products(&mut b, &x[STRIDE], weight);
-                add_products(&mut c, &x[2 * STRIDE], weight);
-                add_products(&mut d, &x[3 * STRIDE], weight);
-                add_products(&mut e, &x[4 * STRIDE], weight);
-                add_products(&mut f, &x[5 * STRIDE], weight);
+        let (block, columns) = (self.isa.lanes(), self.shape.outputs()[1]);
+        let [high, wide] = self.shape.windows;
+        let mut patch = Patch([MaybeUninit::uninit(); PATCH]);
+        for first in (0..columns).step_by(self.part[1]) {
+            let columns_here = self.part[1].min(columns - first);
+            let lens = [reach(high, rows.len()), reach(wide, columns_here)];
+            let patch =
+                self.copy(input, plane, [rows.start * high.stride, first * wide.stride], lens, &mut patch.0);
+            for row in 0..rows.len() {
+                let place = (row * columns + first) * block;
+                let line = &patch[row * high.stride * lens[1] * block..];
+                let operands = Operands {
+                    input: line,
+                    window: [high.kernel, wide.kernel],
+                    steps: [high.dilation * lens[1] * block, wide.dilation * block],
+                    stride: wide.stride,
+                    weights: weights.weights(plane..plane + 1),
+                    bias: weights.biases(plane..plane + 1),
+                    added: ending.added.map(|added| &added[at + place..][..columns_here * block]),
+                    bounds: ending.bounds,
+                };
+                tile::run(self.isa, &operands, &mut output[place..][..columns_here * block]);
             }
         }
-        *output = [a, b, c, d, e, f];
     }
 
-    #[inline(always)]
-    fn border(&self, taps: &Range<usize>, start: usize, output: &mut [[f32; B]]) {
-        let (window, width) = (self.shape.windows[1], self.shape.lens[1]);
-        output.fill(*self.bias);
-        for tap_row in taps.clone() {
-            let line = self.line(self.block, self.source(tap_row));
-            for (i, sum) in output.iter_mut().enumerate() {
-                let first = (start + i) * window.stride;
-                for tap in window.taps(start + i, width) {
-                    let weight = &self.weight[tap_row * window.kernel + tap];
-                    let x = &line[first + tap * window.dilation - window.pad_before];
-                    add_products(sum, x, weight);
+    /// Copies places of a plane from a position on, counted with the padding; those in the padding are 0.
+    fn copy<'a>(
+        &self,
+        input: &[f32],
+        plane: usize,
+        start: [usize; 2],
+        lens: [usize; 2],
+        patch: &'a mut [MaybeUninit<f32>],
+    ) -> &'a [f32] {
+        let (block, [height, width]) = (self.isa.lanes(), self.shape.lens);
+        let [top, left] = [0, 1].map(|axis| self.shape.windows[axis].pad_before);
+        // Of each line: zeros, what is there from a column on, zeros.
+        let before = left.saturating_sub(start[1]).min(lens[1]);
+        let from = (start[1] + before - left).min(width);
+        let inside = (lens[1] - before).min(width - from);
+        let patch = &mut patch[..lens[0] * lens[1] * block];
+        for (row, line) in patch.chunks_exact_mut(lens[1] * block).enumerate() {
+            match (start[0] + row).checked_sub(top).filter(|&row| row < height) {
+                Some(row) => {
+                    let source = &input[((plane * height + row) * width + from) * block..][..inside * block];
+                    let (zeros, rest) = line.split_at_mut(before * block);
+                    let (middle, rest) = rest.split_at_mut(inside * block);
+                    zeros.fill(MaybeUninit::new(0.0));
+                    middle.write_copy_of_slice(source);
+                    rest.fill(MaybeUninit::new(0.0));
                 }
+                None => line.fill(MaybeUninit::new(0.0)),
             }
         }
+        // SAFETY: each number of each line has been written.
+        unsafe { patch.assume_init_ref() }
     }
 }
 
-/// Adds products lane by lane.
-#[inline(always)]
-fn add_products<const B: usize>(sum: &mut [f32; B], x: &[f32; B], weight: &[f32; B]) {
-    for lane in 0..B {
-        sum[lane] += x[lane] * weight[lane];
-    }
+/// Cuts the planes of outputs into parts of so many rows, and calls `work` with the plane, the rows, where they begin and
+/// the outputs themselves.
+fn for_each_plane(
+    output: &mut [f32],
+    [rows, row]: [usize; 2],
+    part: usize,
+    work: &(impl Fn(usize, Range<usize>, usize, &mut [f32]) -> Result<()> + Sync),
+) -> Result<()> {
+    let plane = rows * row;
+    for_each_chunk(output, plane, &|start, output| {
+        for_each_chunk(output, part * row, &|within, output| {
+            let first = within / row.max(1);
+            work(start / plane.max(1), first..first + output.len() / row.max(1), start + within, output)
+        })
+    })
 }

@@ -61,13 +61,10 @@ fn convolved(
     let limits = Limits::default();
     match blocking {
         Blocking { is_input_blocked: false, .. } if shape.is_depthwise() => return None,
-        Blocking { block: 8, .. } if shape.is_depthwise() => {
-            let ordered = DepthwiseWeights::<8>::new(shape, weights.0, weights.1);
-            ordered.run(shape, input, &mut output, (None, 0), &limits).unwrap();
-        }
         _ if shape.is_depthwise() => {
-            let ordered = DepthwiseWeights::<16>::new(shape, weights.0, weights.1);
-            ordered.run(shape, input, &mut output, (None, 0), &limits).unwrap();
+            let conv = DepthwiseConv::new(shape.clone(), blocking.block)?;
+            let ordered = conv.weights(weights.0, weights.1);
+            conv.run(input, &ordered, &mut output, &Ending::NONE, &limits).unwrap();
         }
         _ => {
             let ordered = DenseWeights::new(shape, weights, blocking)?;
@@ -128,4 +125,48 @@ fn blocks_of_other_lengths_and_groups_within_blocks_have_no_kernels() {
     assert!(!suits(8, [8, 8], 2) && !suits(8, [16, 24], 2) && !suits(8, [8, 8], 0));
     assert!(!suits(4, [8, 8], 1) && !suits(32, [32, 32], 1));
     assert_eq!(suits(16, [8, 8], 1), crate::kernels::isa().lanes() == 16);
+}
+
+#[test]
+fn planes_that_are_larger_than_a_patch_are_cut() {
+    let window = |kernel, stride, dilation| Window { kernel, stride, dilation, pad_before: 2, pad_after: 1 };
+    for (lens, windows) in [
+        ([70, 45], [window(3, 1, 1); 2]),
+        ([5, 700], [window(5, 2, 1); 2]),
+        ([90, 60], [window(3, 1, 14), window(7, 3, 1)]),
+    ] {
+        check(&BlockedShape { channels: 18, out_channels: 18, groups: 18, lens, windows }, 8, true);
+        check(&BlockedShape { channels: 18, out_channels: 18, groups: 18, lens, windows }, 16, false);
+    }
+}
+
+#[test]
+fn windows_that_see_more_than_a_patch_have_no_kernel() {
+    let window = |kernel, dilation| Window { kernel, stride: 1, dilation, pad_before: 0, pad_after: 0 };
+    for (kernel, dilation, is_suited) in
+        [(31, 1, true), (7, 5, true), (7, 7, false), (usize::MAX, usize::MAX, false)]
+    {
+        assert_eq!(DepthwiseConv::suits([window(kernel, dilation); 2], 8), is_suited, "{kernel}, {dilation}");
+    }
+}
+
+#[test]
+fn depthwise_sums_are_added_to_and_bounded_before_they_are_stored() {
+    let window = Window { kernel: 3, stride: 1, dilation: 1, pad_before: 1, pad_after: 1 };
+    let shape =
+        BlockedShape { channels: 10, out_channels: 10, groups: 10, lens: [9, 30], windows: [window; 2] };
+    let conv = DepthwiseConv::new(shape.clone(), 8).unwrap();
+    let numbers = |len: usize, seed| single(whole_noise(&[len], seed).as_slice().unwrap());
+    let [input, added] = shape.sample(8);
+    let (input, added) = (numbers(input, 1), numbers(added, 2));
+    let weights = conv.weights(&numbers(90, 3), Some(&numbers(10, 4)));
+    let run = |ending: &Ending<'_>| {
+        let mut output = vec![7.0; added.len()];
+        conv.run(&input, &weights, &mut output, ending, &Limits::default()).unwrap();
+        output
+    };
+    let alone = run(&Ending::NONE);
+    let both = run(&Ending { bounds: [0.0, 6.0], added: Some(&added), ..Ending::NONE });
+    let want = alone.iter().zip(&added).map(|(x, added)| (x + added).clamp(0.0, 6.0));
+    assert_eq!(both, want.collect::<Vec<_>>());
 }

@@ -95,18 +95,18 @@ impl Panels {
     }
 
     /// The instructions that multiply with them.
-    pub(super) fn isa(&self) -> Isa {
+    pub(in crate::kernels) fn isa(&self) -> Isa {
         self.isa
     }
 
     /// The weights of some panels, which there must be.
-    pub(super) fn weights(&self, panels: Range<usize>) -> &[f32] {
+    pub(in crate::kernels) fn weights(&self, panels: Range<usize>) -> &[f32] {
         let panel = self.depth * self.lanes();
         &numbers(&self.weights)[panels.start * panel..panels.end * panel]
     }
 
     /// Their biases.
-    pub(super) fn biases(&self, panels: Range<usize>) -> &[f32] {
+    pub(in crate::kernels) fn biases(&self, panels: Range<usize>) -> &[f32] {
         &numbers(&self.biases)[panels.start * self.lanes()..panels.end * self.lanes()]
     }
 }

@@ -8,9 +8,9 @@ use super::{Conv, pad_same};
 use crate::graph::{
     FieldValue, ForwardContext, LayerError, NO_KEY, OperatorReader, TensorFormat, TensorMeta, Weight,
 };
-use crate::kernels::blocked::{BlockedShape, Blocking, DenseConv, DenseWeights, DepthwiseWeights};
+use crate::kernels::blocked::{BlockedShape, Blocking, DenseConv, DenseWeights, DepthwiseConv};
 use crate::kernels::elementwise::Finish;
-use crate::kernels::packed::Ending;
+use crate::kernels::packed::{Ending, Panels};
 use crate::kernels::{Isa, isa};
 use crate::tensor::{DType, Format, Layout, Shape, TensorView, TensorViewMut};
 use smallvec::SmallVec;
@@ -33,15 +33,14 @@ pub struct Blocks {
 /// Weights in the order of the kernel.
 #[derive(Debug)]
 enum Weights {
-    DepthwiseEight(DepthwiseWeights<8>),
-    DepthwiseSixteen(DepthwiseWeights<16>),
+    Depthwise(Panels),
     Dense(DenseWeights),
 }
 
 /// What depends on the input's shape.
 #[derive(Debug)]
 enum Sizes {
-    Depthwise(BlockedShape),
+    Depthwise(DepthwiseConv),
     Dense(DenseConv),
 }
 
@@ -75,14 +74,20 @@ impl Conv {
         else {
             return false;
         };
-        let [out_channels, per_group, _, _] = *weight.shape() else { return false };
+        let [out_channels, per_group, rows, columns] = *weight.shape() else { return false };
         let is_depthwise = per_group == 1 && self.groups == out_channels && self.groups > 1;
         let channels = per_group.saturating_mul(self.groups);
         weight.dtype() == DType::F32
             && out_channels > 0
             && self.padding_mode == PaddingMode::Zeros
             && match is_depthwise {
-                true => blocking.is_input_blocked,
+                true => {
+                    let reach = self.windows(&[rows, columns]).is_ok_and(|windows| match windows[..] {
+                        [high, wide] => DepthwiseConv::suits([high, wide], blocking.block),
+                        _ => false,
+                    });
+                    blocking.is_input_blocked && reach
+                }
                 false => blocking.suits(channels, out_channels, self.groups),
             }
     }
@@ -185,19 +190,13 @@ impl Conv {
         };
         let shape = self.blocked_shape(&[1, 1, 1, 1])?;
         let weight = weight.decode()?.slice::<f32>()?;
-        match blocking.block {
-            8 if shape.is_depthwise() => {
-                Ok(Weights::DepthwiseEight(DepthwiseWeights::new(&shape, weight, bias)))
-            }
-            _ if shape.is_depthwise() => {
-                Ok(Weights::DepthwiseSixteen(DepthwiseWeights::new(&shape, weight, bias)))
-            }
-            _ => {
-                let dense = DenseWeights::new(&shape, (weight, bias), blocking);
-                let missing = || LayerError::Unsupported("no kernel for these blocks of channels".to_owned());
-                Ok(Weights::Dense(dense.ok_or_else(missing)?))
-            }
-        }
+        let weights = if shape.is_depthwise() {
+            let conv = DepthwiseConv::new(shape, blocking.block);
+            conv.map(|conv| Weights::Depthwise(conv.weights(weight, bias)))
+        } else {
+            DenseWeights::new(&shape, (weight, bias), blocking).map(Weights::Dense)
+        };
+        weights.ok_or_else(no_kernel)
     }
 
     /// The sizes for an input of this shape.
@@ -227,7 +226,8 @@ impl Conv {
     fn sizes(&self, input: &[usize], blocking: Blocking) -> Result<Sizes, LayerError> {
         let shape = self.blocked_shape(input)?;
         if shape.is_depthwise() {
-            return Ok(Sizes::Depthwise(shape));
+            let conv = DepthwiseConv::new(shape, blocking.block);
+            return conv.map(Sizes::Depthwise).ok_or_else(no_kernel);
         }
         if with_channels(&shape, shape.padded_lens()) > isize::MAX as usize {
             return Err(LayerError::Unsupported("the padding is longer than memory".to_owned()));
@@ -272,7 +272,7 @@ impl Conv {
         let (mut sizes, mut epilogue) = (self.blocks.sizes.take(), self.epilogue.take());
         let result = sizes
             .of(*inputs[0].shape(), |input| self.sizes(input, blocking))
-            .and_then(|sizes| run(sizes, weights, blocking, epilogue.as_mut(), inputs, output, context));
+            .and_then(|sizes| run(sizes, weights, epilogue.as_mut(), inputs, output, context));
         (self.blocks.sizes, self.epilogue) = (sizes, epilogue);
         result
     }
@@ -319,28 +319,30 @@ fn check_padding(shape: &BlockedShape) -> Result<(), LayerError> {
     Ok(())
 }
 
+fn no_kernel() -> LayerError {
+    LayerError::Unsupported("no kernel for these blocks of channels".to_owned())
+}
+
 fn computed() -> LayerError {
     LayerError::Unsupported("weights that the graph computes are not blocked".to_owned())
 }
 
-/// The bounds and what is added, of an epilogue that products compute while their sums are in registers.
+/// The bounds and what is added, of an epilogue that kernels compute while their sums are in registers.
 fn in_registers<'a>(
-    sizes: &Sizes,
     epilogue: &Epilogue,
     lying: &[TensorView<'a>],
     output: &Layout,
 ) -> Option<([f32; 2], Option<&'a [f32]>)> {
-    let (Sizes::Dense(_), (added, bounds)) = (sizes, epilogue.bounded_sum()?) else { return None };
+    let (added, bounds) = epilogue.bounded_sum()?;
     let Some(position) = added else { return Some((bounds, None)) };
     let added = lying.get(position).filter(|added| added.shape() == output.shape())?;
     Some((bounds, Some(added.slice::<f32>().ok()?)))
 }
 
-/// Convolves one sample after the other.
+/// Convolves all samples.
 fn run(
     sizes: &Sizes,
     weights: &Weights,
-    blocking: Blocking,
     epilogue: Option<&mut Epilogue>,
     inputs: &[TensorView<'_>],
     output: &mut TensorViewMut<'_>,
@@ -349,7 +351,7 @@ fn run(
     let lying = inputs.iter().map(|input| Ok(input.with_layout(input.layout().unrolled()?)?));
     let lying = lying.collect::<Result<SmallVec<[TensorView<'_>; 4]>, LayerError>>()?;
     let layout = output.layout().unrolled()?;
-    let simple = epilogue.as_ref().and_then(|epilogue| in_registers(sizes, epilogue, &lying, &layout));
+    let simple = epilogue.as_ref().and_then(|epilogue| in_registers(epilogue, &lying, &layout));
     let (bounds, added) = simple.unwrap_or((Ending::NONE.bounds, None));
     let epilogue = epilogue.filter(|_| simple.is_none());
     let run = epilogue.map(|epilogue| epilogue.start(&lying, DType::F32, layout.shape())).transpose()?;
@@ -358,6 +360,19 @@ fn run(
     // A plain input may have any strides.
     let (input, output) = (float::read::<f32>(&lying[0])?, output.slice::<f32>()?);
     let samples = inputs[0].shape().first().copied().unwrap_or(1).max(1);
+    let ending = Ending { bounds, added, finish, first: 0 };
+    run_samples(sizes, weights, &input, (output, samples), &ending, context)
+}
+
+/// Convolves one sample after the other.
+fn run_samples(
+    sizes: &Sizes,
+    weights: &Weights,
+    input: &[f32],
+    (output, samples): (&mut [f32], usize),
+    ending: &Ending<'_>,
+    context: &mut ForwardContext<'_>,
+) -> Result<(), LayerError> {
     let (sample, out_sample) = (input.len() / samples, output.len() / samples);
     if out_sample == 0 {
         return Ok(());
@@ -369,23 +384,16 @@ fn run(
     };
     for (index, output) in output.chunks_exact_mut(out_sample).enumerate() {
         let (input, first) = (&input[index * sample..][..sample], index * out_sample);
+        let added = ending.added.map(|added| &added[first..][..out_sample]);
+        let ending = Ending { added, first, ..*ending };
         match (sizes, weights) {
             (Sizes::Dense(conv), Weights::Dense(weights)) => {
-                let added = added.map(|added| &added[first..][..out_sample]);
-                let ending = Ending { bounds, added, finish, first };
                 conv.run(input, weights, output, scratch, &ending, &limits)?;
             }
-            (Sizes::Depthwise(shape), Weights::DepthwiseEight(weights)) => {
-                weights.run(shape, input, output, (finish, first), &limits)?;
+            (Sizes::Depthwise(conv), Weights::Depthwise(weights)) => {
+                conv.run(input, weights, output, &ending, &limits)?;
             }
-            (Sizes::Depthwise(shape), Weights::DepthwiseSixteen(weights)) => {
-                weights.run(shape, input, output, (finish, first), &limits)?;
-            }
-            _ => {
-                return Err(LayerError::Unsupported(format!(
-                    "weights of another kind than {blocking:?} needs"
-                )));
-            }
+            _ => return Err(LayerError::Unsupported("weights of another kind of convolution".to_owned())),
         }
     }
     Ok(())
