@@ -71,6 +71,14 @@ impl RuntimeAttribute {
         Self::new(WeightSource::Tensor(tensor))
     }
 
+    /// The elements, for who makes something else of them at once: they are kept only where they are already.
+    ///
+    /// # Errors
+    /// As [`RuntimeAttribute::decode`].
+    pub fn load(&self) -> Result<Tensor, LayerError> {
+        self.decoded.get().map_or_else(|| self.source.load(), |tensor| Ok(tensor.clone()))
+    }
+
     /// The same weight with nothing read yet, whatever this one holds.
     pub fn detached(&self) -> Self {
         Self::new(self.source.clone())

@@ -190,6 +190,9 @@ impl fmt::Display for TensorFormat {
     }
 }
 
+/// The key of the attribute in which a plan stores what [`CpuLayer::packed`] returned.
+pub const PACKED: &str = "packed";
+
 /// One way of computing a layer; the engine times them and picks one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Tactic {
@@ -336,6 +339,15 @@ pub trait CpuLayer: Layer + CloneCpuLayer {
     /// A [`LayerError`] when the state cannot be written.
     fn serialize(&self) -> Result<Vec<u8>, LayerError> {
         Ok(Vec::new())
+    }
+
+    /// Weights in the order in which the layer multiplies them; made here, if no run has made them yet. A plan stores them as
+    /// the operator's attribute [`PACKED`], where the layer finds them when it is created again. Default: none.
+    ///
+    /// # Errors
+    /// A [`LayerError`] when the weights cannot be read.
+    fn packed(&self) -> Result<Option<Vec<f32>>, LayerError> {
+        Ok(None)
     }
 
     /// Takes over the state that [`serialize`](CpuLayer::serialize) wrote, on a layer of the same parameters.

@@ -36,7 +36,7 @@ pub use error::{GraphError, LayerError, OperatorPlace, Stage, UnknownOperator};
 pub use guard::guarded;
 pub(crate) use guard::let_go;
 pub(crate) use insert::{Change, Inserted, Insertion, Settled as SettledFormat, Unfit};
-pub use layer::{CloneCpuLayer, Cost, CpuLayer, ForwardContext, Layer, Tactic, TensorFormat, View};
+pub use layer::{CloneCpuLayer, Cost, CpuLayer, ForwardContext, Layer, PACKED, Tactic, TensorFormat, View};
 pub use meta::TensorMeta;
 pub use operator::{OperandIndex, OperatorIndex, RuntimeOperand, RuntimeOperator, RuntimeParameter};
 pub use plugin::PluginName;

@@ -314,6 +314,10 @@ impl CpuLayer for Conv {
         self.initialize_whole()
     }
 
+    fn packed(&self) -> Result<Option<Vec<f32>>, LayerError> {
+        self.packed_blocks()
+    }
+
     fn serialize(&self) -> Result<Vec<u8>, LayerError> {
         Ok(self.int8.stored().unwrap_or_else(|| self.stored_blocks()))
     }

@@ -38,6 +38,10 @@
 //! | 6 | weights, required | the attributes' little-endian bytes, each at the first multiple of 64 behind the one before; between them are zeros |
 //! | 7 | choices | JSON: `changes`, the formats, tactics and reformats that were settled, in the order in which they were; `operators`, what each had to choose from |
 //!
+//! Layers may keep their weights in another order, such as panels as wide as a vector. Then their operators have one more
+//! attribute, [`packed`](crate::graph::PACKED), so that a plan that is mapped computes with the file's own pages from the
+//! first run on.
+//!
 //! ## Settings
 //!
 //! `model`: the file name of the `.param` file. `layers`: type, namespace and version of each operator's creator; the

@@ -7,6 +7,7 @@ use super::settings::Settings;
 use super::weights::{ALIGNMENT, Place};
 use super::{attributes, states, weights};
 use crate::engine::{EngineError, Plan};
+use crate::graph::{LayerError, PACKED, Stage, guarded};
 use crate::pnnx::{ArchiveError, Attribute, Graph, replace, write_beside};
 use crc32fast::Hasher;
 use std::collections::HashSet;
@@ -28,8 +29,9 @@ impl Plan {
         let of_path = |problem: PlanFileProblem| EngineError::from(problem.of(path));
         let settings = Settings::of(self).and_then(|settings| settings.to_bytes()).map_err(of_path)?;
         let choices = Choices::of(self).map(|choices| choices.to_bytes()).transpose().map_err(of_path)?;
-        check_names(&self.source).map_err(of_path)?;
-        let (text, states) = (self.source.to_param_text(), states::encode(self)?);
+        let source = with_packed(self)?;
+        check_names(&source).map_err(of_path)?;
+        let (text, states) = (source.to_param_text(), states::encode(self)?);
         let file = write_beside(path, |file| {
             let mut writer = Writer::new(file, path)?;
             writer.section(Kind::Graph, |writer| writer.put(text.as_bytes()))?;
@@ -42,13 +44,31 @@ impl Plan {
             if let Some(states) = &states {
                 writer.section(Kind::States, |writer| writer.put(states))?;
             }
-            let places = writer.section(Kind::Weights, |writer| writer.weights(&self.source))?;
+            let places = writer.section(Kind::Weights, |writer| writer.weights(&source))?;
             writer.section(Kind::Table, |writer| writer.put(&weights::encode(&places)))?;
             writer.section(Kind::Settings, |writer| writer.put(&settings))?;
             writer.finish()
         })?;
         Ok(replace(file, path)?)
     }
+}
+
+/// The graph, with what layers have packed as attributes beside the others.
+fn with_packed(plan: &Plan) -> Result<Graph, EngineError> {
+    let mut source = plan.source.clone();
+    for operator in plan.graph.operators() {
+        let of_operator =
+            |source| EngineError::of_operator(operator, plan.graph.path(), Stage::Store, source);
+        let packed =
+            operator.layer().map(|layer| guarded(|| layer.packed())).transpose().map_err(of_operator)?;
+        let (Some(packed), Some(id)) = (packed.flatten(), source.operator_named(operator.name())) else {
+            continue;
+        };
+        let refused = |error: &dyn std::fmt::Display| of_operator(LayerError::Unsupported(error.to_string()));
+        let attribute = Attribute::from_f32s(vec![packed.len()], &packed).map_err(|error| refused(&error))?;
+        source.set_attribute(id, PACKED, attribute).map_err(|error| refused(&error))?;
+    }
+    Ok(source)
 }
 
 /// Two operators can share the name of a weight (`a.b` with `c`, `a` with `b.c`): the loaded graph could not tell them apart.

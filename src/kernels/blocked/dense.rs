@@ -6,7 +6,7 @@ use crate::Limits;
 use crate::kernels::isa::isa_for;
 use crate::kernels::packed::{Ending, Factors, Panels, Size, Target, multiply};
 use crate::kernels::parallel::for_each_chunk;
-use crate::tensor::Result;
+use crate::tensor::{Result, Tensor};
 
 /// How channels lie in an output and in an input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,6 +63,30 @@ impl DenseWeights {
             Panels::for_isa(isa, outputs, order.len(), weight, bias)
         });
         Some(Self { blocking, panels: panels.collect() })
+    }
+
+    /// Weights in order that were stored: the [numbers](Panels::numbers) of all panels, one behind the other. None where
+    /// there are more or fewer than the shape says, or no kernels.
+    pub fn stored(shape: &BlockedShape, numbers: Tensor, blocking: Blocking) -> Option<Self> {
+        let (isa, groups) = (isa_for(blocking.block)?, shape.groups);
+        if !blocking.suits(shape.channels, shape.out_channels, groups) {
+            return None;
+        }
+        let (outputs, depth) = (shape.out_channels / groups, shape.channels / groups * shape.taps());
+        let len = Panels::len(isa, outputs, depth);
+        if numbers.num_elements() != len.checked_mul(groups)? {
+            return None;
+        }
+        let panels = (0..groups).map(|group| {
+            let part = numbers.narrow(0, group * len, len).ok()?;
+            Panels::stored(isa, outputs, depth, part)
+        });
+        Some(Self { blocking, panels: panels.collect::<Option<_>>()? })
+    }
+
+    /// The panels of each group.
+    pub fn panels(&self) -> &[Panels] {
+        &self.panels
     }
 }
 

@@ -11,7 +11,7 @@ use crate::kernels::isa::{Isa, isa_for};
 use crate::kernels::packed::{Ending, Panels};
 use crate::kernels::parallel::for_each_chunk;
 use crate::kernels::window::Window;
-use crate::tensor::Result;
+use crate::tensor::{Result, Tensor};
 use std::mem::MaybeUninit;
 use std::ops::Range;
 use tile::Operands;
@@ -72,6 +72,12 @@ impl DepthwiseConv {
         let (taps, channels) = (self.shape.taps(), self.shape.out_channels);
         let bias = |channel: usize| bias.map_or(0.0, |bias| bias[channel]);
         Panels::for_isa(self.isa, channels, taps, |channel, tap| weight[channel * taps + tap], bias)
+    }
+
+    /// Weights in order that were stored: their [numbers](Panels::numbers). None where there are more or fewer than the
+    /// shape says.
+    pub fn stored(shape: &BlockedShape, block: usize, numbers: Tensor) -> Option<Panels> {
+        Panels::stored(isa_for(block)?, shape.out_channels, shape.taps(), numbers)
     }
 
     /// Convolves one sample.
@@ -165,14 +171,16 @@ impl DepthwiseConv {
                     let (zeros, rest) = line.split_at_mut(before * block);
                     let (middle, rest) = rest.split_at_mut(inside * block);
                     zeros.fill(MaybeUninit::new(0.0));
-                    middle.write_copy_of_slice(source);
+                    middle.iter_mut().zip(source).for_each(|(place, &number)| {
+                        place.write(number);
+                    });
                     rest.fill(MaybeUninit::new(0.0));
                 }
                 None => line.fill(MaybeUninit::new(0.0)),
             }
         }
         // SAFETY: each number of each line has been written.
-        unsafe { patch.assume_init_ref() }
+        unsafe { std::slice::from_raw_parts(patch.as_ptr().cast(), patch.len()) }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Weights in the order in which they are multiplied.
 
 use crate::kernels::isa::{Isa, isa};
+use crate::tensor::Tensor;
 use std::ops::Range;
 
 /// A vector at the beginning of a cache line, so that no load crosses two.
@@ -18,8 +19,20 @@ pub struct Panels {
     isa: Isa,
     outputs: usize,
     depth: usize,
-    weights: Vec<Line>,
-    biases: Vec<Line>,
+    numbers: Numbers,
+}
+
+/// The weights of all panels and then their biases, both filled up to whole lines.
+#[derive(Debug, Clone)]
+enum Numbers {
+    Made(Vec<Line>),
+    Stored(Tensor),
+}
+
+/// Numbers of the weights and of the biases, both filled up to whole lines.
+fn lens(isa: Isa, outputs: usize, depth: usize) -> [usize; 2] {
+    let biases = outputs.div_ceil(isa.lanes()).saturating_mul(isa.lanes());
+    [biases.saturating_mul(depth), biases].map(|len| len.div_ceil(LINE).saturating_mul(LINE))
 }
 
 impl Panels {
@@ -46,27 +59,47 @@ impl Panels {
         bias: impl Fn(usize) -> f32,
     ) -> Self {
         assert!(isa.is_here(), "panels are for instructions that there are");
-        let lanes = isa.lanes();
-        let count = outputs.div_ceil(lanes);
-        let mut panels = Self {
-            isa,
-            outputs,
-            depth,
-            weights: vec![
-                Line([0.0; LINE]);
-                count.saturating_mul(depth).saturating_mul(lanes).div_ceil(LINE)
-            ],
-            biases: vec![Line([0.0; LINE]); (count * lanes).div_ceil(LINE)],
-        };
-        let biases = numbers_mut(&mut panels.biases).iter_mut().zip(0..outputs);
-        biases.for_each(|(number, output)| *number = bias(output));
-        let vectors = numbers_mut(&mut panels.weights).chunks_exact_mut(lanes);
-        for (index, vector) in vectors.take(count * depth).enumerate() {
+        let (lanes, lens) = (isa.lanes(), lens(isa, outputs, depth));
+        let mut lines = vec![Line([0.0; LINE]); (lens[0].saturating_add(lens[1])) / LINE];
+        let (weights, biases) = numbers_mut(&mut lines).split_at_mut(lens[0]);
+        biases.iter_mut().zip(0..outputs).for_each(|(number, output)| *number = bias(output));
+        let vectors = weights.chunks_exact_mut(lanes);
+        for (index, vector) in vectors.take(outputs.div_ceil(lanes) * depth).enumerate() {
             let (panel, k) = (index / depth, index % depth);
             let outputs = panel * lanes..((panel + 1) * lanes).min(outputs);
             vector.iter_mut().zip(outputs).for_each(|(number, output)| *number = weight(output, k));
         }
-        panels
+        Self { isa, outputs, depth, numbers: Numbers::Made(lines) }
+    }
+
+    /// Panels whose [numbers](Panels::numbers) were stored, for so many outputs and factors. None where these are others.
+    ///
+    /// # Panics
+    /// When the processor doesn't have the instruction set.
+    pub(in crate::kernels) fn stored(
+        isa: Isa,
+        outputs: usize,
+        depth: usize,
+        numbers: Tensor,
+    ) -> Option<Self> {
+        assert!(isa.is_here(), "panels are for instructions that there are");
+        let len = numbers.slice::<f32>().ok()?.len();
+        let [weights, biases] = lens(isa, outputs, depth);
+        let is_right = Some(len) == weights.checked_add(biases);
+        is_right.then_some(Self { isa, outputs, depth, numbers: Numbers::Stored(numbers) })
+    }
+
+    /// How many numbers panels of so many outputs and factors have: whole lines of 64 bytes.
+    pub(in crate::kernels) fn len(isa: Isa, outputs: usize, depth: usize) -> usize {
+        lens(isa, outputs, depth).into_iter().fold(0, usize::saturating_add)
+    }
+
+    /// All that there is to store: weights, biases, and what fills them up.
+    pub fn numbers(&self) -> &[f32] {
+        match &self.numbers {
+            Numbers::Made(lines) => numbers(lines),
+            Numbers::Stored(numbers) => numbers.slice().unwrap_or_default(),
+        }
     }
 
     /// How many panels there are.
@@ -91,7 +124,7 @@ impl Panels {
 
     /// Bytes of the weights.
     pub fn bytes(&self) -> usize {
-        self.weights.len() * size_of::<Line>()
+        lens(self.isa, self.outputs, self.depth)[0].saturating_mul(size_of::<f32>())
     }
 
     /// The instructions that multiply with them.
@@ -102,12 +135,13 @@ impl Panels {
     /// The weights of some panels, which there must be.
     pub(in crate::kernels) fn weights(&self, panels: Range<usize>) -> &[f32] {
         let panel = self.depth * self.lanes();
-        &numbers(&self.weights)[panels.start * panel..panels.end * panel]
+        &self.numbers()[panels.start * panel..panels.end * panel]
     }
 
     /// Their biases.
     pub(in crate::kernels) fn biases(&self, panels: Range<usize>) -> &[f32] {
-        &numbers(&self.biases)[panels.start * self.lanes()..panels.end * self.lanes()]
+        let [weights, _] = lens(self.isa, self.outputs, self.depth);
+        &self.numbers()[weights..][panels.start * self.lanes()..panels.end * self.lanes()]
     }
 }
 

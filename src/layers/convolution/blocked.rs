@@ -6,13 +6,14 @@ use super::super::padding::PaddingMode;
 use super::super::ready::Ready;
 use super::{Conv, pad_same};
 use crate::graph::{
-    FieldValue, ForwardContext, LayerError, NO_KEY, OperatorReader, TensorFormat, TensorMeta, Weight,
+    FieldValue, ForwardContext, LayerError, NO_KEY, OperatorReader, PACKED, RuntimeAttribute, TensorFormat,
+    TensorMeta, Weight,
 };
 use crate::kernels::blocked::{BlockedShape, Blocking, DenseConv, DenseWeights, DepthwiseConv};
 use crate::kernels::elementwise::Finish;
 use crate::kernels::packed::{Ending, Panels};
 use crate::kernels::{Isa, isa};
-use crate::tensor::{DType, Format, Layout, Shape, TensorView, TensorViewMut};
+use crate::tensor::{DType, Format, Layout, Shape, Tensor, TensorView, TensorViewMut};
 use smallvec::SmallVec;
 use std::sync::{Arc, OnceLock};
 
@@ -27,6 +28,8 @@ pub struct Blocks {
     /// None where tensors were not settled to be blocked.
     blocking: Option<Blocking>,
     weights: Option<Arc<OnceLock<Weights>>>,
+    /// What a plan stored of them.
+    stored: Option<RuntimeAttribute>,
     sizes: Ready<(Shape, Sizes)>,
 }
 
@@ -35,6 +38,15 @@ pub struct Blocks {
 enum Weights {
     Depthwise(Panels),
     Dense(DenseWeights),
+}
+
+impl Weights {
+    fn panels(&self) -> &[Panels] {
+        match self {
+            Self::Depthwise(panels) => std::slice::from_ref(panels),
+            Self::Dense(weights) => weights.panels(),
+        }
+    }
 }
 
 /// What depends on the input's shape.
@@ -47,8 +59,8 @@ enum Sizes {
 impl FieldValue for Blocks {
     const KIND: &'static str = NO_KEY;
 
-    fn read(_: &mut OperatorReader<'_>, _: &'static str) -> Result<Option<Self>, LayerError> {
-        Ok(Some(Self::default()))
+    fn read(reader: &mut OperatorReader<'_>, _: &'static str) -> Result<Option<Self>, LayerError> {
+        Ok(Some(Self { stored: reader.attr(PACKED), ..Self::default() }))
     }
 }
 
@@ -124,7 +136,7 @@ impl Conv {
         let formats = inputs.first().zip(outputs.first());
         let blocking = formats.and_then(|(input, output)| blocking_of(input.format(), output.format()));
         if blocking != self.blocks.blocking {
-            self.blocks = Blocks { blocking, ..Blocks::default() };
+            self.settle_blocks(blocking);
         }
         let (Some(_), Some(output)) = (blocking, outputs.first()) else { return Ok(()) };
         let further = inputs.get(1..).unwrap_or_default();
@@ -173,8 +185,13 @@ impl Conv {
             };
             return Err(LayerError::Unsupported(reason));
         }
-        self.blocks = Blocks { blocking, ..Blocks::default() };
+        self.settle_blocks(blocking);
         Ok(())
+    }
+
+    /// Forgets what was prepared for tensors that lie otherwise.
+    fn settle_blocks(&mut self, blocking: Option<Blocking>) {
+        self.blocks = Blocks { blocking, stored: self.blocks.stored.take(), ..Blocks::default() };
     }
 
     /// Makes room for the weights, where tensors are blocked.
@@ -182,14 +199,52 @@ impl Conv {
         self.blocks.weights = self.blocks.blocking.map(|_| Arc::default());
     }
 
-    fn ordered(&self, blocking: Blocking) -> Result<Weights, LayerError> {
-        let (Weight::Attribute(weight), bias) = (&self.weight, &self.bias) else { return Err(computed()) };
-        let bias = match bias {
-            Some(Weight::Attribute(bias)) => Some(bias.decode()?.slice::<f32>()?),
-            _ => None,
+    /// The weights in order, which a plan may store.
+    pub(super) fn packed_blocks(&self) -> Result<Option<Vec<f32>>, LayerError> {
+        let (Some(blocking), Some(weights)) = (self.blocks.blocking, &self.blocks.weights) else {
+            return Ok(None);
         };
+        Ok(Some(self.made(blocking, weights)?.panels().iter().flat_map(Panels::numbers).copied().collect()))
+    }
+
+    /// Weights in order, which are made once.
+    fn made<'a>(
+        &self,
+        blocking: Blocking,
+        weights: &'a OnceLock<Weights>,
+    ) -> Result<&'a Weights, LayerError> {
+        if let Some(weights) = weights.get() {
+            return Ok(weights);
+        }
+        let made = match self.stored_weights(blocking)? {
+            Some(stored) => stored,
+            None => self.ordered(blocking)?,
+        };
+        Ok(weights.get_or_init(|| made))
+    }
+
+    /// Those that a plan stored, where they are of the right size.
+    fn stored_weights(&self, blocking: Blocking) -> Result<Option<Weights>, LayerError> {
+        let Some(stored) = &self.blocks.stored else { return Ok(None) };
+        let (shape, numbers) = (self.blocked_shape(&[1, 1, 1, 1])?, stored.load()?);
+        Ok(match shape.is_depthwise() {
+            true => DepthwiseConv::stored(&shape, blocking.block, numbers).map(Weights::Depthwise),
+            false => DenseWeights::stored(&shape, numbers, blocking).map(Weights::Dense),
+        })
+    }
+
+    fn ordered(&self, blocking: Blocking) -> Result<Weights, LayerError> {
+        let Weight::Attribute(weight) = &self.weight else { return Err(computed()) };
+        // What is put in order is not needed any more as it was.
+        let (weight, bias) = (
+            weight.load()?,
+            match &self.bias {
+                Some(Weight::Attribute(bias)) => Some(bias.load()?),
+                _ => None,
+            },
+        );
+        let (weight, bias) = (weight.slice::<f32>()?, bias.as_ref().map(Tensor::slice::<f32>).transpose()?);
         let shape = self.blocked_shape(&[1, 1, 1, 1])?;
-        let weight = weight.decode()?.slice::<f32>()?;
         let weights = if shape.is_depthwise() {
             let conv = DepthwiseConv::new(shape, blocking.block);
             conv.map(|conv| Weights::Depthwise(conv.weights(weight, bias)))
@@ -259,16 +314,10 @@ impl Conv {
             return Err(LayerError::Unsupported("tensors that lie in different blocks".to_owned()));
         };
         if self.blocks.weights.is_none() || self.blocks.blocking != Some(blocking) {
-            self.blocks = Blocks { blocking: Some(blocking), ..Blocks::default() };
+            self.settle_blocks(Some(blocking));
         }
         let weights = Arc::clone(self.blocks.weights.get_or_insert_default());
-        let weights = match weights.get() {
-            Some(weights) => weights,
-            None => {
-                let ordered = self.ordered(blocking)?;
-                weights.get_or_init(|| ordered)
-            }
-        };
+        let weights = self.made(blocking, &weights)?;
         let (mut sizes, mut epilogue) = (self.blocks.sizes.take(), self.epilogue.take());
         let result = sizes
             .of(*inputs[0].shape(), |input| self.sizes(input, blocking))
