@@ -2,7 +2,7 @@
 
 use super::error::{OperatorPlace, Stage};
 use super::guard::{guarded, let_go};
-use super::{Cost, CpuLayer, GraphError, LayerError, RuntimeAttribute, TensorMeta};
+use super::{Cost, CpuLayer, GraphError, LayerError, PACKED, RuntimeAttribute, TensorMeta};
 use crate::pnnx::{self, Dim};
 use crate::tensor::{DType, Format, Tensor};
 use std::collections::BTreeMap;
@@ -187,9 +187,10 @@ impl RuntimeOperator {
         self.has_run
     }
 
-    /// Bytes of all weights.
+    /// Bytes of the model's weights, however often a plan has them.
     pub fn weight_bytes(&self) -> u64 {
-        self.attrs.values().map(RuntimeAttribute::byte_len).fold(0, u64::saturating_add)
+        let own = self.attrs.iter().filter(|(key, _)| *key != PACKED);
+        own.map(|(_, attribute)| attribute.byte_len()).fold(0, u64::saturating_add)
     }
 
     /// Hands the layer the state that it stored.

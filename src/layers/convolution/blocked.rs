@@ -341,9 +341,10 @@ impl Conv {
         };
         match (block, is_depthwise) {
             (Some(block), false) => 1.3 * block as f64 / isa().lanes() as f64,
-            (Some(_), true) if is_wide => 0.115,
-            (Some(_), true) if is_strided => 0.17,
-            (Some(_), true) => 0.2,
+            (Some(_), true) if is_wide && is_strided => 0.33,
+            (Some(_), true) if is_wide => 0.5,
+            (Some(_), true) if is_strided => 0.15,
+            (Some(_), true) => 0.3,
             (None, _) if self.groups > 1 && is_strided => 0.1,
             (None, _) if self.groups > 1 => 0.155,
             // Numbers of half precision become others first.
