@@ -133,6 +133,50 @@ fn small_pictures_run_with_padding_that_was_settled_for_large_ones() {
 }
 
 #[test]
+fn squeezes_excitations_and_skips_stay_in_blocks() {
+    let conv = "bias=False dilation=(1,1) padding_mode=zeros";
+    let (deep, wide) = (
+        format!("{conv} groups=48 in_channels=48 kernel_size=(3,3) out_channels=48 padding=(1,1)"),
+        format!("{conv} groups=1 kernel_size=(1,1) padding=(0,0) stride=(1,1)"),
+    );
+    // Blocks of 16 that are full, and of which the last is not.
+    for channels in [32, 40] {
+        let text = format!(
+            "pnnx.Input in 0 1 x #x=(1,48,40,40)f32\n\
+             nn.Conv2d conv 1 1 x a {deep} stride=(1,1) @weight=(48,1,3,3)f32\n\
+             nn.AdaptiveAvgPool2d squeeze 1 1 a p output_size=(1,1)\n\
+             nn.Conv2d fc 1 1 p e {wide} in_channels=48 out_channels=48 @weight=(48,48,1,1)f32\n\
+             pnnx.Expression scale 2 1 e a b expr=mul(hardsigmoid(@0),@1)\n\
+             nn.Conv2d half 1 1 b c {deep} stride=(2,2) @weight=(48,1,3,3)f32\n\
+             nn.Upsample up 1 1 c u mode=nearest scale_factor=(2.0,2.0)\n\
+             torch.cat cat 2 1 u b s dim=1\n\
+             nn.Conv2d mix 1 1 s m {wide} in_channels=96 out_channels={channels} @weight=({channels},96,1,1)f32\n\
+             torch.cat other 2 1 b m y dim=1\n\
+             nn.Conv2d last 1 1 y z {wide} in_channels={} out_channels=32 @weight=(32,{},1,1)f32\n\
+             pnnx.Output out 1 0 z",
+            48 + channels,
+            48 + channels
+        );
+        let plan = is_the_same_as_plain(&text, &[&[1, 48, 40, 40], &[2, 48, 6, 8], &[1, 48, 40, 40]]);
+        for operator in ["scale", "up", "cat", "other"] {
+            assert!(is_blocked(&plan, operator), "{operator}");
+        }
+    }
+}
+
+#[test]
+fn blocks_that_are_not_full_are_not_joined() {
+    let conv = "bias=False dilation=(1,1) groups=24 in_channels=24 kernel_size=(3,3) out_channels=24 padding=(1,1) \
+                padding_mode=zeros stride=(1,1) @weight=(24,1,3,3)f32";
+    let text = format!(
+        "pnnx.Input in 0 1 x #x=(1,24,40,40)f32\nnn.Conv2d a 1 1 x a {conv}\nnn.Conv2d b 1 1 a b {conv}\n\
+         torch.cat cat 2 1 a b y dim=1\npnnx.Output out 1 0 y"
+    );
+    let plan = is_the_same_as_plain(&text, &[&[1, 24, 40, 40], &[2, 24, 5, 5]]);
+    assert!(!is_blocked(&plan, "cat"));
+}
+
+#[test]
 fn what_was_not_chosen_is_reported() {
     let plan = builder(&chain(16, 56)).build().unwrap();
     let conv = plan.settled().iter().find(|settled| settled.operator == "conv1").unwrap();
