@@ -14,6 +14,7 @@ mod schedule;
 mod tile;
 
 use super::elementwise::Finish;
+use super::parallel::threads;
 use crate::Limits;
 pub use panels::Panels;
 use schedule::Schedule;
@@ -142,9 +143,33 @@ pub fn multiply(
     panels: &Panels,
     factors: &Factors<'_>,
     size: Size,
+    output: (&mut [f32], Target),
+    ending: &Ending<'_>,
+    limits: &Limits,
+) -> crate::tensor::Result<()> {
+    run(panels, factors, size, output, ending, limits, threads())
+}
+
+/// As [`multiply`], on this thread alone.
+pub(in crate::kernels) fn multiply_alone(
+    panels: &Panels,
+    factors: &Factors<'_>,
+    size: Size,
+    output: (&mut [f32], Target),
+    ending: &Ending<'_>,
+    limits: &Limits,
+) -> crate::tensor::Result<()> {
+    run(panels, factors, size, output, ending, limits, 1)
+}
+
+fn run(
+    panels: &Panels,
+    factors: &Factors<'_>,
+    size: Size,
     (output, target): (&mut [f32], Target),
     ending: &Ending<'_>,
     limits: &Limits,
+    threads: usize,
 ) -> crate::tensor::Result<()> {
     if size.lines == 0 || size.rows == 0 || panels.count() == 0 {
         return Ok(());
@@ -160,7 +185,7 @@ pub fn multiply(
     assert!(fits(end, output.len()), "too little room for the results");
     assert!(ending.added.is_none_or(|added| fits(end, added.len())), "too few numbers to add");
     assert!(target.is_injective(size, panels.count(), panels.lanes()), "results share places");
-    Schedule::new(panels, factors, size, (output, target), ending, limits).run()
+    Schedule::new(panels, factors, size, (output, target), ending, limits).run(threads)
 }
 
 #[cfg(test)]

@@ -3,7 +3,6 @@
 use super::tile::{self, MOST_ROWS, Operands};
 use super::{Ending, Factors, Panels, Size, Target};
 use crate::Limits;
-use crate::kernels::parallel::threads;
 use crate::tensor::Result;
 use std::ops::Range;
 
@@ -63,11 +62,10 @@ impl<'a> Schedule<'a> {
         Self { panels, factors, size, target, ending, limits, at_a_time, output }
     }
 
-    /// Computes all of it.
-    pub(super) fn run(&self) -> Result<()> {
+    /// Computes all of it on so many threads of the pool around it.
+    pub(super) fn run(&self, threads: usize) -> Result<()> {
         let rows = self.size.lines * self.size.rows;
         let macs = rows.saturating_mul(self.panels.bytes() / size_of::<f32>());
-        let threads = threads();
         let parts = if threads == 1 { 1 } else { (2 * threads).min(macs / WORTH).max(1) };
         self.share(0..rows, 0..self.panels.count(), parts)
     }

@@ -38,6 +38,22 @@ pub(super) type Kernel = unsafe fn(&Operands<'_>);
 /// The most rows of a tile.
 pub(super) const MOST_ROWS: usize = 14;
 
+/// The most weights that are read ahead.
+const AHEAD: usize = 1 << 15;
+
+/// Has a number brought into the cache; it may lie anywhere.
+#[inline(always)]
+fn prefetch(number: *const f32) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a hint, which reads nothing; every processor of the target knows it.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(number.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = number;
+}
+
 /// How many panels and at most how many rows a tile has, where so many are left. Sums and weights of a tile fill the
 /// registers; few rows leave room for more panels, so that there are enough sums to hide how long one takes.
 pub(super) fn shape(isa: Isa, panels: usize, rows: usize) -> [usize; 2] {
@@ -68,6 +84,8 @@ pub(super) fn shape(isa: Isa, panels: usize, rows: usize) -> [usize; 2] {
 #[inline(always)]
 unsafe fn tile<L: Lanes, const P: usize, const R: usize>(operands: &Operands<'_>) {
     let Operands { row, panel, .. } = *operands;
+    // The weights of the next panels are had while these are multiplied, if they will still be in the cache then.
+    let ahead = if P * panel <= AHEAD { P * panel } else { 0 };
     // SAFETY: the caller's promise: all that is read and written lies within the operands.
     unsafe {
         let mut biases = [L::splat(0.0); P];
@@ -84,6 +102,7 @@ unsafe fn tile<L: Lanes, const P: usize, const R: usize>(operands: &Operands<'_>
                 let mut vectors = [L::splat(0.0); P];
                 for (p, vector) in vectors.iter_mut().enumerate() {
                     *vector = L::load(weights.add(p * panel));
+                    prefetch(weights.wrapping_add(ahead + p * panel));
                 }
                 for (r, sums) in sums.iter_mut().enumerate() {
                     let factor = L::splat(*factors.add(r * row + k));
