@@ -1,6 +1,6 @@
 //! In which formats an operator can run: what its layer answers when it is asked position by position.
 
-use super::price::Prices;
+use super::Terms;
 use crate::Limits;
 use crate::engine::tuning::Key;
 use crate::graph::{CpuLayer, LayerError, Tactic, TensorFormat, TensorMeta, guarded};
@@ -224,27 +224,38 @@ pub(super) fn priced(
     (layer, weights): (&dyn CpuLayer, u64),
     tensors: &Tensors,
     formats: &Formats,
-    (prices, key): (Prices<'_>, &Key),
+    (terms, key): (&Terms, &Key),
 ) -> Result<Vec<Candidate>, LayerError> {
     let Tensors { inputs, outputs, .. } = tensors.in_formats(formats);
+    let (prices, left_out) = (terms.prices(), &terms.left_out);
     guarded(|| {
         let mut candidates = Vec::new();
-        for tactic in layer.tactics() {
+        let tactics = layer.tactics().into_iter().enumerate();
+        for (_, tactic) in tactics.filter(|(at, tactic)| *at == 0 || !is_left_out(tactic, left_out)) {
             let mut layer = layer.clone_layer();
+            layer.set_tactic(tactic.id)?;
             match layer.configure(&inputs, &outputs) {
                 Err(LayerError::Unsupported(reason)) => {
-                    log::debug!("{layer:?} does not work in {formats:?}: {reason}");
-                    return Ok(candidates);
+                    log::debug!("{layer:?} does not work in {formats:?}, {}: {reason}", tactic.name);
+                    continue;
                 }
                 configured => configured?,
             }
-            layer.set_tactic(tactic.id)?;
             let priced = prices.of_layer(key, &mut *layer, tactic, (&inputs, &outputs, weights))?;
             let (price, is_measured) = priced;
             candidates.push(Candidate { formats: formats.clone(), tactic, price, is_measured });
         }
         Ok(candidates)
     })
+}
+
+/// Whether a tactic has one of these names, or one that goes on with a hyphen.
+fn is_left_out(tactic: &Tactic, names: &[String]) -> bool {
+    let is_of = |name: &String| {
+        let rest = tactic.name.strip_prefix(name.as_str());
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+    };
+    names.iter().any(is_of)
 }
 
 /// Whether a format is one that a tensor of a model has at its borders: row-major, and nothing but itself.

@@ -47,13 +47,16 @@ pub(super) struct Terms {
     /// f32 is always among them.
     pub(super) precisions: Vec<Precision>,
     pub(super) scales: Scales,
+    /// Names of tactics that are not chosen.
+    pub(super) left_out: Vec<String>,
     /// Who measures; without one, prices are those of a model.
     pub(super) tuner: Option<Tuner>,
 }
 
 impl Default for Terms {
     fn default() -> Self {
-        Self { formats: Formats::Cheapest, precisions: Vec::new(), scales: Scales::default(), tuner: None }
+        let (precisions, left_out) = (Vec::new(), Vec::new());
+        Self { formats: Formats::Cheapest, precisions, scales: Scales::default(), left_out, tuner: None }
     }
 }
 

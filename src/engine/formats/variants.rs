@@ -45,7 +45,7 @@ pub(super) fn offer(
     terms: &Terms,
 ) -> Result<Offer, LayerError> {
     let Some(layer) = operator.layer() else { return Ok(Offer::default()) };
-    let (blocks, prices) = (terms.blocks(), terms.prices());
+    let blocks = terms.blocks();
     let mut variants = vec![Variant::of(Held::Own(layer), tensors.clone(), operator.weight_bytes(), blocks)?];
     for dtype in terms.narrow() {
         variants.extend(Variant::cast(graph, operator, tensors, (dtype, blocks))?);
@@ -58,7 +58,7 @@ pub(super) fn offer(
         for variant in &variants {
             for formats in &variant.found {
                 let Variant { layer, tensors, weights, .. } = variant;
-                offer.candidates.extend(priced((layer.get(), *weights), tensors, formats, (prices, &key))?);
+                offer.candidates.extend(priced((layer.get(), *weights), tensors, formats, (terms, &key))?);
             }
         }
     }
