@@ -133,6 +133,53 @@ fn small_pictures_run_with_padding_that_was_settled_for_large_ones() {
 }
 
 #[test]
+fn squeezes_excitations_and_skips_stay_in_blocks() {
+    let conv = "bias=False dilation=(1,1) padding_mode=zeros";
+    let (full, deep, wide) = (
+        format!(
+            "{conv} groups=1 in_channels=48 kernel_size=(3,3) out_channels=48 padding=(1,1) stride=(1,1)"
+        ),
+        format!("{conv} groups=48 in_channels=48 kernel_size=(3,3) out_channels=48 padding=(1,1)"),
+        format!("{conv} groups=1 kernel_size=(1,1) padding=(0,0) stride=(1,1)"),
+    );
+    // Blocks of 16 that are full, and of which the last is not.
+    for channels in [32, 40] {
+        let text = format!(
+            "pnnx.Input in 0 1 x #x=(1,48,40,40)f32\n\
+             nn.Conv2d conv 1 1 x a {full} @weight=(48,48,3,3)f32\n\
+             nn.AdaptiveAvgPool2d squeeze 1 1 a p output_size=(1,1)\n\
+             nn.Conv2d fc 1 1 p e {wide} in_channels=48 out_channels=48 @weight=(48,48,1,1)f32\n\
+             pnnx.Expression scale 2 1 e a b expr=mul(hardsigmoid(@0),@1)\n\
+             nn.Conv2d half 1 1 b c {deep} stride=(2,2) @weight=(48,1,3,3)f32\n\
+             nn.Upsample up 1 1 c u mode=nearest scale_factor=(2.0,2.0)\n\
+             torch.cat cat 2 1 u b s dim=1\n\
+             nn.Conv2d mix 1 1 s m {wide} in_channels=96 out_channels={channels} @weight=({channels},96,1,1)f32\n\
+             torch.cat other 2 1 b m y dim=1\n\
+             nn.Conv2d last 1 1 y z {wide} in_channels={} out_channels=32 @weight=(32,{},1,1)f32\n\
+             pnnx.Output out 1 0 z",
+            48 + channels,
+            48 + channels
+        );
+        let plan = is_the_same_as_plain(&text, &[&[1, 48, 40, 40], &[2, 48, 6, 8], &[1, 48, 40, 40]]);
+        for operator in ["scale", "up", "cat", "other"] {
+            assert!(is_blocked(&plan, operator), "{operator}");
+        }
+    }
+}
+
+#[test]
+fn blocks_that_are_not_full_are_not_joined() {
+    let conv = "bias=False dilation=(1,1) groups=24 in_channels=24 kernel_size=(3,3) out_channels=24 padding=(1,1) \
+                padding_mode=zeros stride=(1,1) @weight=(24,1,3,3)f32";
+    let text = format!(
+        "pnnx.Input in 0 1 x #x=(1,24,40,40)f32\nnn.Conv2d a 1 1 x a {conv}\nnn.Conv2d b 1 1 a b {conv}\n\
+         torch.cat cat 2 1 a b y dim=1\npnnx.Output out 1 0 y"
+    );
+    let plan = is_the_same_as_plain(&text, &[&[1, 24, 40, 40], &[2, 24, 5, 5]]);
+    assert!(!is_blocked(&plan, "cat"));
+}
+
+#[test]
 fn what_was_not_chosen_is_reported() {
     let plan = builder(&chain(16, 56)).build().unwrap();
     let conv = plan.settled().iter().find(|settled| settled.operator == "conv1").unwrap();
@@ -143,6 +190,59 @@ fn what_was_not_chosen_is_reported() {
     assert!(plain.price > chosen.price, "{} and {}", plain.price, chosen.price);
     assert_eq!(conv.answers[0].taken.len(), 3);
     assert_eq!(conv.answers[0].taken[1].to_string(), "f32 16c");
+}
+
+/// Two dense convolutions with windows of 3×3, and a sum of what they make and what they read.
+fn windows_of_three(channels: usize, side: usize) -> String {
+    let conv = format!(
+        "bias=True dilation=(1,1) groups=1 in_channels={channels} kernel_size=(3,3) out_channels={channels} \
+         padding=(1,1) padding_mode=zeros stride=(1,1) @weight=({channels},{channels},3,3)f32 @bias=({channels})f32"
+    );
+    format!(
+        "pnnx.Input in 0 1 x #x=(1,{channels},{side},{side})f32\nnn.Conv2d conv0 1 1 x a {conv}\n\
+         nn.ReLU act 1 1 a b\nnn.Conv2d conv1 1 1 b c {conv}\npnnx.Expression sum 2 1 b c y expr=relu(add(@0,@1))\n\
+         pnnx.Output out 1 0 y"
+    )
+}
+
+/// The names of the tactics that convolutions settled on.
+fn tactics(plan: &Plan) -> Vec<&'static str> {
+    let chosen = plan.settled().iter().filter(|settled| settled.operator.starts_with("conv"));
+    let chosen = chosen.map(|settled| settled.candidates[settled.chosen.unwrap()].tactic.name);
+    chosen.collect()
+}
+
+#[test]
+fn windows_of_three_go_by_winograds_method_unless_it_is_left_out() {
+    let text = windows_of_three(48, 30);
+    let plan = builder(&text).build().unwrap();
+    let without = builder(&text).without_tactics(["winograd"]).build().unwrap();
+    assert!(tactics(&plan).iter().any(|name| name.starts_with("winograd-")), "{:?}", tactics(&plan));
+    assert_eq!(tactics(&without), ["default"; 2]);
+    let largest =
+        builder(&text).without_tactics(["winograd-2x2", "winograd-4x4", "winograd"]).build().unwrap();
+    assert_eq!(tactics(&largest), ["default"; 2]);
+    let smaller = builder(&text).without_tactics(["winograd-4x4", "winograd-6x6", "wino"]).build().unwrap();
+    assert!(tactics(&smaller).contains(&"winograd-2x2"), "{:?}", tactics(&smaller));
+
+    let path = std::env::temp_dir().join(format!("ixion-winograd-{}.plan", std::process::id()));
+    plan.save(&path).unwrap();
+    let loaded = Plan::load(&path);
+    std::fs::remove_file(&path).unwrap();
+    let loaded = loaded.unwrap();
+    assert_eq!(tactics(&loaded), tactics(&plan));
+    let threads = builder(&text).with_threads(2).build().unwrap();
+    for dims in [[1, 48, 30, 30], [2, 48, 7, 9], [1, 48, 1, 2], [0, 48, 5, 5]] {
+        let x = noise(&dims);
+        let run = |plan: &Plan| plan.context().unwrap().run(std::slice::from_ref(&x)).unwrap().swap_remove(0);
+        let (got, want) = (run(&plan), run(&without));
+        let largest = want.to_vec::<f32>().unwrap().into_iter().fold(0.0, f32::max);
+        let comparison = got.allclose(&want, 0.0, 1e-4 * f64::from(largest), true).unwrap();
+        assert!(comparison.holds(), "{dims:?}: {comparison}");
+        for same in [run(&loaded), run(&threads)] {
+            assert_eq!(same.to_le_bytes().unwrap(), got.to_le_bytes().unwrap(), "{dims:?}");
+        }
+    }
 }
 
 /// Copies its input; takes what it is told to take.

@@ -150,6 +150,14 @@ impl Builder {
         self
     }
 
+    /// Leaves out ways of computing by the names of their [tactics](crate::graph::Tactic): `winograd-4x4`, or `winograd` for
+    /// all that begin so. The one that a layer names first, which is for general use, always stays. Default: none is left out.
+    #[must_use]
+    pub fn without_tactics(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.terms.left_out = names.into_iter().map(Into::into).collect();
+        self
+    }
+
     /// Measures what element types, layouts and tactics cost on this machine, at the sizes that the plan is made for, instead
     /// of comparing them by a model of a processor. What is in the cache is not measured again. Plans are then not the same on
     /// all machines, nor in each run.

@@ -149,9 +149,12 @@ impl RuntimeGraph {
         outputs: &[TensorMeta],
     ) -> Result<(), LayerError> {
         let Some(layer) = &mut self.operators[operator.position()].layer else { return Ok(()) };
-        guarded(|| layer.configure(inputs, outputs))?;
         let has_choice = guarded(|| Ok(layer.tactics().len() > 1))?;
-        if has_choice { self.set_tactic(operator, tactic) } else { Ok(()) }
+        if has_choice {
+            self.set_tactic(operator, tactic)?;
+        }
+        let Some(layer) = &mut self.operators[operator.position()].layer else { return Ok(()) };
+        guarded(|| layer.configure(inputs, outputs))
     }
 
     /// Settles how an operator computes.

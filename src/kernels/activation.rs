@@ -1,7 +1,8 @@
 //! Activation functions: one element in, one element out. What layers, expressions and epilogues compute is written here
 //! once, so that they give the same bits.
 //!
-//! Functions are marked `#[inline(always)]`, so that loops over them become vectors.
+//! Functions are marked `#[inline(always)]`, so that loops over them become vectors. What costs much is computed before the
+//! question whether it is needed, for a long branch stays a branch.
 
 use super::{Float, math};
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_PI};
@@ -45,20 +46,21 @@ pub fn gelu<T: Float>(x: T) -> T {
 /// x · Φ(x), with a hyperbolic tangent that comes close.
 #[inline(always)]
 pub fn gelu_tanh<T: Float>(x: T) -> T {
-    let scale = T::of(FRAC_2_PI.sqrt());
-    T::of(0.5) * x * (T::one() + math::tanh(scale * (x + T::of(0.044715) * x * x * x)))
+    // (1 + tanh y) / 2 is the sigmoid of 2y.
+    let scale = T::of(2.0 * FRAC_2_PI.sqrt());
+    x * math::sigmoid(scale * (x + T::of(0.044715) * x * x * x))
 }
 
 /// x/6 + 1/2 limited to 0..1.
 #[inline(always)]
 pub fn hardsigmoid<T: Float>(x: T) -> T {
-    relu6(x + T::of(3.0)) / T::of(6.0)
+    relu6(x + T::of(3.0)) * T::of(1.0 / 6.0)
 }
 
 /// x · hardsigmoid(x).
 #[inline(always)]
 pub fn hardswish<T: Float>(x: T) -> T {
-    x * relu6(x + T::of(3.0)) / T::of(6.0)
+    x * relu6(x + T::of(3.0)) * T::of(1.0 / 6.0)
 }
 
 /// x where x is positive, else `slope` · x.
@@ -70,17 +72,22 @@ pub fn leaky_relu<T: Float>(x: T, slope: T) -> T {
 /// x where x is positive, else `alpha` · (eˣ − 1).
 #[inline(always)]
 pub fn elu<T: Float>(x: T, alpha: T) -> T {
-    if x > T::zero() { x } else { alpha * math::exp_m1(x) }
+    let below = alpha * math::exp_m1(x);
+    if x > T::zero() { x } else { below }
 }
 
 /// ln(1 + eˣ), and x itself above 20.
 #[inline(always)]
 pub fn softplus<T: Float>(x: T) -> T {
-    if x > T::of(20.0) { x } else { math::ln_1p(math::exp(x)) }
+    let bent = math::ln_1p(math::exp(x));
+    if x > T::of(20.0) { x } else { bent }
 }
 
 /// x · tanh(softplus(x)).
 #[inline(always)]
 pub fn mish<T: Float>(x: T) -> T {
-    x * math::tanh(softplus(x))
+    // The hyperbolic tangent of ln y is (y² - 1) / (y² + 1); above 20 it is 1.
+    let power = math::exp(if x > T::of(20.0) { T::of(20.0) } else { x });
+    let above = power * (power + T::of(2.0));
+    x * (above / (above + T::of(2.0)))
 }

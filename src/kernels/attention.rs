@@ -1,7 +1,10 @@
-//! Scaled dot-product attention of one head, a block of rows at a time.
+//! Scaled dot-product attention, a block of rows at a time: of one head, and of many in `f32`.
+
+mod heads;
 
 use super::gemm::gemm;
 use super::{Float, softmax};
+pub use heads::{AddMask, Heads, Matrices, Place, Sizes};
 use ndarray::{ArrayView2, ArrayViewMut2, Zip, s};
 
 /// The scores of so many rows are held at a time, whatever the number of rows. A bit of a u64 stands for each.

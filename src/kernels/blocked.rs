@@ -5,10 +5,12 @@
 
 mod dense;
 mod depthwise;
+mod winograd;
 
 use super::window::Window;
 pub use dense::{Blocking, DenseConv, DenseWeights};
 pub use depthwise::DepthwiseConv;
+pub use winograd::{Tile, WinogradConv, WinogradWeights};
 
 /// The sizes of a convolution over two axes.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -12,6 +12,8 @@ pub trait Float: num_traits::Float + num_traits::NumAssign + crate::tensor::Elem
     fn arsinh(self) -> Self;
     /// The inverse hyperbolic cosine, without overflow on the way.
     fn arcosh(self) -> Self;
+    /// A function that is computed in the type itself: by one for `f32` or by one for `f64`.
+    fn natively(self, single: impl Fn(f32) -> f32, double: impl Fn(f64) -> f64) -> Self;
     /// A function that is computed in `f64` either way: by one for `f32`, whose result is rounded, or by one for `f64`.
     fn through(self, single: impl Fn(f64) -> f64, double: impl Fn(f64) -> f64) -> Self;
     /// As [`through`](Self::through), for two arguments.
@@ -39,6 +41,10 @@ impl Float for f32 {
     }
     fn arcosh(self) -> Self {
         if self < 1.0 { Self::NAN } else { libm::acoshf(self) }
+    }
+    #[inline(always)]
+    fn natively(self, single: impl Fn(f32) -> f32, _: impl Fn(f64) -> f64) -> Self {
+        single(self)
     }
     #[inline(always)]
     fn through(self, single: impl Fn(f64) -> f64, _: impl Fn(f64) -> f64) -> Self {
@@ -71,6 +77,10 @@ impl Float for f64 {
     }
     fn arcosh(self) -> Self {
         if self < 1.0 { Self::NAN } else { libm::acosh(self) }
+    }
+    #[inline(always)]
+    fn natively(self, _: impl Fn(f32) -> f32, double: impl Fn(f64) -> f64) -> Self {
+        double(self)
     }
     #[inline(always)]
     fn through(self, _: impl Fn(f64) -> f64, double: impl Fn(f64) -> f64) -> Self {

@@ -18,6 +18,9 @@ pub(super) trait Lanes: Copy {
     unsafe fn add_product(self, a: Self, b: Self) -> Self;
     /// Numbers within two bounds; NaN stays.
     unsafe fn clamp(self, low: Self, high: Self) -> Self;
+    /// Has a cache line fetched into the second-level cache, if the processor likes. Any address will do.
+    #[inline(always)]
+    fn fetch(_: *const f32) {}
 }
 
 /// For processors without vectors that are known here. The compiler makes of it what the target has.
@@ -118,6 +121,12 @@ pub(super) mod x86 {
                 unsafe fn add_product(self, a: Self, b: Self) -> Self {
                     // SAFETY: as for `splat`.
                     Self(unsafe { $fma(a.0, b.0, self.0) })
+                }
+
+                #[inline(always)]
+                fn fetch(from: *const f32) {
+                    // SAFETY: every processor of this kind has the instruction, which faults nowhere.
+                    unsafe { _mm_prefetch::<_MM_HINT_T1>(from.cast()) }
                 }
 
                 #[inline(always)]

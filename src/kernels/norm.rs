@@ -1,20 +1,89 @@
-//! Normalisation of rows, planes and neighbouring channels. Sums are made in f64.
+//! Normalisation of rows, planes and neighbouring channels. Sums are made in f64, in a fixed order.
 
-use super::Float;
-use super::reduce::sum_of;
+use super::reduce::sum_here;
+use super::{Float, Work, run_widest};
 
-/// A row minus its mean, over √(variance + eps).
-pub fn standardize<T: Float>(row: &mut [T], eps: f64) {
-    let mean = sum_of(row, |x| x) / row.len() as f64;
-    let variance = sum_of(row, |x| (x - mean) * (x - mean)) / row.len() as f64;
-    let (mean, scale) = (T::of(mean), T::of(1.0 / (variance + eps).sqrt()));
-    row.iter_mut().for_each(|x| *x = (*x - mean) * scale);
+/// What a row is made like.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Norm {
+    /// A row minus its mean, over √(variance + eps).
+    Standard {
+        /// Added to the variance.
+        eps: f64,
+    },
+    /// A row over √(mean of its squares + eps).
+    RootMeanSquare {
+        /// Added to the mean of squares.
+        eps: f64,
+    },
 }
 
-/// A row over √(mean of its squares + eps).
-pub fn root_mean_square<T: Float>(row: &mut [T], eps: f64) {
-    let scale = T::of(1.0 / (sum_of(row, |x| x * x) / row.len() as f64 + eps).sqrt());
-    row.iter_mut().for_each(|x| *x *= scale);
+impl Norm {
+    /// Normalises a row; then each element is multiplied with its own factor, and its own summand is added.
+    pub fn row<T: Float>(self, row: &mut [T], affine: Affine<'_, T>) {
+        run_widest(Rows { norm: self, row, affine, planes: None });
+    }
+
+    /// Normalises planes of `inner` elements together; then all elements of one are multiplied with the factor of its channel,
+    /// and its summand is added. The first plane is that of channel `first`.
+    pub fn planes<T: Float>(self, planes: &mut [T], inner: usize, first: usize, affine: Affine<'_, T>) {
+        run_widest(Rows { norm: self, row: planes, affine, planes: Some((inner, first)) });
+    }
+
+    /// What is subtracted from elements and what they are multiplied with.
+    #[inline(always)]
+    fn statistics<T: Float>(self, row: &[T]) -> (T, T) {
+        let len = row.len() as f64;
+        let (mean, variance, eps) = match self {
+            Self::Standard { eps } => {
+                let mean = sum_here(row, |x| x) / len;
+                (mean, sum_here(row, |x| (x - mean) * (x - mean)) / len, eps)
+            }
+            Self::RootMeanSquare { eps } => (0.0, sum_here(row, |x| x * x) / len, eps),
+        };
+        (T::of(mean), T::of(1.0 / (variance + eps).sqrt()))
+    }
+}
+
+/// One row, or planes that begin with that of a channel and have so many elements.
+struct Rows<'a, T> {
+    norm: Norm,
+    row: &'a mut [T],
+    affine: Affine<'a, T>,
+    planes: Option<(usize, usize)>,
+}
+
+impl<T: Float> Work for Rows<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let (mean, scale) = self.norm.statistics(self.row);
+        let normal = |x: T| (x - mean) * scale;
+        match self.planes {
+            Some((inner, first)) if !self.affine.is_empty() => {
+                for (index, plane) in self.row.chunks_exact_mut(inner.max(1)).enumerate() {
+                    let (weight, bias) = self.affine.at_channel(first + index);
+                    plane.iter_mut().for_each(|x| *x = normal(*x) * weight + bias);
+                }
+            }
+            _ => match (self.affine.weight, self.affine.bias) {
+                (Some(weight), Some(bias)) => {
+                    let elements = self.row.iter_mut().zip(weight).zip(bias);
+                    elements.for_each(|((x, &weight), &bias)| *x = normal(*x) * weight + bias);
+                }
+                (Some(weight), None) => {
+                    let elements = self.row.iter_mut().zip(weight);
+                    elements.for_each(|(x, &weight)| *x = normal(*x) * weight);
+                }
+                (None, Some(bias)) => {
+                    let elements = self.row.iter_mut().zip(bias);
+                    elements.for_each(|(x, &bias)| *x = normal(*x) + bias);
+                }
+                (None, None) => self.row.iter_mut().for_each(|x| *x = normal(*x)),
+            },
+        }
+    }
 }
 
 /// Weights and biases, of which either may be absent.
@@ -27,15 +96,23 @@ pub struct Affine<'a, T> {
 }
 
 impl<T: Float> Affine<'_, T> {
-    /// How many there are; none where both are absent.
-    fn len(&self) -> Option<usize> {
-        self.weight.or(self.bias).map(<[T]>::len)
+    /// Neither factors nor summands.
+    pub const NONE: Self = Self { weight: None, bias: None };
+
+    fn is_empty(&self) -> bool {
+        self.weight.is_none() && self.bias.is_none()
     }
 
     /// The factor and the summand at one position.
     pub fn at(&self, index: usize) -> (T, T) {
         let of = |values: Option<&[T]>, none| values.map_or(none, |values| values[index]);
         (of(self.weight, T::one()), of(self.bias, T::zero()))
+    }
+
+    /// Those of a channel; after the last channel the first follows again.
+    #[inline(always)]
+    fn at_channel(&self, channel: usize) -> (T, T) {
+        self.at(channel % self.weight.or(self.bias).map_or(1, <[T]>::len).max(1))
     }
 
     /// Each element of a row times its own factor, plus its own summand.
@@ -56,9 +133,11 @@ impl<T: Float> Affine<'_, T> {
     /// Planes of `inner` elements, all elements of one times the factor of its channel, plus its summand. The first
     /// plane is that of channel `first`; after the last channel the first follows again.
     pub fn apply_to_planes(&self, planes: &mut [T], inner: usize, first: usize) {
-        let Some(channels) = self.len() else { return };
+        if self.is_empty() {
+            return;
+        }
         for (index, plane) in planes.chunks_exact_mut(inner.max(1)).enumerate() {
-            let (scale, shift) = self.at((first + index) % channels.max(1));
+            let (scale, shift) = self.at_channel(first + index);
             plane.iter_mut().for_each(|x| *x = *x * scale + shift);
         }
     }
@@ -134,10 +213,10 @@ mod tests {
             let x = numbers(rows * len, seed);
             let matrix = Array2::from_shape_vec((rows, len), x.clone()).unwrap();
             let mut y = x.clone();
-            y.chunks_exact_mut(len).for_each(|row| standardize(row, eps));
+            y.chunks_exact_mut(len).for_each(|row| Norm::Standard { eps }.row(row, Affine::NONE));
             assert_close(&y, naive::standardize(matrix.view(), eps).as_slice().unwrap());
             y.copy_from_slice(&x);
-            y.chunks_exact_mut(len).for_each(|row| root_mean_square(row, eps));
+            y.chunks_exact_mut(len).for_each(|row| Norm::RootMeanSquare { eps }.row(row, Affine::NONE));
             assert_close(&y, naive::root_mean_square(matrix.view(), eps).as_slice().unwrap());
         }
 
@@ -176,10 +255,29 @@ mod tests {
         }
     }
 
+    proptest! {
+        #[test]
+        fn weights_follow_in_the_same_pass(len in 1usize..70, inner in 1usize..40, which in 0usize..4, seed: u64) {
+            let (weights, biases) = (numbers(len, 1), numbers(len, 2));
+            let (weight, bias) = ((which & 1 > 0).then_some(&weights[..]), (which & 2 > 0).then_some(&biases[..]));
+            let (affine, norm) = (Affine { weight, bias }, Norm::Standard { eps: 0.01 });
+            let (mut fused, mut apart) = (numbers(len, seed), numbers(len, seed));
+            norm.row(&mut fused, affine);
+            norm.row(&mut apart, Affine::NONE);
+            affine.apply(&mut apart);
+            prop_assert_eq!(fused, apart);
+            let (mut fused, mut apart) = (numbers(3 * inner, seed), numbers(3 * inner, seed));
+            norm.planes(&mut fused, inner, 1, affine);
+            norm.row(&mut apart, Affine::NONE);
+            affine.apply_to_planes(&mut apart, inner, 1);
+            prop_assert_eq!(fused, apart);
+        }
+    }
+
     #[test]
     fn a_large_mean_costs_no_digits() {
         let mut x: Vec<f32> = (0..1000).map(|i| 4096.0 + (i % 2) as f32).collect();
-        standardize(&mut x, 0.0);
+        Norm::Standard { eps: 0.0 }.row(&mut x, Affine::NONE);
         assert_eq!((x[0], x[1]), (-1.0, 1.0));
     }
 }

@@ -12,11 +12,14 @@
 mod panels;
 mod schedule;
 mod tile;
+mod view;
 
 use super::elementwise::Finish;
+use super::parallel::threads;
 use crate::Limits;
 pub use panels::Panels;
 use schedule::Schedule;
+pub(super) use view::{PanelsView, pack_columns, pack_rows};
 
 /// The factors: rows of numbers, in pieces that lie anywhere. The last pieces may be shorter than those before.
 ///
@@ -146,6 +149,56 @@ pub fn multiply(
     ending: &Ending<'_>,
     limits: &Limits,
 ) -> crate::tensor::Result<()> {
+    let (len, output) = (output.len(), output.as_mut_ptr());
+    let results = Results { output, len, target, is_far: false };
+    // SAFETY: the results lie in a slice that is borrowed mutably.
+    unsafe { start(panels.view(), factors, size, results, ending, limits, threads()) }
+}
+
+/// Where results go that lie among those of others.
+pub(super) struct Results {
+    pub(super) output: *mut f32,
+    /// How many numbers there are from the first result on, others' among them.
+    pub(super) len: usize,
+    pub(super) target: Target,
+    /// Whether the weights are rather in a far cache, however few they are: those of other products were read meanwhile.
+    pub(super) is_far: bool,
+}
+
+/// As [`multiply`], on this thread alone.
+///
+/// # Safety
+/// The numbers can be written, and nobody else looks at the results meanwhile.
+///
+/// # Errors
+/// As [`multiply`].
+///
+/// # Panics
+/// As [`multiply`].
+pub(super) unsafe fn multiply_alone(
+    panels: PanelsView<'_>,
+    factors: &Factors<'_>,
+    size: Size,
+    results: Results,
+    limits: &Limits,
+) -> crate::tensor::Result<()> {
+    // SAFETY: the caller's promise.
+    unsafe { start(panels, factors, size, results, &Ending::NONE, limits, 1) }
+}
+
+/// Checks the operands, and computes on so many threads of the pool around it.
+///
+/// # Safety
+/// As [`multiply_alone`].
+unsafe fn start(
+    panels: PanelsView<'_>,
+    factors: &Factors<'_>,
+    size: Size,
+    Results { output, len, target, is_far }: Results,
+    ending: &Ending<'_>,
+    limits: &Limits,
+    threads: usize,
+) -> crate::tensor::Result<()> {
     if size.lines == 0 || size.rows == 0 || panels.count() == 0 {
         return Ok(());
     }
@@ -157,10 +210,12 @@ pub fn multiply(
     let factors = if panels.depth() == 0 { &nothing } else { factors };
     assert!(panels.depth() == 0 || fits(factors.end(size), factors.data.len()), "too few factors");
     let end = target.end(size, panels.count(), panels.lanes());
-    assert!(fits(end, output.len()), "too little room for the results");
+    assert!(fits(end, len), "too little room for the results");
     assert!(ending.added.is_none_or(|added| fits(end, added.len())), "too few numbers to add");
     assert!(target.is_injective(size, panels.count(), panels.lanes()), "results share places");
-    Schedule::new(panels, factors, size, (output, target), ending, limits).run()
+    let mut schedule = Schedule::new(panels, factors, size, (output, target), ending, limits);
+    schedule.is_fetched |= is_far;
+    schedule.run(threads)
 }
 
 #[cfg(test)]

@@ -3,6 +3,8 @@
 //! What an output position looks at is a product of one `Span` for each axis. So the rows that it covers are folded
 //! into one first, contiguous and element by element, and then the places along that row.
 
+mod lanes;
+
 use super::Float;
 use super::naive::{Divisor, adaptive_range};
 use super::wide::widest;
@@ -36,6 +38,8 @@ pub struct PoolShape {
     lens: [usize; 3],
     /// What each output position of each axis looks at.
     spans: [Vec<Span>; 3],
+    /// Channels at each place, which are the last axis then.
+    lanes: Option<usize>,
 }
 
 impl PoolShape {
@@ -65,7 +69,7 @@ impl PoolShape {
 
     fn new(lens: &[usize], outputs: &[usize], span: impl Fn(usize, usize, usize) -> Span) -> Self {
         let missing = 3 - lens.len();
-        let mut shape = Self { lens: [1; 3], spans: [const { Vec::new() }; 3] };
+        let mut shape = Self { lens: [1; 3], spans: [const { Vec::new() }; 3], lanes: None };
         shape.lens[missing..].copy_from_slice(lens);
         for spans in &mut shape.spans[..missing] {
             spans.push(Span { first: 0, step: 1, count: 1, covered: 1 });
@@ -81,13 +85,14 @@ impl PoolShape {
     #[must_use]
     pub fn with_lanes(self, lanes: usize) -> Option<Self> {
         let [unused, high, wide] = self.spans;
-        if self.lens[0] != 1 || unused.len() != 1 {
+        if self.lens[0] != 1 || unused.len() != 1 || self.lanes.is_some() {
             return None;
         }
         let lane = |first| Span { first, step: 1, count: 1, covered: 1 };
         Some(Self {
             lens: [self.lens[1], self.lens[2], lanes],
             spans: [high, wide, (0..lanes).map(lane).collect()],
+            lanes: Some(lanes),
         })
     }
 
@@ -114,6 +119,23 @@ impl PoolShape {
     /// The number of elements of scratch memory that pooling needs.
     pub fn scratch_len(&self) -> usize {
         self.lens[2]
+    }
+
+    /// Folds everything that each output position looks at, blocks of channels in their own way.
+    #[inline(always)]
+    fn fold_any<T: Float>(
+        &self,
+        input: &[T],
+        output: &mut [T],
+        start: T,
+        (folded, limits): (&mut [T], &Limits),
+        fold: impl Fn(T, T) -> T + Copy + Sync,
+    ) -> Result<(), LimitError> {
+        match self.lanes {
+            Some(8) => lanes::fold::<T, 8>(self, input, output, start, limits, fold),
+            Some(16) => lanes::fold::<T, 16>(self, input, output, start, limits, fold),
+            _ => widest(|| self.fold(input, output, start, (folded, limits), fold)),
+        }
     }
 
     /// Folds everything that each output position looks at; the deadline is checked for each row of outputs.
@@ -246,7 +268,7 @@ pub fn max_pool<T: Float>(
     limits: &Limits,
 ) -> Result<(), LimitError> {
     let larger = |best: T, x: T| if x > best || x.is_nan() { x } else { best };
-    widest(|| shape.fold(input, output, T::neg_infinity(), (scratch, limits), larger))
+    shape.fold_any(input, output, T::neg_infinity(), (scratch, limits), larger)
 }
 
 /// As [`max_pool`], and the position of each largest element in its flattened plane: of equal elements the first, of
@@ -320,7 +342,7 @@ pub fn avg_pool<T: Float>(
     scratch: &mut [T],
     limits: &Limits,
 ) -> Result<(), LimitError> {
-    widest(|| shape.fold(input, output, T::zero(), (scratch, limits), |sum, x| sum + x))?;
+    shape.fold_any(input, output, T::zero(), (scratch, limits), |sum, x| sum + x)?;
     match divisor {
         Divisor::Elements => shape.divide(output, |span| span.count),
         Divisor::ElementsAndPadding => shape.divide(output, |span| span.covered),
@@ -362,120 +384,4 @@ fn power<T: Float>(x: T, exponent: f64) -> T {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::kernels::naive;
-    use ndarray::{ArrayD, IxDyn};
-    use proptest::prelude::*;
-
-    /// Small whole numbers and now and then NaN, so that ties and NaN are common and sums exact.
-    fn planes(lens: &[usize], seed: u64, with_nan: bool) -> ArrayD<f64> {
-        let mut state = seed;
-        ArrayD::from_shape_simple_fn(IxDyn(&[&[2, 2], lens].concat()), || {
-            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            match (state >> 33) % 23 {
-                22 if with_nan => f64::NAN,
-                number => (number % 7) as f64 - 2.0,
-            }
-        })
-    }
-
-    fn bits(values: &[f64]) -> Vec<u64> {
-        values.iter().map(|value| if value.is_nan() { u64::MAX } else { (value + 0.0).to_bits() }).collect()
-    }
-
-    fn windows() -> impl Strategy<Value = Vec<Window>> {
-        let window =
-            (1usize..5, 1usize..4, 1usize..3, 0usize..3).prop_map(|(kernel, stride, dilation, pad)| {
-                let pad = pad.min(kernel / 2);
-                Window { kernel, stride, dilation, pad_before: pad, pad_after: pad }
-            });
-        proptest::collection::vec(window, 1..4)
-    }
-
-    proptest! {
-        #[test]
-        fn sliding_windows_equal_the_naive_ones(
-            windows in windows(),
-            lens in proptest::collection::vec(1usize..8, 3),
-            further in proptest::collection::vec(0usize..2, 3),
-            seed: u64,
-            divisor in prop_oneof![Just(Divisor::Elements), Just(Divisor::ElementsAndPadding), Just(Divisor::Fixed(-3))],
-        ) {
-            let lens = &lens[..windows.len()];
-            let outputs: Vec<usize> =
-                windows.iter().zip(lens).zip(&further).map(|((w, &len), more)| w.positions(len) + more).collect();
-            let shape = PoolShape::sliding(lens, &windows, &outputs);
-            let x = planes(lens, seed, true);
-            let (want, want_indices) = naive::max_pool(x.view(), &windows, &outputs);
-            let x = x.as_slice().unwrap();
-            let (mut got, mut indices) = (vec![7.0; want.len()], vec![7; want.len()]);
-            let mut scratch = vec![7.0; shape.scratch_len()];
-            max_pool(&shape, x, &mut got, &mut scratch, &Limits::default()).unwrap();
-            prop_assert_eq!(bits(&got), bits(want.as_slice().unwrap()));
-            max_pool_with_indices(&shape, x, &mut got, &mut indices, &Limits::default()).unwrap();
-            prop_assert_eq!(bits(&got), bits(want.as_slice().unwrap()));
-            prop_assert_eq!(&indices, want_indices.as_slice().unwrap());
-            let x = planes(lens, seed, false);
-            let want = naive::avg_pool(x.view(), &windows, &outputs, divisor);
-            avg_pool(&shape, divisor, x.as_slice().unwrap(), &mut got, &mut scratch, &Limits::default()).unwrap();
-            prop_assert_eq!(bits(&got), bits(want.as_slice().unwrap()));
-        }
-
-        #[test]
-        fn adaptive_parts_equal_the_naive_ones(
-            axes in proptest::collection::vec((1usize..8, 1usize..10), 1..4),
-            seed: u64,
-        ) {
-            let (lens, outputs): (Vec<_>, Vec<_>) = axes.into_iter().unzip();
-            let shape = PoolShape::adaptive(&lens, &outputs);
-            let x = planes(&lens, seed, true);
-            let (want, want_indices) = naive::adaptive_max_pool(x.view(), &outputs);
-            let (mut got, mut indices) = (vec![7.0; want.len()], vec![7; want.len()]);
-            max_pool_with_indices(&shape, x.as_slice().unwrap(), &mut got, &mut indices, &Limits::default()).unwrap();
-            prop_assert_eq!(bits(&got), bits(want.as_slice().unwrap()));
-            prop_assert_eq!(&indices, want_indices.as_slice().unwrap());
-            let x = planes(&lens, seed, false);
-            let want = naive::adaptive_avg_pool(x.view(), &outputs);
-            let mut scratch = vec![7.0; shape.scratch_len()];
-            avg_pool(&shape, Divisor::Elements, x.as_slice().unwrap(), &mut got, &mut scratch, &Limits::default()).unwrap();
-            prop_assert_eq!(bits(&got), bits(want.as_slice().unwrap()));
-        }
-
-        #[test]
-        fn norms_equal_the_naive_ones(
-            windows in windows(),
-            lens in proptest::collection::vec(4usize..8, 3),
-            p in prop_oneof![Just(1.0), Just(2.0), Just(0.5), Just(3.0)],
-            seed: u64,
-        ) {
-            let windows: Vec<Window> =
-                windows.iter().map(|w| Window { dilation: 1, pad_before: 0, pad_after: 0, ..*w }).collect();
-            let lens = &lens[..windows.len()];
-            let rounded_up = |w: &Window, len: usize| ((len - w.kernel).div_ceil(w.stride)).min((len - 1) / w.stride) + 1;
-            let outputs: Vec<usize> = windows.iter().zip(lens).map(|(w, &len)| rounded_up(w, len)).collect();
-            let shape = PoolShape::sliding(lens, &windows, &outputs);
-            let x = planes(lens, seed, false).mapv(f64::abs);
-            let want = naive::lp_pool(x.view(), &windows, &outputs, p);
-            let mut got = vec![7.0; want.len()];
-            let places = windows.iter().map(|window| window.kernel).product();
-            let mut scratch = vec![7.0; shape.scratch_len()];
-            lp_pool(&shape, (p, places), x.as_slice().unwrap(), &mut got, &mut scratch, &Limits::default()).unwrap();
-            for (got, want) in got.iter().zip(&want) {
-                prop_assert!((got - want).abs() <= 1e-12 * (1.0 + want.abs()), "{got} where {want} is expected");
-            }
-        }
-    }
-
-    #[test]
-    fn a_passed_deadline_ends_a_pooling() {
-        let late = Limits::default().with_timeout(std::time::Duration::ZERO);
-        let shape = PoolShape::adaptive(&[4], &[2]);
-        let (mut values, mut places) = ([0.0; 2], [0; 2]);
-        let x = [1.0, 2.0, 3.0, 4.0];
-        let mut scratch = vec![0.0; shape.scratch_len()];
-        assert!(max_pool(&shape, &x, &mut values, &mut scratch, &late).is_err());
-        assert!(max_pool_with_indices(&shape, &x, &mut values, &mut places, &late).is_err());
-        assert!(avg_pool(&shape, Divisor::Elements, &x, &mut values, &mut scratch, &late).is_err());
-    }
-}
+mod tests;

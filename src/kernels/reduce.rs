@@ -3,18 +3,42 @@
 pub mod axes;
 pub mod complex;
 
-use super::Float;
+use super::{Float, Work, run_widest};
+
+/// Independent parts of a sum: so many numbers of `f64` are added while one sum is ready.
+const PARTS: usize = 16;
 
 /// The sum of a function of all elements, in f64 and in several independent parts.
 pub fn sum_of<T: Float>(row: &[T], function: impl Fn(f64) -> f64) -> f64 {
-    let wide = |x: &T| function(x.to_f64().unwrap_or(f64::NAN));
-    let mut parts = [0.0; 8];
-    let chunks = row.chunks_exact(parts.len());
-    let rest: f64 = chunks.remainder().iter().map(wide).sum();
-    for chunk in chunks {
-        parts.iter_mut().zip(chunk).for_each(|(part, x)| *part += wide(x));
+    run_widest(SumOf(row, function))
+}
+
+struct SumOf<'a, T, F>(&'a [T], F);
+
+impl<T: Float, F: Fn(f64) -> f64> Work for SumOf<'_, T, F> {
+    type Output = f64;
+
+    #[inline(always)]
+    fn run(self) -> f64 {
+        sum_here(self.0, self.1)
     }
-    parts.iter().sum::<f64>() + rest
+}
+
+/// As [`sum_of`], for loops that are compiled for wide vectors already.
+#[inline(always)]
+pub(super) fn sum_here<T: Float>(row: &[T], function: impl Fn(f64) -> f64) -> f64 {
+    let value = |x: &T| function(x.to_f64().unwrap_or(f64::NAN));
+    let mut parts = [0.0; PARTS];
+    let (chunks, rest) = row.as_chunks::<PARTS>();
+    for chunk in chunks {
+        for (part, x) in parts.iter_mut().zip(chunk) {
+            *part += value(x);
+        }
+    }
+    for (part, x) in parts.iter_mut().zip(rest) {
+        *part += value(x);
+    }
+    parts.iter().sum()
 }
 
 /// The sum of a row; 0 of an empty one.

@@ -2,7 +2,8 @@
 
 use super::Float;
 use super::naive::{Interpolation, Resampling};
-use super::take::take;
+use super::parallel::for_each_chunk;
+use super::take::{take, take_axes};
 use super::wide::widest;
 use crate::{LimitError, Limits};
 use smallvec::SmallVec;
@@ -31,6 +32,15 @@ struct Step<T> {
 #[derive(Debug, Clone)]
 pub struct Resampler<T> {
     steps: SmallVec<[Step<T>; 3]>,
+    /// Instead of steps, where elements are copied alone.
+    copies: Option<Copies>,
+}
+
+/// Where the elements of each axis come from, and how many lie at one place.
+#[derive(Debug, Clone)]
+struct Copies {
+    axes: Vec<(usize, Vec<usize>)>,
+    lanes: usize,
 }
 
 /// The order in which axes are resampled, given their lengths before and after.
@@ -54,26 +64,33 @@ pub fn scratch_len(outer: usize, lens: &[usize], outputs: &[usize]) -> usize {
 }
 
 impl<T: Float> Resampler<T> {
-    /// What each position of these axes is made of.
-    pub fn new(axes: &[Resampling]) -> Self {
+    /// What each position of these axes is made of; each place holds so many `lanes`, which are resampled side by side.
+    pub fn new(axes: &[Resampling], lanes: usize) -> Self {
+        let sources = |axis: &Resampling| {
+            let sources = (0..axis.outputs).map(|position| axis.only_tap::<T>(position));
+            Some((axis.len, sources.collect::<Option<Vec<usize>>>()?))
+        };
+        if let Some(axes) = axes.iter().map(sources).collect() {
+            return Self { steps: SmallVec::new(), copies: Some(Copies { axes, lanes }) };
+        }
         let mut lens: SmallVec<[usize; 3]> = axes.iter().map(|axis| axis.len).collect();
         let outputs: SmallVec<[usize; 3]> = axes.iter().map(|axis| axis.outputs).collect();
         let order = order(&lens, &outputs);
         let step = |axis: usize| {
-            let inner = lens[axis + 1..].iter().product();
+            let inner = lens[axis + 1..].iter().product::<usize>() * lanes;
             lens[axis] = outputs[axis];
             Step { len: axes[axis].len, outputs: outputs[axis], inner, taps: Taps::new(&axes[axis], inner) }
         };
-        Self { steps: order.into_iter().map(step).collect() }
+        Self { steps: order.into_iter().map(step).collect(), copies: None }
     }
 
-    /// Resamples the last axes of an array.
+    /// Resamples the last axes of an array. Where elements are copied alone, threads share the planes.
     ///
     /// # Errors
     /// [`LimitError::DeadlineExceeded`].
     ///
     /// # Panics
-    /// When scratch is shorter than [`scratch_len`] says.
+    /// When scratch is shorter than [`scratch_len`] says; where elements are copied alone it may be empty.
     pub fn run(
         &self,
         input: &[T],
@@ -81,6 +98,9 @@ impl<T: Float> Resampler<T> {
         mut scratch: &mut [T],
         limits: &Limits,
     ) -> Result<(), LimitError> {
+        if let Some(copies) = &self.copies {
+            return copies.run(input, output, limits);
+        }
         let Some((last, steps)) = self.steps.split_last() else {
             output.copy_from_slice(input);
             return Ok(());
@@ -93,6 +113,21 @@ impl<T: Float> Resampler<T> {
             (current, scratch) = (next, rest);
         }
         widest(|| last.run(current, output, limits))
+    }
+}
+
+impl Copies {
+    fn run<T: Float>(&self, input: &[T], output: &mut [T], limits: &Limits) -> Result<(), LimitError> {
+        let lens = self.axes.iter().map(|(len, sources)| (*len, sources.len()));
+        let (from, to) =
+            lens.fold((self.lanes, self.lanes), |(from, to), (len, outputs)| (from * len, to * outputs));
+        let (from, to) = (from.max(1), to.max(1));
+        for_each_chunk(output, to, &|start, output| {
+            limits.check_deadline()?;
+            let input = &input[start / to * from..][..from];
+            take_axes(input, &self.axes, self.lanes, output);
+            Ok(())
+        })
     }
 }
 
@@ -176,9 +211,19 @@ mod tests {
             let mut got = vec![7.0; want.len()];
             let outputs: Vec<usize> = sizes.iter().map(|size| size.1).collect();
             let mut scratch = vec![7.0; scratch_len(2, &lens, &outputs)];
-            Resampler::new(&axes).run(&x, &mut got, &mut scratch, &Limits::default()).unwrap();
+            Resampler::new(&axes, 1).run(&x, &mut got, &mut scratch, &Limits::default()).unwrap();
             for (got, want) in got.iter().zip(&want) {
                 prop_assert!((got - want).abs() < 1e-10, "{got} where {want} is expected");
+            }
+            // Both arrays again, as lanes of one.
+            let places = count / 2;
+            let lanes: Vec<f64> = (0..count).map(|i| x[i % 2 * places + i / 2]).collect();
+            let mut got = vec![7.0; want.len()];
+            Resampler::new(&axes, 2).run(&lanes, &mut got, &mut scratch, &Limits::default()).unwrap();
+            let outputs = want.len() / 2;
+            for (i, got) in got.iter().enumerate() {
+                let want = want.as_slice().unwrap()[i % 2 * outputs + i / 2];
+                prop_assert!((got - want).abs() < 1e-10, "{got} where {want} is expected in a lane");
             }
         }
     }

@@ -78,8 +78,17 @@ impl<'a> Runs<'a> {
             None if self.inner == 1 => {
                 output.iter_mut().zip(self.sources).for_each(|(y, &source)| *y = input[source]);
             }
+            None if self.inner == 8 => self.take_arrays::<B, 8>(input, output),
+            None if self.inner == 16 => self.take_arrays::<B, 16>(input, output),
             None => self.take_runs(runs_of(self.sources), input, output),
         }
+    }
+
+    /// Rows of a length that the compiler knows.
+    #[inline]
+    fn take_arrays<B: Copy, const N: usize>(&self, input: &[B], output: &mut [B]) {
+        let (input, output) = (input.as_chunks::<N>().0, output.as_chunks_mut::<N>().0);
+        output.iter_mut().zip(self.sources).for_each(|(y, &source)| *y = input[source]);
     }
 
     #[inline]

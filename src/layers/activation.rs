@@ -233,7 +233,8 @@ activations! {
         threshold: f64 = 20.0
     } |layer, x| {
         let beta = T::of(layer.beta);
-        if x * beta > T::of(layer.threshold) { x } else { math::ln_1p(math::exp(x * beta)) / beta }
+        let bent = math::ln_1p(math::exp(x * beta)) / beta;
+        if x * beta > T::of(layer.threshold) { x } else { bent }
     };
 
     /// `torch.lgamma`: the logarithm of the absolute value of the gamma function.

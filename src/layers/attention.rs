@@ -1,5 +1,7 @@
 //! Scaled dot-product attention.
 
+mod whole;
+
 use super::arguments::Operand;
 use super::broadcast::{Converted, broadcast, broadcasts};
 use super::float::{self, with_float};
@@ -14,6 +16,7 @@ use crate::tensor::{DType, Dim, Layout, MAX_RANK, Shape, Tensor, TensorView, Ten
 use ndarray::{ArrayView2, ArrayViewD, ArrayViewMut2, Axis, Ix2, IxDyn};
 use smallvec::SmallVec;
 use std::ops::RangeInclusive;
+use whole::{Whole, matrices};
 
 crate::operator! {
     /// `torch.nn.functional.scaled_dot_product_attention` (Vaswani et al. 2017): softmax(scale · query·keyᵀ + mask) ·
@@ -158,10 +161,17 @@ impl ScaledDotProductAttention {
         }
         let convert = |i: usize| Converted::of(&inputs[positions[i]], T::DTYPE);
         let (query, key, value) = (convert(0)?, convert(1)?, convert(2)?);
+        let parts = [(&query, shared[0]), (&key, shared[1]), (&value, shared[2])];
+        let parts = parts.map(|(tensor, shared)| matrices(tensor, batch, shared));
         let query = expanded(&query, batch, shared[0])?;
         let (key, value) = (expanded(&key, batch, shared[1])?, expanded(&value, batch, shared[2])?);
         let (query, key, value) = (query.array::<T>()?, key.array::<T>()?, value.array::<T>()?);
         let (columns, width) = (key.shape()[rank - 2], query.shape()[rank - 1]);
+        let sizes = self.whole_sizes(&shape, columns, width).filter(|_| T::DTYPE == DType::F32);
+        let [query_part, key_part, value_part] = parts;
+        let parts = query_part?.zip(key_part?).zip(value_part?);
+        let whole = sizes.zip(parts);
+        let scratch_len = |columns| whole.map_or(scratch_len(columns), |(sizes, _)| sizes.scratch_len());
         let mask = self.attn_mask.0.map(|position| inputs[position]);
         let converted = mask.filter(|mask| mask.dtype() != T::DTYPE).map_or(0, |mask| mask.num_elements());
         let (scratch, limits) = context.scratch_and_limits::<T>(scratch_len(columns) + converted)?;
@@ -176,11 +186,17 @@ impl ScaledDotProductAttention {
         let mut full = Axes::from_slice(batch);
         full.extend([shape[rank - 2], columns]);
         let full = Shape::new(&full)?;
-        let mask = match mask {
-            Some(mask) => Some(mask.with_layout(mask.layout().expand(&full)?)?.array::<T>()?),
-            None => None,
-        };
+        let mask = mask.map(|mask| mask.with_layout(mask.layout().expand(&full)?)).transpose()?;
         let scale = self.scale.unwrap_or(1.0 / (width as f64).sqrt());
+        if let Some((sizes, ((query, key), value))) = whole {
+            let mask = mask.map(|mask| mask.array::<f32>()).transpose()?;
+            let parts = [query, key, value];
+            let whole = Whole { sizes, parts, mask: mask.as_ref(), scale, causal: self.is_causal };
+            let layout = Layout::contiguous(Shape::new(&[scratch.len()])?);
+            let mut scratch = TensorViewMut::from_slice(scratch, layout)?;
+            return float::write::<f32>(output, |output| whole.run(output, scratch.slice()?, limits));
+        }
+        let mask = mask.map(|mask| mask.array::<T>()).transpose()?;
         float::write::<T>(output, |output| {
             let size = shape[rank - 2] * shape[rank - 1];
             let heads = ndarray::indices(IxDyn(batch)).into_iter().zip(output.chunks_exact_mut(size.max(1)));
@@ -296,13 +312,20 @@ pub(super) fn scratch_bytes(columns: Option<i64>, dtype: DType) -> usize {
 }
 
 impl CpuLayer for ScaledDotProductAttention {
-    fn workspace(&self, inputs: &[TensorMeta], _: &[TensorMeta]) -> usize {
+    fn workspace(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> usize {
         let columns =
             inputs.get(self.key.0).and_then(|key| key.dims().iter().rev().nth(1)).and_then(Dim::fixed);
         let mask = self.attn_mask.0.and_then(|position| inputs.get(position));
         let mask = mask.and_then(|mask| usize::try_from(mask.num_elements().fixed()?).ok()).unwrap_or(0);
         let mask = mask.saturating_mul(float::computed_size(inputs[0].dtype()));
-        scratch_bytes(columns, inputs[0].dtype()).saturating_add(mask)
+        let whole = || {
+            let output = outputs.first()?.shape().ok()?;
+            let width = inputs[0].dims().last()?.fixed()?;
+            let [columns, width] = [columns?, width].map(|len| usize::try_from(len).unwrap_or(0));
+            Some(self.whole_sizes(&output, columns, width)?.scratch_len().saturating_mul(size_of::<f32>()))
+        };
+        let whole = whole().unwrap_or(0);
+        scratch_bytes(columns, inputs[0].dtype()).max(whole).saturating_add(mask)
     }
 
     fn forward(

@@ -3,8 +3,10 @@
 use super::broadcast::{Converted, kind};
 use super::expression::result_type;
 use super::views::axis_of;
-use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
-use crate::tensor::{DType, Dim, Layout, TensorView, TensorViewMut, resolve_axis};
+use crate::graph::{
+    CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorFormat, TensorMeta,
+};
+use crate::tensor::{DType, Dim, Format, Layout, TensorView, TensorViewMut, resolve_axis};
 use std::ops::RangeInclusive;
 
 crate::operator! {
@@ -106,6 +108,9 @@ impl Layer for Cat {
             return Ok(None);
         }
         let axis = output.shape().axis(self.dim)?;
+        if let Format::Blocked { axis: cut, block } = output.format() {
+            return blocked_parts(inputs, output, axis, (cut.into(), block.into()));
+        }
         let mut start = 0;
         let mut part = |input: &TensorMeta| {
             let len = input.shape()?.get(axis).copied().unwrap_or(0);
@@ -124,16 +129,79 @@ impl CpuLayer for Cat {
         _: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
         let axis = outputs[0].shape().axis(self.dim)?;
-        let (dtype, mut start) = (outputs[0].dtype(), 0);
+        check_blocks(inputs, outputs[0].layout().format(), axis)?;
+        let layout = outputs[0].layout().unrolled()?;
+        let output = &mut outputs[0].reborrow().with_layout(layout)?;
+        let (dtype, mut start) = (output.dtype(), 0);
         for input in inputs.iter().filter(|input| input.shape().dims() != [0]) {
+            let input = input.with_layout(input.layout().unrolled()?)?;
             let len = input.shape().get(axis).copied().unwrap_or(0);
-            let input = Converted::of(input, dtype)?;
-            let part = outputs[0].layout().narrow(axis, start, len)?;
-            outputs[0].reborrow().with_layout(part)?.copy_from(&input.view())?;
+            let input = Converted::of(&input, dtype)?;
+            let part = output.layout().narrow(axis, start, len)?;
+            output.reborrow().with_layout(part)?.copy_from(&input.view())?;
             start += len;
         }
         Ok(())
     }
+
+    /// Plain tensors of any types; and blocked ones of one type, which are joined as they lie.
+    fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
+        let (Some(format), Some(first)) = (formats.get(position), formats.first()) else { return false };
+        let is_alike = format.format == Format::Plain || format.dtype == first.dtype;
+        !format.is_quantized && format.format == first.format && is_alike
+    }
+
+    fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<(), LayerError> {
+        let (Some(output), Some((_, before))) = (outputs.first(), inputs.split_last()) else { return Ok(()) };
+        let Format::Blocked { axis, block } = output.format() else { return Ok(()) };
+        let fills = |input: &TensorMeta| {
+            let len = input.dims().get(usize::from(axis)).and_then(Dim::fixed);
+            len.is_some_and(|len| len % i64::from(block) == 0)
+        };
+        let is_cut = axis_of(self.dim, output)? == usize::from(axis);
+        if inputs.iter().all(|input| input.rank() == output.rank()) && (!is_cut || before.iter().all(fills)) {
+            return Ok(());
+        }
+        Err(partly_filled())
+    }
+}
+
+fn partly_filled() -> LayerError {
+    LayerError::Unsupported("blocks are joined where each input fills its own".to_owned())
+}
+
+/// Refuses inputs of which one but the last does not fill its blocks, where they are joined along the axis that is cut.
+fn check_blocks(inputs: &[TensorView<'_>], format: Format, axis: usize) -> Result<(), LayerError> {
+    let (Format::Blocked { axis: cut, block }, Some((_, before))) = (format, inputs.split_last()) else {
+        return Ok(());
+    };
+    let fills =
+        |input: &TensorView<'_>| input.shape().get(axis).is_some_and(|len| len % usize::from(block) == 0);
+    if usize::from(cut) != axis || before.iter().all(fills) { Ok(()) } else { Err(partly_filled()) }
+}
+
+/// The parts of an output that is cut into blocks along an axis, where they lie one after the other.
+fn blocked_parts(
+    inputs: &[TensorMeta],
+    output: &Layout,
+    axis: usize,
+    (cut, block): (usize, usize),
+) -> Result<Option<Vec<Layout>>, LayerError> {
+    if output.shape().iter().take(axis).any(|&len| len != 1) || (axis > cut) {
+        return Ok(None);
+    }
+    let mut start = output.offset();
+    let mut parts = Vec::with_capacity(inputs.len());
+    for (position, input) in inputs.iter().enumerate() {
+        let part = Layout::blocked(input.shape()?, cut, block)?;
+        let is_last = position + 1 == inputs.len();
+        if axis == cut && !is_last && part.shape().get(cut).is_some_and(|len| len % block != 0) {
+            return Ok(None);
+        }
+        parts.push(part.with_offset(start));
+        start += part.span();
+    }
+    Ok(Some(parts))
 }
 
 impl Layer for Stack {

@@ -5,6 +5,7 @@ mod common;
 mod deformable;
 mod transposed;
 mod whole;
+mod winograd;
 
 use super::choices::PerAxis;
 use super::epilogue::{self, Epilogue};
@@ -15,7 +16,7 @@ use super::ready::Ready;
 use crate::Limits;
 use crate::graph::{
     Cost, CpuLayer, ForwardContext, FromParameter, Layer, LayerError, Registry, RegistryError,
-    RuntimeParameter, TensorFormat, TensorMeta, Weight,
+    RuntimeParameter, Tactic, TensorFormat, TensorMeta, Weight,
 };
 use crate::kernels::Float;
 use crate::kernels::conv::{ConvPlan, ConvShape, Factors};
@@ -295,6 +296,14 @@ impl CpuLayer for Conv {
             Some(first) if first.is_quantized => self.takes_whole(position, formats),
             _ => self.takes(position, formats),
         }
+    }
+
+    fn tactics(&self) -> Vec<Tactic> {
+        self.methods()
+    }
+
+    fn set_tactic(&mut self, id: u32) -> Result<(), LayerError> {
+        self.settle_method(id)
     }
 
     fn efficiency(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> f64 {

@@ -46,6 +46,22 @@ impl Epilogue {
         }
     }
 
+    /// The bounds and what is added, where it is such a sum and both it and the output are numbers of `f32` that lie in the same
+    /// order.
+    pub(super) fn in_registers<'a>(
+        &self,
+        inputs: &[TensorView<'a>],
+        output: &TensorViewMut<'_>,
+    ) -> Option<([f32; 2], Option<&'a [f32]>)> {
+        let (added, bounds) = self.bounded_sum()?;
+        if output.dtype() != DType::F32 || !output.layout().is_contiguous() {
+            return None;
+        }
+        let Some(position) = added else { return Some((bounds, None)) };
+        let added = inputs.get(position).filter(|added| added.shape() == output.shape())?;
+        Some((bounds, Some(added.slice::<f32>().ok()?)))
+    }
+
     /// Checks that the result keeps its element type and its shape.
     ///
     /// # Errors

@@ -18,10 +18,13 @@ pub use promotion::{Standing, promote, result_type};
 use super::broadcast::broadcast;
 use super::ready::Ready;
 use crate::Limits;
-use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
+use crate::graph::{
+    CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorFormat, TensorMeta,
+};
 use crate::kernels::elementwise::Prepared;
-use crate::tensor::{DType, Dim, Layout, Shape, Tensor, TensorView, TensorViewMut};
+use crate::tensor::{DType, Dim, Format, Layout, Shape, Tensor, TensorView, TensorViewMut};
 use formula::{Form, Formula};
+use smallvec::SmallVec;
 use std::ops::RangeInclusive;
 use typing::Type;
 
@@ -118,6 +121,19 @@ impl Plan {
             && self.inputs.len() == inputs.len()
             && self.inputs.iter().zip(inputs).all(same)
     }
+}
+
+/// The axis of a tensor that is cut into blocks, if one is.
+fn blocked_axis(meta: &TensorMeta) -> Option<usize> {
+    match meta.format() {
+        Format::Blocked { axis, .. } => Some(axis.into()),
+        Format::Plain => None,
+    }
+}
+
+/// Tensors as they lie in memory.
+fn unrolled<'a>(inputs: &[TensorView<'a>]) -> Result<SmallVec<[TensorView<'a>; 4]>, LayerError> {
+    inputs.iter().map(|input| Ok(input.with_layout(input.layout().unrolled()?)?)).collect()
 }
 
 /// What is known of tensors without looking at their elements.
@@ -246,11 +262,35 @@ impl CpuLayer for Expression {
         outputs: &mut [TensorViewMut<'_>],
         context: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
-        self.run(inputs, &mut outputs[0], context.limits())
+        if outputs[0].layout().format() == Format::Plain {
+            return self.run(inputs, &mut outputs[0], context.limits());
+        }
+        let layout = outputs[0].layout().unrolled()?;
+        self.run(&unrolled(inputs)?, &mut outputs[0].reborrow().with_layout(layout)?, context.limits())
     }
 
     fn is_pointwise(&self) -> bool {
         self.expr.is_pointwise()
+    }
+
+    /// Plain tensors of any type; and blocked ones of which all lie the same way, for then they are broadcast as they lie.
+    fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
+        let (Some(format), Some(first)) = (formats.get(position), formats.first()) else { return false };
+        let is_blocked = format.format != Format::Plain;
+        let is_possible = !is_blocked || (self.expr.is_pointwise() && format.dtype == DType::F32);
+        !format.is_quantized && format.format == first.format && is_possible
+    }
+
+    fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<(), LayerError> {
+        let Some((output, axis)) = outputs.first().and_then(|output| Some((output, blocked_axis(output)?)))
+        else {
+            return Ok(());
+        };
+        let whole = |meta: &TensorMeta| meta.dims().get(axis) == output.dims().get(axis);
+        if inputs.iter().all(|input| input.rank() == output.rank() && whole(input)) {
+            return Ok(());
+        }
+        Err(LayerError::Unsupported("blocks are not broadcast along the axis that is cut".to_owned()))
     }
 
     fn forward_in_place(
@@ -259,6 +299,11 @@ impl CpuLayer for Expression {
         others: &[TensorView<'_>],
         context: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
+        if data.layout().format() != Format::Plain {
+            let layout = data.layout().unrolled()?;
+            let data = &mut data.reborrow().with_layout(layout)?;
+            return self.forward_in_place(data, &unrolled(others)?, context);
+        }
         let Form::Value(formula) = &self.expr.form else {
             return Err(LayerError::Unsupported("a list cannot be made in place".to_owned()));
         };

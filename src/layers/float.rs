@@ -4,9 +4,13 @@
 //! another layout is copied, one of half precision is converted. So no kernel exists four times.
 
 use crate::graph::{LayerError, TensorMeta};
+use crate::kernels::parallel::for_each_chunk;
 use crate::kernels::{Float, Work, run_widest, widest};
 use crate::tensor::{DType, Half, Layout, Tensor, TensorView, TensorViewMut, bf16, f16};
 use std::borrow::Cow;
+
+/// Elements that a thread takes at least where rows are shared.
+pub(super) const SHARE: usize = 1 << 14;
 
 /// Runs an expression with `$T` bound to the type that tensors of a [`DType`] are computed in: `f32` for f16, bf16 and
 /// f32, `f64` for f64. The expression is usually a call of a function that is generic over
@@ -150,7 +154,7 @@ pub(super) fn transform<T: Float>(
 }
 
 /// Lets `change` make each row of `len` elements of an output, given its number, of that of the input, which it holds;
-/// as [`transform`].
+/// as [`transform`]. Threads share the rows.
 ///
 /// # Errors
 /// As [`transform`].
@@ -158,17 +162,21 @@ pub(super) fn change_rows<T: Float>(
     input: Option<&TensorView<'_>>,
     output: &mut TensorViewMut<'_>,
     len: usize,
-    mut change: impl FnMut(usize, &mut [T]),
+    change: impl Fn(usize, &mut [T]) + Sync,
 ) -> Result<(), LayerError> {
     let len = len.max(1);
+    let chunk = SHARE.div_ceil(len).saturating_mul(len);
     transform::<T>(input, output, |input, output| {
-        for (index, row) in output.chunks_exact_mut(len).enumerate() {
-            if let Some(input) = input {
-                row.copy_from_slice(&input[index * len..][..len]);
+        for_each_chunk(output, chunk, &|start, rows| {
+            for (index, row) in rows.chunks_exact_mut(len).enumerate() {
+                let first = start + index * len;
+                if let Some(input) = input {
+                    row.copy_from_slice(&input[first..first + len]);
+                }
+                change(first / len, row);
             }
-            change(index, row);
-        }
-        Ok(())
+            Ok(())
+        })
     })
 }
 

@@ -3,14 +3,17 @@
 use super::arguments::Argument;
 use super::choices::{choices, per_axis};
 use super::float::{self, with_real};
+use super::pooling;
 use super::ready::Ready;
 use crate::Limits;
-use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
+use crate::graph::{
+    CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorFormat, TensorMeta,
+};
 use crate::kernels::Float;
 use crate::kernels::naive::{Divisor, Interpolation, Resampling};
 use crate::kernels::pool::{self, PoolShape};
 use crate::kernels::resample::{self, Resampler};
-use crate::tensor::{DType, Dim, Shape, TensorView, TensorViewMut};
+use crate::tensor::{DType, Dim, Format, Shape, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
 
 choices! {
@@ -174,13 +177,8 @@ impl Resize<'_> {
     }
 
     /// What is made of these shapes once, and used for every run.
-    fn prepared(
-        &self,
-        input: &Shape,
-        output: &Shape,
-        dtype: DType,
-        limits: &Limits,
-    ) -> Result<Prepared, LayerError> {
+    fn prepared(&self, sizes: &Sizes, limits: &Limits) -> Result<Prepared, LayerError> {
+        let Sizes { input, output, dtype, lanes } = sizes;
         let positions = output[2..].iter().fold(0u64, |sum, &len| sum.saturating_add(len as u64));
         limits.check_tensor("the weights of an interpolation", positions.saturating_mul(WEIGHT_BYTES))?;
         let (lens, sizes) = (&input[2..], &output[2..]);
@@ -190,7 +188,12 @@ impl Resize<'_> {
             Mode::NearestExact => Interpolation::NearestExact,
             Mode::Linear | Mode::Bilinear | Mode::Trilinear => Interpolation::Linear,
             Mode::Bicubic => Interpolation::Cubic,
-            Mode::Area => return Ok(Prepared::Area(PoolShape::adaptive(lens, sizes))),
+            Mode::Area => {
+                let shape = PoolShape::adaptive(lens, sizes);
+                let shape = if *lanes == 1 { Some(shape) } else { shape.with_lanes(*lanes) };
+                let missing = || LayerError::Unsupported("three axes are not averaged in blocks".to_owned());
+                return shape.map(Prepared::Area).ok_or_else(missing);
+            }
         };
         // Of pictures PyTorch copies axes that keep or double their length, whatever the factor says.
         let copies = self.mode == Mode::Nearest && lens.len() == 2;
@@ -203,9 +206,9 @@ impl Resize<'_> {
             factor: factors.get(axis).copied().filter(|_| !even(lens[axis], sizes[axis])),
         };
         let axes: Vec<Resampling> = (0..lens.len()).map(resampling).collect();
-        Ok(match float::computed_size(dtype) {
-            4 => Prepared::Single(Resampler::new(&axes)),
-            _ => Prepared::Double(Resampler::new(&axes)),
+        Ok(match float::computed_size(*dtype) {
+            4 => Prepared::Single(Resampler::new(&axes, *lanes)),
+            _ => Prepared::Double(Resampler::new(&axes, *lanes)),
         })
     }
 
@@ -219,10 +222,13 @@ impl Resize<'_> {
         if output.num_elements() == 0 {
             return Ok(());
         }
-        let key = (*input.shape(), *output.shape(), input.dtype());
-        let prepared =
-            resizing.of(key, |(from, to, dtype)| self.prepared(from, to, *dtype, context.limits()))?;
-        let len = scratch_len(input.shape(), output.shape());
+        let lanes = lanes_of(input.layout().format());
+        let key = Sizes { input: *input.shape(), output: *output.shape(), dtype: input.dtype(), lanes };
+        let len = scratch_len(self.mode, &key.input, &key.output, lanes);
+        let prepared = resizing.of(key, |sizes| self.prepared(sizes, context.limits()))?;
+        let layout = output.layout().unrolled()?;
+        let input = &input.with_layout(input.layout().unrolled()?)?;
+        let output = &mut output.reborrow().with_layout(layout)?;
         match prepared {
             Prepared::Area(shape) => with_real!(input.dtype(), T => {
                 let input = float::read::<T>(input)?;
@@ -250,13 +256,26 @@ fn resample<T: Float>(
 }
 
 /// The number of elements of scratch memory: what is made between axes, or a row of the input.
-fn scratch_len(input: &[usize], output: &[usize]) -> usize {
-    let outer = input.iter().take(2).fold(1usize, |product, &len| product.saturating_mul(len));
+fn scratch_len(mode: Mode, input: &[usize], output: &[usize], lanes: usize) -> usize {
+    if matches!(mode, Mode::Nearest | Mode::NearestExact) {
+        return 0;
+    }
+    // The last block of channels may be larger than what it holds.
+    let channels = input.get(1).map_or(1, |channels| channels.div_ceil(lanes).saturating_mul(lanes));
+    let outer = input.first().map_or(1, |batch| batch.saturating_mul(channels));
     let between = match (input.get(2..), output.get(2..)) {
         (Some(lens), Some(sizes)) if lens.len() == sizes.len() => resample::scratch_len(outer, lens, sizes),
         _ => 0,
     };
-    between.max(input.last().copied().unwrap_or(1))
+    between.max(input.last().copied().unwrap_or(1)).max(lanes)
+}
+
+/// Channels at each place of a tensor, as it lies in memory.
+fn lanes_of(format: Format) -> usize {
+    match format {
+        Format::Blocked { block, .. } => block.into(),
+        Format::Plain => 1,
+    }
 }
 
 /// What was made for the shapes of an input and an output.
@@ -270,8 +289,18 @@ pub enum Prepared {
     Double(Resampler<f64>),
 }
 
-/// Where the elements of the output come from, for the shapes of an input and an output and an element type.
-type Resizing = Ready<((Shape, Shape, DType), Prepared)>;
+/// What is resized.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sizes {
+    input: Shape,
+    output: Shape,
+    dtype: DType,
+    /// Channels at each place.
+    lanes: usize,
+}
+
+/// Where the elements of the output come from, for such an input and output.
+type Resizing = Ready<(Sizes, Prepared)>;
 
 /// Bytes of weights that a kernel keeps for one position of an axis, at most.
 const WEIGHT_BYTES: u64 = 96;
@@ -345,10 +374,19 @@ macro_rules! resizing_layers {
                 result
             }
 
+            fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
+                pooling::takes(2, position, formats)
+            }
+
+            fn configure(&mut self, inputs: &[TensorMeta], _: &[TensorMeta]) -> Result<(), LayerError> {
+                pooling::configure(2, inputs)
+            }
+
             fn workspace(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> usize {
                 let shape = |metas: &[TensorMeta]| metas.first().and_then(|meta| meta.shape().ok());
                 let (Some(input), Some(output)) = (shape(inputs), shape(outputs)) else { return 0 };
-                scratch_len(&input, &output).saturating_mul(float::computed_size(inputs[0].dtype()))
+                let lanes = lanes_of(inputs[0].format());
+                scratch_len(self.resize().mode, &input, &output, lanes).saturating_mul(float::computed_size(inputs[0].dtype()))
             }
         }
     )+};

@@ -7,7 +7,7 @@ use crate::graph::{
     CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta, Weight,
 };
 use crate::kernels::Float;
-use crate::kernels::norm::{self, Affine, LocalResponse};
+use crate::kernels::norm::{self, Affine, LocalResponse, Norm};
 use crate::tensor::{DType, Dim, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
 
@@ -96,10 +96,8 @@ impl LayerNorm {
         let affine = Affine { weight: weight.as_deref(), bias: bias.as_deref() };
         let shape = output.shape();
         let len = shape[shape.rank() - self.normalized_shape.len()..].iter().product();
-        float::change_rows::<T>(input, output, len, |_, row| {
-            norm::standardize(row, self.eps);
-            affine.apply(row);
-        })
+        let norm = Norm::Standard { eps: self.eps };
+        float::change_rows::<T>(input, output, len, |_, row| norm.row(row, affine))
     }
 }
 
@@ -117,10 +115,8 @@ impl RmsNorm {
         let affine = Affine { weight: weight.as_deref(), bias: None };
         let shape = output.shape();
         let len = shape[shape.rank() - self.normalized_shape.len()..].iter().product();
-        float::change_rows::<T>(input, output, len, |_, row| {
-            norm::root_mean_square(row, eps);
-            affine.apply(row);
-        })
+        let norm = Norm::RootMeanSquare { eps };
+        float::change_rows::<T>(input, output, len, |_, row| norm.row(row, affine))
     }
 }
 

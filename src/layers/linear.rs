@@ -4,6 +4,7 @@ use super::epilogue::{self, Epilogue};
 use super::float::{self, with_real};
 use super::int8::{self, Channels, Fill, Int8, Real};
 use super::number::{self, Number};
+use super::packed::{self, Matrix, Packed};
 use crate::Limits;
 use crate::graph::{
     Cost, CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorFormat, TensorMeta,
@@ -12,6 +13,7 @@ use crate::graph::{
 use crate::kernels::Float;
 use crate::kernels::gemm::gemm;
 use crate::kernels::narrow;
+use crate::kernels::packed::Ending;
 use crate::kernels::parallel::for_each_chunk;
 use crate::kernels::quantized::{Outcome, Rows, Strips, product};
 use crate::tensor::{Complex, DType, Dim, Format, Layout, Shape, TensorView, TensorViewMut, bf16};
@@ -35,6 +37,8 @@ crate::operator! {
         epilogue: Option<Epilogue> = None,
         /// What is kept for whole numbers.
         int8: Int8<Strips>,
+        /// What is kept for others, where the weights are stored in the file.
+        packed: Packed,
     }
     validate |linear| {
         let Weight::Attribute(weight) = &linear.weight else { return Ok(()) };
@@ -86,6 +90,56 @@ impl Linear {
                 weights.multiply(input.slice(s![first..first + rows, ..]), product, limits)?;
                 Ok(finish.map_or(Ok(()), |finish| finish.finish(start, output))?)
             })
+        })
+    }
+}
+
+impl Linear {
+    /// Whether the weights are packed for this input. One row with weights of half the bits is multiplied as they are.
+    fn is_packed(&self, input: &TensorView<'_>) -> bool {
+        let Weight::Attribute(weight) = &self.weight else { return false };
+        let features = input.shape().last().copied().unwrap_or(1);
+        let is_narrow_row = input.dtype() == DType::Bf16 && input.num_elements() == features;
+        !is_narrow_row
+            && !matches!(self.bias, Some(Weight::Input(_)))
+            && packed::suits(input.dtype())
+            && packed::suits(weight.dtype())
+    }
+
+    /// Multiplies with packed weights.
+    fn run_packed(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        output: &mut TensorViewMut<'_>,
+        limits: &Limits,
+    ) -> Result<(), LayerError> {
+        let Self { weight: Weight::Attribute(weight), bias, epilogue, packed, .. } = self else {
+            return Err(LayerError::Unsupported("weights that the graph computes are not packed".to_owned()));
+        };
+        let (outputs, features) = match *weight.shape() {
+            [outputs, features] => (outputs, features),
+            _ => (1, weight.shape().iter().product()),
+        };
+        if output.num_elements() == 0 {
+            return Ok(());
+        }
+        let panels = packed.get_or_make(|| {
+            let bias = match bias {
+                Some(Weight::Attribute(bias)) => Some(&*bias),
+                _ => None,
+            };
+            packed::pack(weight, bias, 0..outputs, features)
+        })?;
+        let rows = output.num_elements().checked_div(outputs).unwrap_or(0);
+        let input = Matrix::of(&inputs[0], rows, features)?;
+        if let Some((bounds, added)) =
+            epilogue.as_ref().and_then(|epilogue| epilogue.in_registers(inputs, output))
+        {
+            let ending = Ending { bounds, added, ..Ending::NONE };
+            return input.multiply(panels, (output.slice()?, outputs), &ending, limits);
+        }
+        epilogue::with::<f32>(epilogue.as_mut(), inputs, output, limits, |output, finish| {
+            input.multiply(panels, (output, outputs), &Ending { finish, ..Ending::NONE }, limits)
         })
     }
 }
@@ -357,6 +411,9 @@ impl CpuLayer for Linear {
         }
         if inputs[0].dtype().is_complex() {
             return self.run_complex(inputs, &mut outputs[0], context.limits());
+        }
+        if self.is_packed(&inputs[0]) {
+            return self.run_packed(inputs, &mut outputs[0], context.limits());
         }
         with_real!(inputs[0].dtype(), T => self.run::<T>(inputs, &mut outputs[0], context.limits()))
     }

@@ -119,6 +119,7 @@ pub mod nonzero;
 pub mod normalization;
 mod number;
 pub mod onnx;
+pub mod packed;
 pub mod padding;
 pub mod parts;
 pub mod pooling;

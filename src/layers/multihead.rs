@@ -1,6 +1,7 @@
 //! Multi-head attention with its projections.
 
 mod masks;
+mod whole;
 
 use super::attention::scratch_bytes;
 use super::broadcast::owned;
@@ -16,6 +17,7 @@ use crate::tensor::{DType, Dim, TensorView, TensorViewMut};
 use ndarray::{Array2, Array3, ArrayView1, ArrayView3, ArrayViewMut2, Axis, s};
 use std::borrow::Cow;
 use std::ops::RangeInclusive;
+pub use whole::Projections;
 
 crate::operator! {
     /// `torch.nn.MultiheadAttention` (Vaswani et al. 2017): queries, keys and values are projected, each head attends to
@@ -61,6 +63,8 @@ crate::operator! {
         out_bias as "out_proj.bias": Stored = Stored(None),
         /// How many outputs the file lists, and of how many axes.
         outputs: Results,
+        /// What is kept for numbers that are computed in `f32`.
+        projections: Projections,
     }
     validate |layer| {
         if layer.num_heads == 0 || layer.embed_dim == 0 || !layer.embed_dim.is_multiple_of(layer.num_heads) {
@@ -301,6 +305,15 @@ impl MultiheadAttention {
         [batch, rows, columns.saturating_add(self.extra_rows())]
     }
 
+    /// The same where shapes are known.
+    fn fixed_sizes(&self, inputs: &[TensorMeta]) -> Option<[usize; 3]> {
+        let [_, key_len, _] = self.lengths();
+        let [rows, batch] = self.split("", inputs.get(self.sources.query)?, self.embed_dim).ok()?;
+        let [columns, _] = self.split("", inputs.get(self.sources.key)?, key_len).ok()?;
+        let fixed = |dim: &Dim| usize::try_from(dim.fixed()?).ok();
+        Some([fixed(&batch)?, fixed(&rows)?, fixed(&columns)?.saturating_add(self.extra_rows())])
+    }
+
     /// Elements that a run holds beside masks and scratch memory: an input in order, the three projections, what the
     /// heads give, its projection, and the weights.
     fn held(&self, [batch, rows, columns]: [usize; 3], with_weights: bool) -> usize {
@@ -462,7 +475,13 @@ impl Layer for MultiheadAttention {
 }
 
 impl CpuLayer for MultiheadAttention {
-    fn workspace(&self, inputs: &[TensorMeta], _: &[TensorMeta]) -> usize {
+    fn workspace(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> usize {
+        if let Some(sizes) = self.fixed_sizes(inputs)
+            && super::packed::suits(inputs[self.sources.query].dtype())
+            && self.is_whole(sizes, outputs.len() > 1)
+        {
+            return self.whole_scratch(sizes).saturating_mul(size_of::<f32>());
+        }
         let key = &inputs[self.sources.key];
         let columns = self.split("", key, self.lengths()[1]).ok().and_then(|[columns, _]| columns.fixed());
         let extra = i64::try_from(self.extra_rows()).unwrap_or(0);
@@ -475,7 +494,11 @@ impl CpuLayer for MultiheadAttention {
         outputs: &mut [TensorViewMut<'_>],
         context: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
-        with_float!(inputs[self.sources.query].dtype(), T => self.run::<T>(inputs, outputs, context))
+        let dtype = inputs[self.sources.query].dtype();
+        if super::packed::suits(dtype) && self.is_whole(self.sizes(inputs), outputs.len() > 1) {
+            return self.run_whole(inputs, &mut outputs[0], context);
+        }
+        with_float!(dtype, T => self.run::<T>(inputs, outputs, context))
     }
 }
 

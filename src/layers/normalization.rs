@@ -7,7 +7,7 @@ use crate::graph::{
     CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta, Weight,
 };
 use crate::kernels::Float;
-use crate::kernels::norm::{self, Affine};
+use crate::kernels::norm::{Affine, Norm};
 use crate::tensor::{Dim, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
 
@@ -260,9 +260,9 @@ impl ChannelNorm<'_> {
             Statistics::OfChannels => 1,
             Statistics::OfGroups(groups) => channels / groups,
         };
+        let norm = Norm::Standard { eps: self.eps };
         float::change_rows::<T>(input, output, in_group * inner, |group, data| {
-            norm::standardize(data, self.eps);
-            affine.apply_to_planes(data, inner, group * in_group);
+            norm.planes(data, inner, group * in_group, affine);
         })
     }
 

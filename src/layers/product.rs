@@ -389,7 +389,7 @@ impl<'a, T: Number> Factors<'a, T> {
 }
 
 /// The elements of a view from its first one on, as far as it reaches.
-fn storage<'a, T: Number>(view: &TensorView<'a>) -> Result<&'a [T], LayerError> {
+pub(super) fn storage<'a, T: Number>(view: &TensorView<'a>) -> Result<&'a [T], LayerError> {
     let layout = view.layout();
     let len = layout.span() - layout.offset();
     Ok(view.with_layout(Layout::strided(Shape::new(&[len])?, &[1], layout.offset())?)?.slice()?)

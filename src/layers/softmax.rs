@@ -1,8 +1,9 @@
 //! Softmax and its relatives.
 
 use super::arguments::RecordedType;
-use super::float::{self, with_float};
+use super::float::{self, SHARE, with_float};
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
+use crate::kernels::parallel::for_each_chunk;
 use crate::kernels::{Float, softmax};
 use crate::tensor::{DType, TensorView, TensorViewMut, resolve_axis};
 
@@ -26,21 +27,30 @@ impl Kind {
         output: &mut TensorViewMut<'_>,
     ) -> Result<(), LayerError> {
         let shape = *output.shape();
-        let (len, inner) = (shape.get(axis).copied().unwrap_or(1), shape.iter().skip(axis + 1).product());
+        let (len, inner) =
+            (shape.get(axis).copied().unwrap_or(1), shape.iter().skip(axis + 1).product::<usize>());
+        let block = (len * inner).max(1);
+        let share = SHARE.div_ceil(block).saturating_mul(block);
         float::transform::<T>(input, output, |input, output| {
-            match self {
-                Self::LogSoftmax => softmax::log_softmax(input, output, len, inner),
-                Self::Softmax => softmax::softmax(input, output, len, inner),
-                Self::Softmin => {
-                    match input {
-                        Some(input) => output.iter_mut().zip(input).for_each(|(y, &x)| *y = -x),
-                        None => output.iter_mut().for_each(|y| *y = -*y),
-                    }
-                    softmax::softmax(None, output, len, inner);
-                }
-            }
-            Ok(())
+            for_each_chunk(output, share, &|start, output| {
+                self.run_on(input.and_then(|input| input.get(start..)), output, len, inner);
+                Ok(())
+            })
         })
+    }
+
+    fn run_on<T: Float>(self, input: Option<&[T]>, output: &mut [T], len: usize, inner: usize) {
+        match self {
+            Self::LogSoftmax => softmax::log_softmax(input, output, len, inner),
+            Self::Softmax => softmax::softmax(input, output, len, inner),
+            Self::Softmin => {
+                match input {
+                    Some(input) => output.iter_mut().zip(input).for_each(|(y, &x)| *y = -x),
+                    None => output.iter_mut().for_each(|y| *y = -*y),
+                }
+                softmax::softmax(None, output, len, inner);
+            }
+        }
     }
 }
 

@@ -159,8 +159,10 @@ fn parts(
         if layout.shape().num_elements() == 0 {
             continue;
         }
-        let is_alike = value.dtype == whole.dtype && value.layout.shape() == layout.shape();
-        let is_whole = is_alike && layout.is_contiguous() && value.layout.is_contiguous();
+        let is_alike = value.dtype == whole.dtype
+            && value.layout.shape() == layout.shape()
+            && value.layout.format() == layout.format();
+        let is_whole = is_alike && layout.is_dense() && value.layout.is_dense();
         let root = values.filled(input.position()).filter(|_| is_whole);
         let Some(root) = root.filter(|_| layout.span() <= whole.layout.span()) else { return Ok(None) };
         parts.push((root, layout.offset() * whole.dtype.size()));

@@ -252,13 +252,12 @@ impl Operator {
             let tactics = guarded(|| Ok(layer.tactics())).map_err(|error| wrong(error.to_string()))?;
             known.extend(tactics.into_iter().map(|tactic| (tactic.id, tactic)));
         }
-        let tactic = |id: u32| -> Result<Tactic, PlanFileProblem> {
-            known.get(&id).copied().ok_or_else(|| wrong(format!("`{}` has no tactic {id}", self.name)))
-        };
+        // One that the layer would have with weights of another type has no name here.
+        let tactic = |id: u32| known.get(&id).copied().unwrap_or(Tactic { id, name: "of another type" });
         let candidate = |way: &Way| {
             let (price, is_measured) = (parse_number(&way.price)?, way.is_measured);
             let formats = formats(&way.formats)?.into();
-            Ok(Candidate { formats, tactic: tactic(way.tactic)?, price, is_measured })
+            Ok(Candidate { formats, tactic: tactic(way.tactic), price, is_measured })
         };
         let answers = self
             .answers

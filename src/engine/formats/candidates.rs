@@ -1,6 +1,6 @@
 //! In which formats an operator can run: what its layer answers when it is asked position by position.
 
-use super::price::Prices;
+use super::Terms;
 use crate::Limits;
 use crate::engine::tuning::Key;
 use crate::graph::{CpuLayer, LayerError, Tactic, TensorFormat, TensorMeta, guarded};
@@ -60,8 +60,8 @@ pub(super) struct Tensors {
     pub(super) outputs: Vec<TensorMeta>,
     /// What 1 stands for where they become whole numbers, by position; none for those that don't.
     pub(super) scales: Vec<Option<f32>>,
-    /// Whether all have the same type and shape, whatever the sizes of the model's inputs are.
-    pub(super) are_alike: bool,
+    /// How far they are alike, whatever the sizes of the model's inputs are.
+    pub(super) likeness: Likeness,
 }
 
 impl Tensors {
@@ -81,7 +81,7 @@ impl Tensors {
             meta.with_dtype(format.dtype).with_format(format.format).with_scale(scale)
         });
         let inputs = metas.by_ref().take(self.inputs.len()).collect();
-        Self { inputs, outputs: metas.collect(), scales: self.scales.clone(), are_alike: self.are_alike }
+        Self { inputs, outputs: metas.collect(), scales: self.scales.clone(), likeness: self.likeness }
     }
 }
 
@@ -97,7 +97,6 @@ pub(super) struct Survey<'a> {
     layer: &'a dyn CpuLayer,
     tensors: &'a Tensors,
     blocks: &'a [u8],
-    is_pointwise: bool,
     asked: usize,
     pub(super) found: Vec<Formats>,
     pub(super) answers: Vec<Answers>,
@@ -115,9 +114,7 @@ impl<'a> Survey<'a> {
     ) -> Result<Self, LayerError> {
         let answers = vec![Answers::default(); tensors.len()];
         guarded(|| {
-            let is_pointwise = layer.is_pointwise() && tensors.are_alike;
-            let found = Vec::new();
-            let mut survey = Self { layer, tensors, blocks, is_pointwise, asked: 0, found, answers };
+            let mut survey = Self { layer, tensors, blocks, asked: 0, found: Vec::new(), answers };
             survey.ask(&mut Formats::new());
             if survey.found.is_empty() {
                 check_alive(layer)?;
@@ -142,7 +139,7 @@ impl Survey<'_> {
             }
             self.asked += 1;
             decided.push(format);
-            let is_taken = takes(self.layer, self.is_pointwise, position, decided);
+            let is_taken = takes(self.layer, self.tensors.likeness, position, decided);
             self.answers[position].note(format, is_taken);
             if is_taken {
                 self.ask(decided);
@@ -160,25 +157,48 @@ fn check_alive(layer: &dyn CpuLayer) -> Result<(), LayerError> {
     }
 }
 
-/// Whether all have the same type and shape.
-pub(super) fn are_alike<'a>(metas: impl IntoIterator<Item = &'a TensorMeta>) -> bool {
-    let mut all = metas.into_iter().map(|meta| (meta.dtype(), meta.dims()));
-    let first = all.next();
-    all.all(|other| Some(other) == first)
+/// How far the tensors of an operator are alike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Likeness {
+    /// All have the same type and shape.
+    Full,
+    /// All have as many axes, and the same length along the one that blocks cut.
+    Channels,
+    /// Neither.
+    None,
+}
+
+impl Likeness {
+    pub(super) fn of<'a>(metas: impl Iterator<Item = &'a TensorMeta> + Clone) -> Self {
+        let is_same = |of: &dyn Fn(&TensorMeta, &TensorMeta) -> bool| {
+            let first = metas.clone().next();
+            metas.clone().all(|meta| first.is_some_and(|first| of(first, meta)))
+        };
+        if is_same(&|a, b| a.dtype() == b.dtype() && a.dims() == b.dims()) {
+            return Self::Full;
+        }
+        match is_same(&|a, b| a.rank() == b.rank() && a.dims().get(1) == b.dims().get(1)) {
+            true => Self::Channels,
+            false => Self::None,
+        }
+    }
 }
 
 /// Whether a layer takes the last of these formats. Tensors of one that works element by element need to lie in the same way,
-/// and numbers to stand for themselves.
+/// and numbers to stand for themselves; it may broadcast blocks, but not along the axis that is cut.
 pub(super) fn takes(
     layer: &dyn CpuLayer,
-    is_pointwise: bool,
+    likeness: Likeness,
     position: usize,
     formats: &[TensorFormat],
 ) -> bool {
     let is_real = formats.iter().all(|format| !format.is_quantized);
-    match is_pointwise && is_real {
-        true => formats.get(position) == formats.first(),
-        false => layer.supports(position, formats),
+    let is_blocked = formats.iter().any(|format| format.format != Format::Plain);
+    match likeness {
+        _ if !layer.is_pointwise() => layer.supports(position, formats),
+        Likeness::Full if is_real => formats.get(position) == formats.first(),
+        Likeness::None if is_blocked => false,
+        _ => layer.supports(position, formats),
     }
 }
 
@@ -224,27 +244,38 @@ pub(super) fn priced(
     (layer, weights): (&dyn CpuLayer, u64),
     tensors: &Tensors,
     formats: &Formats,
-    (prices, key): (Prices<'_>, &Key),
+    (terms, key): (&Terms, &Key),
 ) -> Result<Vec<Candidate>, LayerError> {
     let Tensors { inputs, outputs, .. } = tensors.in_formats(formats);
+    let (prices, left_out) = (terms.prices(), &terms.left_out);
     guarded(|| {
         let mut candidates = Vec::new();
-        for tactic in layer.tactics() {
+        let tactics = layer.tactics().into_iter().enumerate();
+        for (_, tactic) in tactics.filter(|(at, tactic)| *at == 0 || !is_left_out(tactic, left_out)) {
             let mut layer = layer.clone_layer();
+            layer.set_tactic(tactic.id)?;
             match layer.configure(&inputs, &outputs) {
                 Err(LayerError::Unsupported(reason)) => {
-                    log::debug!("{layer:?} does not work in {formats:?}: {reason}");
-                    return Ok(candidates);
+                    log::debug!("{layer:?} does not work in {formats:?}, {}: {reason}", tactic.name);
+                    continue;
                 }
                 configured => configured?,
             }
-            layer.set_tactic(tactic.id)?;
             let priced = prices.of_layer(key, &mut *layer, tactic, (&inputs, &outputs, weights))?;
             let (price, is_measured) = priced;
             candidates.push(Candidate { formats: formats.clone(), tactic, price, is_measured });
         }
         Ok(candidates)
     })
+}
+
+/// Whether a tactic has one of these names, or one that goes on with a hyphen.
+fn is_left_out(tactic: &Tactic, names: &[String]) -> bool {
+    let is_of = |name: &String| {
+        let rest = tactic.name.strip_prefix(name.as_str());
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+    };
+    names.iter().any(is_of)
 }
 
 /// Whether a format is one that a tensor of a model has at its borders: row-major, and nothing but itself.

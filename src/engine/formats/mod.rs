@@ -22,7 +22,7 @@ use crate::pnnx;
 use crate::shape::Shapes;
 use crate::tensor::DType;
 pub use candidates::{Answers, Candidate};
-use candidates::{Offer, Tensors, are_alike, takes};
+use candidates::{Likeness, Offer, Tensors, takes};
 use negotiation::{Conversion, conversions, negotiate};
 use price::Prices;
 
@@ -47,13 +47,16 @@ pub(super) struct Terms {
     /// f32 is always among them.
     pub(super) precisions: Vec<Precision>,
     pub(super) scales: Scales,
+    /// Names of tactics that are not chosen.
+    pub(super) left_out: Vec<String>,
     /// Who measures; without one, prices are those of a model.
     pub(super) tuner: Option<Tuner>,
 }
 
 impl Default for Terms {
     fn default() -> Self {
-        Self { formats: Formats::Cheapest, precisions: Vec::new(), scales: Scales::default(), tuner: None }
+        let (precisions, left_out) = (Vec::new(), Vec::new());
+        Self { formats: Formats::Cheapest, precisions, scales: Scales::default(), left_out, tuner: None }
     }
 }
 
@@ -208,9 +211,9 @@ fn tensors(
 ) -> Option<Tensors> {
     let (inputs, outputs) = optimum.get_all(operator.inputs()).zip(optimum.get_all(operator.outputs()))?;
     let operands: Vec<OperandIndex> = operator.inputs().iter().chain(operator.outputs()).copied().collect();
-    let are_alike = any.get_all(&operands).is_some_and(|metas| are_alike(&metas));
+    let likeness = any.get_all(&operands).map_or(Likeness::None, |metas| Likeness::of(metas.iter()));
     let scales = operands.iter().map(|&operand| terms.scale(operator, graph.operand(operand).name()));
-    Some(Tensors { inputs, outputs, scales: scales.collect(), are_alike })
+    Some(Tensors { inputs, outputs, scales: scales.collect(), likeness })
 }
 
 /// The scale of an operand, where its numbers are whole.
@@ -282,9 +285,9 @@ pub(super) fn optimum(graph: &RuntimeGraph, symbols: &[Option<TensorMeta>]) -> V
 
 /// Whether a layer takes its tensors in these formats.
 pub(super) fn takes_all(layer: &dyn CpuLayer, metas: &[TensorMeta], formats: &[TensorFormat]) -> bool {
-    let is_pointwise = layer.is_pointwise() && are_alike(metas);
+    let likeness = Likeness::of(metas.iter());
     let mut asked = (0..formats.len()).map(|at| (at, formats.get(..=at).unwrap_or_default()));
-    asked.all(|(at, formats)| takes(layer, is_pointwise, at, formats))
+    asked.all(|(at, formats)| takes(layer, likeness, at, formats))
 }
 
 /// The error of a graph that cannot be negotiated with these sizes, which need not be possible ones, is no error.

@@ -45,7 +45,7 @@ pub(super) fn offer(
     terms: &Terms,
 ) -> Result<Offer, LayerError> {
     let Some(layer) = operator.layer() else { return Ok(Offer::default()) };
-    let (blocks, prices) = (terms.blocks(), terms.prices());
+    let blocks = terms.blocks();
     let mut variants = vec![Variant::of(Held::Own(layer), tensors.clone(), operator.weight_bytes(), blocks)?];
     for dtype in terms.narrow() {
         variants.extend(Variant::cast(graph, operator, tensors, (dtype, blocks))?);
@@ -58,7 +58,7 @@ pub(super) fn offer(
         for variant in &variants {
             for formats in &variant.found {
                 let Variant { layer, tensors, weights, .. } = variant;
-                offer.candidates.extend(priced((layer.get(), *weights), tensors, formats, (prices, &key))?);
+                offer.candidates.extend(priced((layer.get(), *weights), tensors, formats, (terms, &key))?);
             }
         }
     }
@@ -132,10 +132,10 @@ impl Tensors {
         let is_real = |meta: &TensorMeta| meta.dtype() == DType::F32;
         let cast = |meta: &TensorMeta| if is_real(meta) { meta.with_dtype(dtype) } else { meta.clone() };
         let all = |metas: &[TensorMeta]| metas.iter().map(cast).collect();
-        let Self { inputs, outputs, scales, are_alike } = self;
+        let Self { inputs, outputs, scales, likeness } = self;
         let is_any = inputs.iter().chain(outputs).any(is_real);
         let scales = vec![None; scales.len()];
-        is_any.then(|| Self { inputs: all(inputs), outputs: all(outputs), scales, are_alike: *are_alike })
+        is_any.then(|| Self { inputs: all(inputs), outputs: all(outputs), scales, likeness: *likeness })
     }
 
     /// The type that an operator's real numbers are brought into for a candidate, where it is not their own.

@@ -47,7 +47,11 @@ impl Timer {
             return Ok(None);
         };
         let mut workspace = Workspace::new()?;
-        let scratch = layer.workspace(inputs, outputs);
+        // Layers ask for scratch memory for the threads that they find around them.
+        let scratch = match &self.pool {
+            Some(pool) => pool.install(|| layer.workspace(inputs, outputs)),
+            None => layer.workspace(inputs, outputs),
+        };
         self.limits.check_tensor("scratch memory", scratch as u64)?;
         workspace.reserve(scratch)?;
         layer.initialize()?;

@@ -40,16 +40,22 @@ impl Source {
     pub(super) fn gather<E: Stored>(&self, storage: &[E], range: Range<usize>, out: &mut [E::Number]) {
         let (inner_len, stride) = self.axes.last().copied().unwrap_or((1, 0));
         let outer = self.axes.split_last().map_or(&[][..], |(_, outer)| outer);
+        // Rows of an axis that is broadcast are equal.
+        let equal = outer.last().map_or(1, |&(len, stride)| if stride == 0 { len } else { 1 });
         let mut out = out;
         let mut position = range.start;
         while position < range.end {
             let (row, column) = (position / inner_len, position % inner_len);
-            let len = (inner_len - column).min(range.end - position);
-            let start = offset_of(row, outer) + column * stride;
-            let (run, rest) = out.split_at_mut(len);
-            read_run(&storage[start..], stride, run);
+            let len = ((equal - row % equal) * inner_len - column).min(range.end - position);
+            let start = offset_of(row, outer);
+            let (rows, rest) = out.split_at_mut(len);
+            let (first, second) = rows.split_at_mut((inner_len - column).min(len));
+            read_run(&storage[start + column * stride..], stride, first);
+            let len = second.len().min(column);
+            read_run(&storage[start..], stride, &mut second[..len]);
+            repeat(rows, inner_len);
             out = rest;
-            position += len;
+            position += rows.len();
         }
     }
 }
@@ -94,8 +100,19 @@ pub(super) fn offset_of(mut row: usize, outer: &[(usize, usize)]) -> usize {
     offset
 }
 
+/// Fills a slice with what stands in its first `period` places.
+fn repeat<T: Copy>(slice: &mut [T], period: usize) {
+    let mut known = period.max(1);
+    while known < slice.len() {
+        let len = known.min(slice.len() - known);
+        slice.copy_within(..len, known);
+        known += len;
+    }
+}
+
 fn read_run<E: Stored>(storage: &[E], stride: usize, run: &mut [E::Number]) {
     match stride {
+        _ if run.is_empty() => {}
         0 => run.fill(storage[0].load()),
         1 => E::load_all(storage, run),
         _ => run.iter_mut().zip(storage.iter().step_by(stride)).for_each(|(to, from)| *to = from.load()),
@@ -123,12 +140,26 @@ mod tests {
         let shape = Shape::new(&[2, 3, 2, 3]).unwrap();
         let want: Vec<i64> =
             turned.expand(&shape).unwrap().to_vec::<i32>().unwrap().into_iter().map(i64::from).collect();
-        let source = Source::new(0, &turned.view(), &shape).unwrap();
-        let row = row(&turned.view()).unwrap();
-        for (start, end) in [(0, 36), (5, 6), (7, 29), (35, 36)] {
-            let mut got = vec![0; end - start];
-            source.gather::<i32>(row.slice().unwrap(), start..end, &mut got);
-            assert_eq!(got, &want[start..end]);
+        check_ranges(&turned.view(), &shape, &want);
+    }
+
+    fn check_ranges(view: &TensorView<'_>, shape: &Shape, want: &[i64]) {
+        let (source, row) = (Source::new(0, view, shape).unwrap(), row(view).unwrap());
+        for start in 0..want.len() {
+            for end in start + 1..=want.len() {
+                let mut got = vec![0; end - start];
+                source.gather::<i32>(row.slice().unwrap(), start..end, &mut got);
+                assert_eq!(got, &want[start..end], "{start} to {end}");
+            }
         }
+    }
+
+    #[test]
+    fn rows_that_are_repeated() {
+        let x = Tensor::from_vec((0..6).collect::<Vec<i32>>(), &[2, 1, 3]).unwrap();
+        let shape = Shape::new(&[2, 7, 3]).unwrap();
+        let want: Vec<i64> =
+            x.expand(&shape).unwrap().to_vec::<i32>().unwrap().into_iter().map(i64::from).collect();
+        check_ranges(&x.view(), &shape, &want);
     }
 }

@@ -1,5 +1,6 @@
 //! Weights in the order in which they are multiplied.
 
+use super::view::PanelsView;
 use crate::kernels::isa::{Isa, isa};
 use crate::tensor::Tensor;
 use std::ops::Range;
@@ -125,6 +126,13 @@ impl Panels {
     /// Bytes of the weights.
     pub fn bytes(&self) -> usize {
         lens(self.isa, self.outputs, self.depth)[0].saturating_mul(size_of::<f32>())
+    }
+
+    /// The same, to multiply with.
+    pub(in crate::kernels) fn view(&self) -> PanelsView<'_> {
+        let [weights, _] = lens(self.isa, self.outputs, self.depth);
+        let (weights, biases) = self.numbers().split_at(weights);
+        PanelsView { isa: self.isa, outputs: self.outputs, depth: self.depth, weights, biases: Some(biases) }
     }
 
     /// The instructions that multiply with them.

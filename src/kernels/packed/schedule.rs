@@ -1,9 +1,9 @@
 //! The order in which tiles are computed, so that what is read again is still in a cache, and who computes them.
 
 use super::tile::{self, MOST_ROWS, Operands};
-use super::{Ending, Factors, Panels, Size, Target};
+use super::view::PanelsView;
+use super::{Ending, Factors, Size, Target};
 use crate::Limits;
-use crate::kernels::parallel::threads;
 use crate::tensor::Result;
 use std::ops::Range;
 
@@ -16,12 +16,17 @@ const CACHED: usize = 512 << 10;
 /// Rows that are finished at a time where the weights stay in the cache.
 const ROWS: usize = 9 * MOST_ROWS;
 
-/// Panels whose results are finished together: pieces of a row should not be too short.
+/// Factors of a sum that are multiplied before others, so that those of some rows stay in the cache while panels pass.
+const DEPTH: usize = 1024;
+
+/// Panels whose results are finished together, where those of a row lie apart and where they lie beside each other: pieces
+/// should not be too short.
 const GROUP: usize = 8;
+const LONG_GROUP: usize = 32;
 
 /// A product that is to be computed.
 pub(super) struct Schedule<'a> {
-    panels: &'a Panels,
+    panels: PanelsView<'a>,
     factors: &'a Factors<'a>,
     size: Size,
     target: Target,
@@ -29,6 +34,8 @@ pub(super) struct Schedule<'a> {
     limits: &'a Limits,
     /// Rows that are computed with all panels before the next ones.
     at_a_time: usize,
+    /// Whether tiles fetch weights for others: those of convolutions pass more slowly, and need no help.
+    pub(super) is_fetched: bool,
     output: Output,
 }
 
@@ -48,33 +55,51 @@ struct Segment {
     rows: usize,
 }
 
+/// Factors of every sum that follow each other: all of them, or some of rows that lie in one piece.
+#[derive(Debug, Clone, Copy)]
+struct Stretch {
+    start: usize,
+    len: usize,
+    is_first: bool,
+    is_last: bool,
+}
+
+/// Rows of a line, panels and a part of the depth that are multiplied at once.
+struct Place {
+    line: usize,
+    row: usize,
+    rows: usize,
+    panels: Range<usize>,
+    stretch: Stretch,
+}
+
 impl<'a> Schedule<'a> {
     /// The product of operands that [`super::multiply`] has checked.
     pub(super) fn new(
-        panels: &'a Panels,
+        panels: PanelsView<'a>,
         factors: &'a Factors<'a>,
         size: Size,
-        (output, target): (&'a mut [f32], Target),
+        (output, target): (*mut f32, Target),
         ending: &'a Ending<'a>,
         limits: &'a Limits,
     ) -> Self {
-        let output = Output(output.as_mut_ptr());
-        let at_a_time = at_a_time(panels, factors, size);
-        Self { panels, factors, size, target, ending, limits, at_a_time, output }
+        let output = Output(output);
+        let at_a_time = at_a_time(&panels, factors, size);
+        let is_fetched = factors.pieces.len() == 1 && panels.bytes() > CACHED;
+        Self { panels, factors, size, target, ending, limits, at_a_time, is_fetched, output }
     }
 
-    /// Computes all of it.
-    pub(super) fn run(&self) -> Result<()> {
+    /// Computes all of it on so many threads of the pool around it.
+    pub(super) fn run(&self, threads: usize) -> Result<()> {
         let rows = self.size.lines * self.size.rows;
         let macs = rows.saturating_mul(self.panels.bytes() / size_of::<f32>());
-        let threads = threads();
         let parts = if threads == 1 { 1 } else { (2 * threads).min(macs / WORTH).max(1) };
         self.share(0..rows, 0..self.panels.count(), parts)
     }
 
     /// Halves the work until there are so many parts: the rows, or where the weights are larger, the panels.
     fn share(&self, rows: Range<usize>, panels: Range<usize>, parts: usize) -> Result<()> {
-        let step = if self.size.lines == 1 { MOST_ROWS } else { self.size.rows };
+        let step = self.row_step();
         let (row_steps, pairs) = (rows.len().div_ceil(step), panels.len().div_ceil(2));
         if parts <= 1 || row_steps.max(pairs) <= 1 {
             return self.compute(rows, panels);
@@ -103,16 +128,43 @@ impl<'a> Schedule<'a> {
 
     /// Computes rows times panels on this thread.
     fn compute(&self, rows: Range<usize>, panels: Range<usize>) -> Result<()> {
-        for first in rows.clone().step_by(self.at_a_time) {
-            let rows = first..(first + self.at_a_time).min(rows.end);
-            for first in panels.clone().step_by(GROUP) {
-                self.limits.check_deadline()?;
-                let panels = first..(first + GROUP).min(panels.end);
-                self.multiply(rows.clone(), panels.clone());
-                self.finish(rows.clone(), panels)?;
+        let step = self.row_step();
+        let times = rows.len().div_ceil(self.at_a_time).max(1);
+        let at_a_time = rows.len().div_ceil(times).next_multiple_of(step).max(1);
+        let group = if self.target.panel == self.panels.lanes() { LONG_GROUP } else { GROUP };
+        for first in rows.clone().step_by(at_a_time) {
+            let rows = first..(first + at_a_time).min(rows.end);
+            for stretch in self.stretches() {
+                for first in panels.clone().step_by(group) {
+                    self.limits.check_deadline()?;
+                    let panels = first..(first + group).min(panels.end);
+                    self.multiply(rows.clone(), panels.clone(), stretch);
+                    if stretch.is_last {
+                        self.finish(rows.clone(), panels)?;
+                    }
+                }
             }
         }
         Ok(())
+    }
+
+    /// Rows that are not parted.
+    fn row_step(&self) -> usize {
+        if self.size.lines == 1 { MOST_ROWS } else { self.size.rows }
+    }
+
+    /// What is multiplied before the rest, in order. Sums go on where those of the stretch before ended.
+    fn stretches(&self) -> impl Iterator<Item = Stretch> + use<> {
+        let depth = self.panels.depth();
+        let most = if self.factors.pieces.len() == 1 { depth.div_ceil(DEPTH).max(1) } else { 1 };
+        let len = depth.div_ceil(most).max(1);
+        let count = depth.div_ceil(len).max(1);
+        (0..count).map(move |index| Stretch {
+            start: index * len,
+            len: len.min(depth - index * len),
+            is_first: index == 0,
+            is_last: index + 1 == count,
+        })
     }
 
     /// The lines that rows are of.
@@ -125,7 +177,7 @@ impl<'a> Schedule<'a> {
         })
     }
 
-    fn multiply(&self, rows: Range<usize>, panels: Range<usize>) {
+    fn multiply(&self, rows: Range<usize>, panels: Range<usize>, stretch: Stretch) {
         let (isa, count, lanes) = (self.panels.isa(), self.panels.count(), self.panels.lanes());
         let mut first = panels.start;
         while first < panels.end {
@@ -139,22 +191,24 @@ impl<'a> Schedule<'a> {
             let longest = self.size.rows.min(rows.len());
             let [width, most] = tile::shape(isa, end - first, longest);
             for segment in self.segments(rows.clone()) {
-                self.segment(&segment, first..first + width, most, is_partial(first));
+                self.segment(&segment, first..first + width, most, stretch);
             }
             first += width;
         }
     }
 
     /// Cuts a segment into tiles of nearly equal size.
-    fn segment(&self, segment: &Segment, panels: Range<usize>, most: usize, is_partial: bool) {
+    fn segment(&self, segment: &Segment, panels: Range<usize>, most: usize, stretch: Stretch) {
         let tiles = segment.rows.div_ceil(most);
         let (size, longer) = (segment.rows / tiles, segment.rows % tiles);
+        let is_partial = panels.end == self.panels.count() && self.target.last < self.panels.lanes();
         let mut first = segment.first;
         for tile in 0..tiles {
             let rows = size + usize::from(tile < longer);
+            let place = Place { line: segment.line, row: first, rows, panels: panels.clone(), stretch };
             match is_partial {
-                true => self.partial_tile(segment.line, first, rows, panels.start),
-                false => self.tile(segment.line, first, rows, panels.clone()),
+                true => self.partial_tile(&place),
+                false => self.tile(&place, [tile, tiles]),
             }
             first += rows;
         }
@@ -165,58 +219,102 @@ impl<'a> Schedule<'a> {
         line * self.target.line + row * self.target.row + panel * self.target.panel
     }
 
-    fn operands(&self, line: usize, row: usize, panels: Range<usize>) -> Operands<'_> {
+    fn operands(&self, place: &Place) -> Operands<'_> {
         let Factors { data, pieces, piece, last, row: distance, line: line_distance } = *self.factors;
+        let Place { line, row, stretch, .. } = *place;
+        let (panels, lanes) = (place.panels.clone(), self.panels.lanes());
         let at = self.position(line, row, panels.start);
+        let is_one = pieces.len() == 1;
+        let output = self.output.0.wrapping_add(at);
+        let (first, first_row, first_panel) = match stretch.is_first {
+            true => (self.panels.biases(panels.clone()).as_ptr(), 0, lanes),
+            false => (output.cast_const(), self.target.row, self.target.panel),
+        };
+        let ending = if stretch.is_last { self.ending } else { &Ending::NONE };
         Operands {
-            factors: data[line * line_distance + row * distance..].as_ptr(),
+            factors: data[line * line_distance + row * distance + stretch.start..].as_ptr(),
             row: distance,
             pieces,
-            piece,
-            last,
-            weights: self.panels.weights(panels.clone()).as_ptr(),
-            panel: self.panels.depth() * self.panels.lanes(),
-            biases: self.panels.biases(panels).as_ptr(),
-            output: self.output.0.wrapping_add(at),
-            added: self.ending.added.map_or(std::ptr::null(), |added| added[at..].as_ptr()),
+            piece: if is_one { stretch.len } else { piece },
+            last: if is_one { (0, 0) } else { last },
+            weights: self.panels.weights(panels)[stretch.start * lanes..].as_ptr(),
+            panel: self.panels.depth() * lanes,
+            ahead: (data.as_ptr(), 0),
+            first,
+            first_row,
+            first_panel,
+            output,
+            added: ending.added.map_or(std::ptr::null(), |added| added[at..].as_ptr()),
             output_row: self.target.row,
             output_panel: self.target.panel,
-            bounds: self.ending.bounds,
+            bounds: ending.bounds,
         }
     }
 
-    fn tile(&self, line: usize, row: usize, rows: usize, panels: Range<usize>) {
-        let operands = self.operands(line, row, panels.clone());
-        let kernel = tile::kernel(self.panels.isa(), [panels.len(), rows]);
-        debug_assert!(kernel.is_some(), "a loop for {} panels of {rows} rows", panels.len());
+    /// What one of some tiles fetches for those of the next panels, and how many numbers at each step. Together they fetch as
+    /// many weights as they read; those of a panel are fetched by tiles that follow each other.
+    fn ahead(
+        &self,
+        operands: &Operands<'_>,
+        place: &Place,
+        [tile, tiles]: [usize; 2],
+    ) -> (*const f32, usize) {
+        let panels = place.panels.len();
+        let of_each = (tiles / panels).max(1);
+        let panel = (tile / of_each).min(panels - 1);
+        let first = panel * of_each;
+        let count = if panel + 1 == panels { tiles - first } else { of_each };
+        let step = self.panels.lanes().div_ceil(count);
+        let next = operands.weights.wrapping_add((panels + panel) * operands.panel);
+        (next.wrapping_add((tile - first) * step * place.stretch.len), step)
+    }
+
+    fn tile(&self, place: &Place, which: [usize; 2]) {
+        let mut operands = self.operands(place);
+        if self.is_fetched {
+            operands.ahead = self.ahead(&operands, place, which);
+        }
+        let shape = [place.panels.len(), place.rows];
+        let kernel = tile::kernel(self.panels.isa(), shape);
+        debug_assert!(kernel.is_some(), "a loop for {shape:?} panels and rows");
         if let Some(kernel) = kernel {
             // SAFETY: panels are made for an instruction set that the processor has. `multiply` has checked that all rows lie
             // within the factors and all results within the output, of which nobody else writes these; weights and biases
-            // are slices of all these panels.
+            // are slices of all these panels, and a stretch is a part of their depth. Sums that go on were stored by this
+            // thread when it computed the stretch before.
             unsafe { kernel(&operands) }
         }
     }
 
     /// A tile of the last panel, of which fewer results are stored than it has.
-    fn partial_tile(&self, line: usize, row: usize, rows: usize, panel: usize) {
+    fn partial_tile(&self, place: &Place) {
         const MOST: usize = MOST_ROWS * 16;
+        let Place { line, row, rows, .. } = *place;
         let (lanes, last) = (self.panels.lanes(), self.target.last);
         let (mut results, mut added) = ([0.0; MOST], [0.0; MOST]);
-        let at = |row: usize| self.position(line, row, panel);
-        let mut operands = self.operands(line, row, panel..panel + 1);
-        operands.output = results.as_mut_ptr();
+        let at = |index: usize| self.position(line, row + index, place.panels.start);
+        let mut operands = self.operands(place);
         operands.output_row = lanes;
-        if let Some(numbers) = self.ending.added {
+        if let Some(numbers) = self.ending.added.filter(|_| place.stretch.is_last) {
             for (index, added) in added.chunks_exact_mut(lanes).take(rows).enumerate() {
-                added[..last].copy_from_slice(&numbers[at(row + index)..][..last]);
+                added[..last].copy_from_slice(&numbers[at(index)..][..last]);
             }
             operands.added = added.as_ptr();
+        }
+        if !place.stretch.is_first {
+            for (index, results) in results.chunks_exact_mut(lanes).take(rows).enumerate() {
+                results[..last].copy_from_slice(self.piece(at(index), last));
+            }
+        }
+        operands.output = results.as_mut_ptr();
+        if !place.stretch.is_first {
+            (operands.first, operands.first_row) = (operands.output.cast_const(), lanes);
         }
         let Some(kernel) = tile::kernel(self.panels.isa(), [1, rows]) else { return };
         // SAFETY: as in `tile`; results and what is added have room for the most rows of a tile.
         unsafe { kernel(&operands) };
         for (index, results) in results.chunks_exact(lanes).take(rows).enumerate() {
-            self.piece(at(row + index), last).copy_from_slice(&results[..last]);
+            self.piece(at(index), last).copy_from_slice(&results[..last]);
         }
     }
 
@@ -259,14 +357,19 @@ impl<'a> Schedule<'a> {
 
 /// Rows that are computed with all panels before the next ones: few where the weights stay in the cache, otherwise as many as
 /// stay there themselves.
-fn at_a_time(panels: &Panels, factors: &Factors<'_>, size: Size) -> usize {
+fn at_a_time(panels: &PanelsView<'_>, factors: &Factors<'_>, size: Size) -> usize {
     let (rows, bytes) = (size.lines * size.rows, size_of_val(factors.data));
+    // Of rows in one piece no more than a stretch is read at a time.
+    let (row, room) = match factors.pieces.len() {
+        1 => (panels.depth().min(DEPTH) * size_of::<f32>(), 2 * CACHED),
+        _ => (bytes / rows, CACHED),
+    };
     let most = if panels.bytes() <= CACHED {
         ROWS
-    } else if bytes <= 2 * CACHED {
+    } else if row.saturating_mul(rows) <= 2 * CACHED {
         rows
     } else {
-        (CACHED / (bytes / rows).max(1)).max(2 * MOST_ROWS)
+        (room / row.max(1)).max(2 * MOST_ROWS)
     };
     let step = if size.lines == 1 { MOST_ROWS } else { size.rows };
     (most / step * step).max(step)

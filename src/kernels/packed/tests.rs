@@ -170,10 +170,22 @@ fn cases() -> impl Strategy<Value = Case> {
         )
 }
 
+/// Rows that are too long to be multiplied at once.
+fn deep_cases() -> impl Strategy<Value = Case> {
+    (cases(), 1000usize..2600).prop_map(|(case, depth)| Case {
+        pieces: vec![case.pieces[0]],
+        piece: depth,
+        last: (0, 0),
+        size: Size { lines: case.size.lines, rows: case.size.rows.min(17) },
+        outputs: case.outputs.min(70),
+        ..case
+    })
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
     #[test]
-    fn it_equals_the_naive_product(case in cases()) {
+    fn it_equals_the_naive_product(case in prop_oneof![4 => cases(), 1 => deep_cases()]) {
         for isa in Isa::here() {
             let got = case.run(isa);
             for (place, want) in case.naive(isa.lanes()) {
@@ -207,31 +219,50 @@ proptest! {
     }
 }
 
+/// Products of rows of some depth with 70 outputs, from one row to another.
+fn rows_of_seventy(panels: &Panels, data: &[f32], rows: std::ops::Range<usize>) -> Vec<f32> {
+    let depth = panels.depth();
+    let data = &data[rows.start * depth..];
+    let factors = Factors { data, pieces: &[0], piece: depth, last: (0, 0), row: depth, line: 0 };
+    let last = 70 - (panels.count() - 1) * panels.lanes();
+    let target = Target { row: 70, line: 0, panel: panels.lanes(), last };
+    let (size, mut output) = (Size { lines: 1, rows: rows.len() }, vec![0.0; rows.len() * 70]);
+    multiply(panels, &factors, size, (&mut output, target), &Ending::NONE, &Limits::default()).unwrap();
+    output
+}
+
+/// Numbers whose sums are rounded, so that another order of sums shows.
+fn rough(index: usize) -> f32 {
+    (index * 37 % 101) as f32 / 7.3 - 6.1
+}
+
 #[test]
 fn sums_are_rounded_in_the_same_way_wherever_they_stand() {
-    let rough = |index: usize| (index * 37 % 101) as f32 / 7.3 - 6.1;
-    for isa in Isa::here() {
-        let panels = Panels::for_isa(isa, 70, 55, |o, k| rough(o * 55 + k), |_| 0.1);
-        let data: Vec<f32> = (0..30 * 55).map(rough).collect();
-        let run = |first: usize, rows: usize| {
-            let factors = Factors {
-                data: &data[first * 55..],
-                pieces: &[0],
-                piece: 55,
-                last: (0, 0),
-                row: 55,
-                line: 0,
-            };
-            let last = 70 - (panels.count() - 1) * panels.lanes();
-            let target = Target { row: 70, line: 0, panel: panels.lanes(), last };
-            let (size, mut output) = (Size { lines: 1, rows }, vec![0.0; rows * 70]);
-            let limits = Limits::default();
-            multiply(&panels, &factors, size, (&mut output, target), &Ending::NONE, &limits).unwrap();
-            output
-        };
-        let all = run(0, 30);
+    for (isa, depth) in Isa::here().flat_map(|isa| [(isa, 55), (isa, 2500)]) {
+        let panels = Panels::for_isa(isa, 70, depth, |o, k| rough(o * depth + k), |_| 0.1);
+        let data: Vec<f32> = (0..30 * depth).map(rough).collect();
+        let all = rows_of_seventy(&panels, &data, 0..30);
         for (first, rows) in [(0, 1), (3, 7), (11, 14), (29, 1), (13, 17)] {
-            assert_eq!(run(first, rows), all[first * 70..][..rows * 70], "{isa:?}");
+            let got = rows_of_seventy(&panels, &data, first..first + rows);
+            assert_eq!(got, all[first * 70..][..rows * 70], "{isa:?}");
+        }
+    }
+}
+
+#[test]
+fn products_are_added_one_after_the_other() {
+    for (isa, depth) in Isa::here().flat_map(|isa| [(isa, 55), (isa, 2500)]) {
+        let panels = Panels::for_isa(isa, 70, depth, |o, k| rough(o * depth + k), |_| 0.1);
+        let data: Vec<f32> = (0..2 * depth).map(rough).collect();
+        let got = rows_of_seventy(&panels, &data, 0..2);
+        for (index, got) in got.into_iter().enumerate() {
+            let (row, output) = (index / 70, index % 70);
+            let factors = (0..depth).map(|k| (data[row * depth + k], rough(output * depth + k)));
+            let want = factors.fold(0.1f32, |sum, (a, b)| match isa {
+                Isa::Scalar => sum + a * b,
+                _ => a.mul_add(b, sum),
+            });
+            assert_eq!(got, want, "{isa:?}");
         }
     }
 }

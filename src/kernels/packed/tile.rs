@@ -18,7 +18,13 @@ pub(super) struct Operands<'a> {
     /// The weights of the first panel, and the distance to those of the next one.
     pub(super) weights: *const f32,
     pub(super) panel: usize,
-    pub(super) biases: *const f32,
+    /// What sums begin with: biases, or what was stored of them.
+    pub(super) first: *const f32,
+    /// From the first numbers of one row to those of the next, and from one panel to the next.
+    pub(super) first_row: usize,
+    pub(super) first_panel: usize,
+    /// What later tiles read, and how many numbers of it are fetched into the cache at each step of this one.
+    pub(super) ahead: (*const f32, usize),
     /// Where the first results go.
     pub(super) output: *mut f32,
     /// What is added to them, which lies as they do; null for nothing.
@@ -70,17 +76,27 @@ unsafe fn tile<L: Lanes, const P: usize, const R: usize>(operands: &Operands<'_>
     let Operands { row, panel, .. } = *operands;
     // SAFETY: the caller's promise: all that is read and written lies within the operands.
     unsafe {
-        let mut biases = [L::splat(0.0); P];
-        for (p, bias) in biases.iter_mut().enumerate() {
-            *bias = L::load(operands.biases.add(p * L::COUNT));
+        let mut first = [L::splat(0.0); P];
+        for (p, first) in first.iter_mut().enumerate() {
+            *first = L::load(operands.first.add(p * operands.first_panel));
         }
-        let mut sums = [biases; R];
+        let mut sums = [first; R];
+        if operands.first_row > 0 {
+            for (r, sums) in sums.iter_mut().enumerate().skip(1) {
+                for (p, sum) in sums.iter_mut().enumerate() {
+                    *sum = L::load(operands.first.add(p * operands.first_panel + r * operands.first_row));
+                }
+            }
+        }
         let mut weights = operands.weights;
+        let (mut ahead, step) = operands.ahead;
         let whole = operands.pieces.len() - operands.last.0;
         for (index, &piece) in operands.pieces.iter().enumerate() {
             let factors = operands.factors.add(piece);
             let len = if index < whole { operands.piece } else { operands.last.1 };
             for k in 0..len {
+                L::fetch(ahead);
+                ahead = ahead.wrapping_add(step);
                 let mut vectors = [L::splat(0.0); P];
                 for (p, vector) in vectors.iter_mut().enumerate() {
                     *vector = L::load(weights.add(p * panel));

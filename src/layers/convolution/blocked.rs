@@ -4,12 +4,14 @@ use super::super::epilogue::Epilogue;
 use super::super::float;
 use super::super::padding::PaddingMode;
 use super::super::ready::Ready;
-use super::{Conv, pad_same};
+use super::{Conv, pad_same, winograd};
 use crate::graph::{
     FieldValue, ForwardContext, LayerError, NO_KEY, OperatorReader, PACKED, RuntimeAttribute, TensorFormat,
     TensorMeta, Weight,
 };
-use crate::kernels::blocked::{BlockedShape, Blocking, DenseConv, DenseWeights, DepthwiseConv};
+use crate::kernels::blocked::{
+    BlockedShape, Blocking, DenseConv, DenseWeights, DepthwiseConv, Tile, WinogradConv, WinogradWeights,
+};
 use crate::kernels::elementwise::Finish;
 use crate::kernels::packed::{Ending, Panels};
 use crate::kernels::{Isa, isa};
@@ -27,6 +29,8 @@ const ALWAYS: usize = 1 << 20;
 pub struct Blocks {
     /// None where tensors were not settled to be blocked.
     blocking: Option<Blocking>,
+    /// The tiles of Winograd's method, where it was settled.
+    tile: Option<Tile>,
     weights: Option<Arc<OnceLock<Weights>>>,
     /// What a plan stored of them.
     stored: Option<RuntimeAttribute>,
@@ -38,6 +42,7 @@ pub struct Blocks {
 enum Weights {
     Depthwise(Panels),
     Dense(DenseWeights),
+    Winograd(WinogradWeights),
 }
 
 impl Weights {
@@ -45,6 +50,7 @@ impl Weights {
         match self {
             Self::Depthwise(panels) => std::slice::from_ref(panels),
             Self::Dense(weights) => weights.panels(),
+            Self::Winograd(_) => &[],
         }
     }
 }
@@ -54,6 +60,7 @@ impl Weights {
 enum Sizes {
     Depthwise(DepthwiseConv),
     Dense(DenseConv),
+    Winograd(WinogradConv),
 }
 
 impl FieldValue for Blocks {
@@ -126,8 +133,8 @@ impl Conv {
     /// Takes note of blocked tensors.
     ///
     /// # Errors
-    /// [`LayerError::Unsupported`] for a single sample, for padding that is larger than what it surrounds, or an epilogue that
-    /// broadcasts.
+    /// [`LayerError::Unsupported`] for a single sample, for padding that is larger than what it surrounds, an epilogue that
+    /// broadcasts, or Winograd's method on an input that is not blocked.
     pub(super) fn configure_blocks(
         &mut self,
         inputs: &[TensorMeta],
@@ -136,7 +143,11 @@ impl Conv {
         let formats = inputs.first().zip(outputs.first());
         let blocking = formats.and_then(|(input, output)| blocking_of(input.format(), output.format()));
         if blocking != self.blocks.blocking {
-            self.settle_blocks(blocking);
+            self.settle_blocks(blocking, self.blocks.tile);
+        }
+        if self.blocks.tile.is_some() && !blocking.is_some_and(|blocking| blocking.is_input_blocked) {
+            let reason = "Winograd's method needs the input's channels in blocks";
+            return Err(LayerError::Unsupported(reason.to_owned()));
         }
         let (Some(_), Some(output)) = (blocking, outputs.first()) else { return Ok(()) };
         let further = inputs.get(1..).unwrap_or_default();
@@ -155,12 +166,12 @@ impl Conv {
         }
     }
 
-    /// What a plan stores of it: the channels of a block and whether the input lies in blocks, where there are blocks.
+    /// What a plan stores of it: the channels of a block and whether the input lies in blocks, where there are blocks; and
+    /// how long tiles are, where Winograd's method computes them.
     pub(super) fn stored_blocks(&self) -> Vec<u8> {
-        match self.blocks.blocking {
-            Some(Blocking { block, is_input_blocked }) => vec![block as u8, is_input_blocked.into()],
-            None => Vec::new(),
-        }
+        let Some(Blocking { block, is_input_blocked }) = self.blocks.blocking else { return Vec::new() };
+        let tile = self.blocks.tile.map(|tile| tile.side() as u8);
+        [block as u8, is_input_blocked.into()].into_iter().chain(tile).collect()
     }
 
     /// Takes over what [`Conv::stored_blocks`] returned.
@@ -168,8 +179,14 @@ impl Conv {
     /// # Errors
     /// [`LayerError::Unsupported`] for anything else.
     pub(super) fn restore_blocks(&mut self, bytes: &[u8]) -> Result<(), LayerError> {
-        let stored = match *bytes {
-            [block @ (8 | 16), flag @ (0 | 1)] => {
+        let of_len = |len: u8| self.tiles().into_iter().find(|tile| tile.side() == usize::from(len));
+        let (lying, tile) = match *bytes {
+            [block, 1, len] => (Some([block, 1]), of_len(len)),
+            [block, flag] => (Some([block, flag]), None),
+            _ => (None, None),
+        };
+        let stored = match lying {
+            Some([block @ (8 | 16), flag @ (0 | 1)]) if bytes.len() == 2 || tile.is_some() => {
                 Some(Blocking { block: block.into(), is_input_blocked: flag == 1 })
             }
             _ => None,
@@ -185,13 +202,20 @@ impl Conv {
             };
             return Err(LayerError::Unsupported(reason));
         }
-        self.settle_blocks(blocking);
+        self.settle_blocks(blocking, tile);
         Ok(())
     }
 
-    /// Forgets what was prepared for tensors that lie otherwise.
-    fn settle_blocks(&mut self, blocking: Option<Blocking>) {
-        self.blocks = Blocks { blocking, stored: self.blocks.stored.take(), ..Blocks::default() };
+    /// Forgets what was prepared for tensors that lie otherwise, and for another method.
+    fn settle_blocks(&mut self, blocking: Option<Blocking>, tile: Option<Tile>) {
+        self.blocks = Blocks { blocking, tile, stored: self.blocks.stored.take(), ..Blocks::default() };
+    }
+
+    /// Settles the tiles of Winograd's method, or the definition.
+    pub(super) fn settle_tile(&mut self, tile: Option<Tile>) {
+        if tile != self.blocks.tile {
+            self.settle_blocks(self.blocks.blocking, tile);
+        }
     }
 
     /// Makes room for the weights, where tensors are blocked.
@@ -199,9 +223,12 @@ impl Conv {
         self.blocks.weights = self.blocks.blocking.map(|_| Arc::default());
     }
 
-    /// The weights in order, which a plan may store.
+    /// The weights in order, which a plan may store. Those of Winograd's method are made when they are needed: they are
+    /// several times as large as what they are made of.
     pub(super) fn packed_blocks(&self) -> Result<Option<Vec<f32>>, LayerError> {
-        let (Some(blocking), Some(weights)) = (self.blocks.blocking, &self.blocks.weights) else {
+        let (Some(blocking), Some(weights), None) =
+            (self.blocks.blocking, &self.blocks.weights, self.blocks.tile)
+        else {
             return Ok(None);
         };
         Ok(Some(self.made(blocking, weights)?.panels().iter().flat_map(Panels::numbers).copied().collect()))
@@ -225,7 +252,9 @@ impl Conv {
 
     /// Those that a plan stored, where they are of the right size.
     fn stored_weights(&self, blocking: Blocking) -> Result<Option<Weights>, LayerError> {
-        let Some(stored) = &self.blocks.stored else { return Ok(None) };
+        let Some(stored) = self.blocks.stored.as_ref().filter(|_| self.blocks.tile.is_none()) else {
+            return Ok(None);
+        };
         let (shape, numbers) = (self.blocked_shape(&[1, 1, 1, 1])?, stored.load()?);
         Ok(match shape.is_depthwise() {
             true => DepthwiseConv::stored(&shape, blocking.block, numbers).map(Weights::Depthwise),
@@ -248,6 +277,9 @@ impl Conv {
         let weights = if shape.is_depthwise() {
             let conv = DepthwiseConv::new(shape, blocking.block);
             conv.map(|conv| Weights::Depthwise(conv.weights(weight, bias)))
+        } else if let Some(tile) = self.blocks.tile {
+            let method = (tile, blocking.block);
+            WinogradWeights::new(&shape, (weight, bias), method).map(Weights::Winograd)
         } else {
             DenseWeights::new(&shape, (weight, bias), blocking).map(Weights::Dense)
         };
@@ -255,7 +287,7 @@ impl Conv {
     }
 
     /// The sizes for an input of this shape.
-    fn blocked_shape(&self, input: &[usize]) -> Result<BlockedShape, LayerError> {
+    pub(super) fn blocked_shape(&self, input: &[usize]) -> Result<BlockedShape, LayerError> {
         let (Weight::Attribute(weight), [_, _, lens @ ..]) = (&self.weight, input) else {
             return Err(computed());
         };
@@ -287,7 +319,8 @@ impl Conv {
         if with_channels(&shape, shape.padded_lens()) > isize::MAX as usize {
             return Err(LayerError::Unsupported("the padding is longer than memory".to_owned()));
         }
-        Ok(Sizes::Dense(DenseConv::new(shape, blocking)))
+        let Some(tile) = self.blocks.tile else { return Ok(Sizes::Dense(DenseConv::new(shape, blocking))) };
+        WinogradConv::new(shape, (tile, blocking.block)).map(Sizes::Winograd).ok_or_else(no_kernel)
     }
 
     /// Bytes of scratch memory for blocked tensors.
@@ -296,6 +329,7 @@ impl Conv {
         let sizes = input.shape().map_err(LayerError::from).and_then(|shape| self.sizes(&shape, blocking));
         match sizes {
             Ok(Sizes::Dense(conv)) => conv.scratch().saturating_mul(size_of::<f32>()),
+            Ok(Sizes::Winograd(conv)) => conv.scratch().saturating_mul(size_of::<f32>()),
             _ => 0,
         }
     }
@@ -314,7 +348,8 @@ impl Conv {
             return Err(LayerError::Unsupported("tensors that lie in different blocks".to_owned()));
         };
         if self.blocks.weights.is_none() || self.blocks.blocking != Some(blocking) {
-            self.settle_blocks(Some(blocking));
+            let tile = self.blocks.tile.filter(|_| blocking.is_input_blocked);
+            self.settle_blocks(Some(blocking), tile);
         }
         let weights = Arc::clone(self.blocks.weights.get_or_insert_default());
         let weights = self.made(blocking, &weights)?;
@@ -324,6 +359,13 @@ impl Conv {
             .and_then(|sizes| run(sizes, weights, epilogue.as_mut(), inputs, output, context));
         (self.blocks.sizes, self.epilogue) = (sizes, epilogue);
         result
+    }
+
+    /// How many times as fast the settled method is as the definition.
+    fn gain(&self, input: &TensorMeta, block: usize) -> f64 {
+        let Some(tile) = self.blocks.tile else { return 1.0 };
+        let shape = input.shape().map_err(LayerError::from).and_then(|shape| self.blocked_shape(&shape));
+        shape.map_or(1.0, |shape| winograd::gain(&shape, tile, block))
     }
 
     /// How well the kernel uses the processor, compared with a product of matrices: measured on AVX-512.
@@ -340,7 +382,7 @@ impl Conv {
             Weight::Input(_) => false,
         };
         match (block, is_depthwise) {
-            (Some(block), false) => 1.3 * block as f64 / isa().lanes() as f64,
+            (Some(block), false) => 1.3 * block as f64 / isa().lanes() as f64 * self.gain(input, block),
             (Some(_), true) if is_wide && is_strided => 0.33,
             (Some(_), true) if is_wide => 0.5,
             (Some(_), true) if is_strided => 0.15,
@@ -430,6 +472,7 @@ fn run_samples(
     let limits = context.limits().clone();
     let scratch = match sizes {
         Sizes::Dense(conv) => context.scratch::<f32>(conv.scratch())?,
+        Sizes::Winograd(conv) => context.scratch_between::<f32>(conv.least_scratch(), conv.scratch())?,
         Sizes::Depthwise(_) => &mut [],
     };
     for (index, output) in output.chunks_exact_mut(out_sample).enumerate() {
@@ -442,6 +485,9 @@ fn run_samples(
             }
             (Sizes::Depthwise(conv), Weights::Depthwise(weights)) => {
                 conv.run(input, weights, output, &ending, &limits)?;
+            }
+            (Sizes::Winograd(conv), Weights::Winograd(weights)) => {
+                conv.run(input, weights, output, scratch, &ending, &limits)?;
             }
             _ => return Err(LayerError::Unsupported("weights of another kind of convolution".to_owned())),
         }

@@ -99,6 +99,11 @@ fn fits(mask: &TensorMeta, dims: &[&Dim]) -> bool {
 }
 
 impl Masks {
+    /// Whether there are none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.scores.is_none() && self.padding.is_none()
+    }
+
     /// Broadcasts the masks, without a copy, to so many samples, heads, rows and columns.
     pub(super) fn views<T: Float>(
         &self,

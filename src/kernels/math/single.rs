@@ -1,0 +1,171 @@
+//! Elementary functions of `f32` that are computed in `f32`, twice as many at once as in `f64`.
+//!
+//! Errors are in units in the last place of the exact result, the largest over all numbers of `f32`; the tests count them.
+//! Products are rounded before they are added, so they are the same on every processor.
+
+use super::within;
+use std::f32::consts::{FRAC_2_SQRT_PI, LOG2_E};
+
+/// Adding and subtracting it rounds a small number to a whole one, whose integer then stands in the lowest bits.
+const ROUNDER: f32 = 12_582_912.0;
+
+/// ln 2 in two parts, of which products of the first with whole numbers up to 2¹¹ are exact.
+const LN_2_HIGH: f32 = 0.693_145_75;
+const LN_2_LOW: f32 = 1.428_606_8e-6;
+
+/// 2⁻²⁴, with which quotients are extended where their parts would be too large.
+const SMALL: f32 = 1.0 / 16_777_216.0;
+
+/// x as k ln 2 + r, where k is whole and r at most ln 2 / 2: eʳ - 1, and the bits of k plus a rounder.
+#[inline(always)]
+fn rest_and_power(x: f32, rounder: f32) -> (f32, u32) {
+    let rounded = x * LOG2_E + rounder;
+    let k = rounded - rounder;
+    let r = (x - k * LN_2_HIGH) - k * LN_2_LOW;
+    let square = r * r;
+    // (eʳ - 1 - r) over r²: a fit.
+    let low = 0.499_999_94 + r * 0.166_665_2;
+    let high = (0.041_668_393 + r * 0.008_368_781) + square * 0.001_381_446_7;
+    (r + square * (low + square * high), rounded.to_bits())
+}
+
+/// 2 to the power whose biased exponent stands in the lowest bits.
+#[inline(always)]
+fn power_of_two(biased: u32) -> f32 {
+    f32::from_bits(biased << 23)
+}
+
+#[inline(always)]
+pub(super) fn exp(x: f32) -> f32 {
+    // In two steps, for 2ᵏ alone may be no number.
+    let (rest, biased) = rest_and_power(within(x, -104.0, 89.0), ROUNDER + 254.0);
+    let half = biased >> 1;
+    (rest + 1.0) * power_of_two(half) * power_of_two(biased.wrapping_sub(half))
+}
+
+#[inline(always)]
+pub(super) fn exp_m1(x: f32) -> f32 {
+    // Half of it, for 2ᵏ alone may be no number.
+    let (rest, biased) = rest_and_power(within(x, -18.0, 89.0), ROUNDER + 126.0);
+    let power = power_of_two(biased);
+    let half = rest * power + (power - 0.5);
+    (half + half).copysign(x)
+}
+
+#[inline(always)]
+pub(super) fn sigmoid(x: f32) -> f32 {
+    // Without the factor the denominator would be no number long before its inverse is none.
+    let (rest, biased) = rest_and_power(within(-x, -70.0, 105.0), ROUNDER + 103.0);
+    let power = power_of_two(biased);
+    SMALL / ((rest * power + SMALL) + power)
+}
+
+#[inline(always)]
+pub(super) fn tanh(x: f32) -> f32 {
+    let (rest, biased) = rest_and_power(within(2.0 * x.abs(), 0.0, 20.0), ROUNDER + 127.0);
+    let power = power_of_two(biased);
+    let power = rest * power + (power - 1.0);
+    (power / (power + 2.0)).copysign(x)
+}
+
+/// A polynomial of degree 5, its lowest coefficient first; even and odd powers apart.
+#[inline(always)]
+fn polynomial(x: f32, coefficients: [f32; 6]) -> f32 {
+    let [a, b, c, d, e, f] = coefficients;
+    let square = x * x;
+    ((e * square + c) * square + a) + x * ((f * square + d) * square + b)
+}
+
+/// x times a quotient of polynomials of x²: a fit from 0 to 3.92, where it is 1 in single precision.
+#[inline(always)]
+pub(super) fn erf(x: f32) -> f32 {
+    let x = within(x, -3.92, 3.92);
+    let square = x * x;
+    let numerator = polynomial(
+        square,
+        [FRAC_2_SQRT_PI, 0.190_407_7, 0.052_748_892, 0.003_765_671_5, 0.000_284_883_8, 2.050_075e-6],
+    );
+    let denominator =
+        polynomial(square, [1.0, 0.502_077_16, 0.114_109_64, 0.014_969_325, 0.001_162_548_4, 3.809_165_4e-5]);
+    within(x * numerator / denominator, -1.0, 1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// A name, the function, the exact one, and the largest error.
+    type Function = (&'static str, fn(f32) -> f32, fn(f64) -> f64, f64);
+
+    const FUNCTIONS: [Function; 5] = [
+        ("exp", exp, f64::exp, 1.01),
+        ("exp_m1", exp_m1, f64::exp_m1, 1.6),
+        ("sigmoid", sigmoid, |x| 1.0 / (1.0 + (-x).exp()), 2.0),
+        ("tanh", tanh, f64::tanh, 2.7),
+        ("erf", erf, libm::erf, 5.8),
+    ];
+
+    /// How many units in the last place of the exact result lie between the two.
+    fn error(got: f32, want: f64) -> f64 {
+        let nearest = want as f32;
+        if nearest.is_nan() || nearest.is_infinite() || got.is_infinite() {
+            let is_same = got == nearest || (got.is_nan() && nearest.is_nan());
+            return if is_same { 0.0 } else { f64::INFINITY };
+        }
+        let exponent = (nearest.abs().to_bits() >> 23).max(1) as i32 - 127 - 23;
+        (f64::from(got) - want).abs() / f64::from(exponent).exp2()
+    }
+
+    fn check(x: f32) {
+        for (name, single, double, bound) in FUNCTIONS {
+            let (got, want) = (single(x), double(f64::from(x)));
+            let error = error(got, want);
+            assert!(error <= bound, "{name}({x:e}) is {got:e} where {want:e} is expected: {error} units off");
+            assert!(got.is_nan() || got.is_sign_negative() == want.is_sign_negative(), "{name}({x:e})");
+        }
+    }
+
+    #[test]
+    fn corner_cases_are_those_of_the_library() {
+        let corners =
+            [0.0, -0.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, f32::MAX, f32::MIN, 1e-45, -1e-45];
+        let bounds = [
+            88.7, 88.73, -87.3, -87.4, -103.9, -104.0, 104.0, 9.01, 10.0, 20.1, 3.91, 3.92, -3.93, 17.3,
+            -17.4,
+        ];
+        corners.into_iter().chain(bounds).for_each(check);
+        assert_eq!([tanh(20.0), tanh(-1e30), erf(3.92), erf(-1e30)], [1.0, -1.0, 1.0, -1.0]);
+        assert_eq!(
+            [exp(f32::NEG_INFINITY), sigmoid(f32::NEG_INFINITY), sigmoid(f32::INFINITY)],
+            [0.0, 0.0, 1.0]
+        );
+    }
+
+    #[test]
+    fn errors_are_as_small_as_stated() {
+        (0..=u32::MAX).step_by(40_009).map(f32::from_bits).for_each(check);
+    }
+
+    /// The functions are x, 1 or a half for smaller numbers and settled for larger ones, which samples show.
+    /// `cargo test --release --lib -- --ignored --nocapture every_number` takes minutes.
+    #[test]
+    #[ignore = "a billion numbers, for whoever changes a function"]
+    fn errors_over_every_number() {
+        for (name, single, double, bound) in FUNCTIONS {
+            let numbers = (1e-9f32.to_bits()..110f32.to_bits()).map(f32::from_bits).flat_map(|x| [x, -x]);
+            let worst = numbers.map(|x| (error(single(x), double(f64::from(x))), x));
+            let (worst, at) =
+                worst.fold((0.0, 0.0), |worst, found| if found.0 > worst.0 { found } else { worst });
+            println!("{name}: {worst:.3} at {at:e}");
+            assert!(worst <= bound, "{name}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn single_results_are_close_to_the_exact_ones(bits: u32, x in -20f32..20.0, unit in -1f32..1.0) {
+            [f32::from_bits(bits), x, unit].into_iter().for_each(check);
+        }
+    }
+}

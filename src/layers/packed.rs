@@ -1,0 +1,183 @@
+//! Weights of linear maps in the order in which they are multiplied.
+
+use super::float;
+use super::product::storage;
+use crate::Limits;
+use crate::graph::{FieldValue, LayerError, NO_KEY, OperatorReader, RuntimeAttribute};
+use crate::kernels::packed::{Ending, Factors, Panels, Size, Target, multiply};
+use crate::tensor::{DType, Shape, TensorView};
+use std::borrow::Cow;
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+/// Packed weights, which the first run puts in order: a plan that is loaded reads none of them before. Clones share them.
+#[derive(Debug, Clone, Default)]
+pub struct Packed(Arc<OnceLock<Panels>>);
+
+impl FieldValue for Packed {
+    const KIND: &'static str = NO_KEY;
+
+    fn read(_: &mut OperatorReader<'_>, _: &'static str) -> Result<Option<Self>, LayerError> {
+        Ok(Some(Self::default()))
+    }
+}
+
+impl Packed {
+    /// The weights, which `make` makes where they are not there yet.
+    ///
+    /// # Errors
+    /// Those of `make`.
+    pub(super) fn get_or_make(
+        &self,
+        make: impl FnOnce() -> Result<Panels, LayerError>,
+    ) -> Result<&Panels, LayerError> {
+        if let Some(panels) = self.0.get() {
+            return Ok(panels);
+        }
+        let panels = make()?;
+        Ok(self.0.get_or_init(|| panels))
+    }
+}
+
+/// Whether products with a weight of this type are sums of `f32`.
+pub(super) fn suits(dtype: DType) -> bool {
+    matches!(dtype, DType::F32 | DType::F16 | DType::Bf16)
+}
+
+/// Packs some rows of an O×I weight, and as many elements of a bias. Neither stays decoded that was not before.
+///
+/// # Errors
+/// A weight that cannot be read, or has fewer elements.
+pub(super) fn pack(
+    weight: &RuntimeAttribute,
+    bias: Option<&RuntimeAttribute>,
+    rows: Range<usize>,
+    features: usize,
+) -> Result<Panels, LayerError> {
+    pack_parts((weight, rows.clone()), bias.map(|bias| (bias, rows)), features)
+}
+
+/// As [`pack`], where the elements of the bias are others than the rows of the weight.
+///
+/// # Errors
+/// As [`pack`].
+pub(super) fn pack_parts(
+    (weight, rows): (&RuntimeAttribute, Range<usize>),
+    bias: Option<(&RuntimeAttribute, Range<usize>)>,
+    features: usize,
+) -> Result<Panels, LayerError> {
+    let weight = weight.load()?;
+    let values = float::read::<f32>(&weight.view())?;
+    let biases = match bias {
+        Some((bias, elements)) => {
+            let bias = bias.load()?;
+            let biases = float::read::<f32>(&bias.view())?;
+            Some(biases.get(elements.clone()).ok_or_else(|| fewer(&elements))?.to_vec())
+        }
+        None => None,
+    };
+    let first = rows.start.saturating_mul(features);
+    let count = rows.len().saturating_mul(features);
+    let values = values.get(first..).and_then(|values| values.get(..count)).ok_or_else(|| fewer(&rows))?;
+    Ok(Panels::new(
+        rows.len(),
+        features,
+        |output, k| values[output * features + k],
+        |output| biases.as_ref().and_then(|biases| biases.get(output)).copied().unwrap_or(0.0),
+    ))
+}
+
+fn fewer(rows: &Range<usize>) -> LayerError {
+    LayerError::Unsupported(format!("weights of fewer rows than {rows:?}"))
+}
+
+/// A matrix whose rows lie evenly.
+#[derive(Debug, Clone)]
+pub(super) struct Matrix<'a> {
+    pub(super) data: Cow<'a, [f32]>,
+    pub(super) rows: usize,
+    pub(super) columns: usize,
+    /// From one row to the next.
+    pub(super) row: usize,
+}
+
+impl<'a> Matrix<'a> {
+    /// A tensor of as many elements as a matrix: in place where the elements of each row lie beside each other and rows lie
+    /// evenly.
+    ///
+    /// # Errors
+    /// A tensor that is not computed in `f32`.
+    pub(super) fn of(view: &TensorView<'a>, rows: usize, columns: usize) -> Result<Self, LayerError> {
+        if view.dtype() == DType::F32
+            && view.num_elements() > 0
+            && let Some(layout) = view.layout().reshape(&Shape::new(&[rows, columns])?)?
+            && (layout.strides()[1] == 1 || columns <= 1)
+        {
+            let data = Cow::Borrowed(storage::<f32>(&view.with_layout(layout)?)?);
+            return Ok(Self { data, rows, columns, row: layout.strides()[0] });
+        }
+        Ok(Self { data: float::read::<f32>(view)?, rows, columns, row: columns })
+    }
+
+    /// Writes the products of all rows with packed weights, one row after the other, each `row` numbers from the one before.
+    ///
+    /// # Errors
+    /// A deadline that has passed; what the ending says.
+    pub(super) fn multiply(
+        &self,
+        panels: &Panels,
+        (output, row): (&mut [f32], usize),
+        ending: &Ending<'_>,
+        limits: &Limits,
+    ) -> Result<(), LayerError> {
+        let (lanes, pieces) = (panels.lanes(), [0]);
+        let factors = Factors {
+            data: &self.data,
+            pieces: &pieces,
+            piece: self.columns,
+            last: (0, 0),
+            row: self.row,
+            line: 0,
+        };
+        let last = panels.outputs() - panels.count().saturating_sub(1) * lanes;
+        let target = Target { last, row, line: 0, panel: lanes };
+        let size = Size { lines: 1, rows: self.rows };
+        Ok(multiply(panels, &factors, size, (output, target), ending, limits)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tensor::Tensor;
+
+    #[test]
+    fn weights_are_packed_once_and_do_not_stay_decoded() {
+        let weight = RuntimeAttribute::random(DType::F32, &[3, 5], 1);
+        let (packed, refuse) = (Packed::default(), || Err(fewer(&(0..0))));
+        assert!(packed.get_or_make(refuse).is_err());
+        let panels = packed.get_or_make(|| pack(&weight, None, 0..3, 5)).unwrap();
+        assert_eq!((panels.outputs(), panels.depth()), (3, 5));
+        assert!(packed.clone().get_or_make(refuse).is_ok() && !weight.is_decoded());
+        assert!(pack(&weight, None, 2..4, 5).is_err());
+        assert!(pack(&weight, Some(&RuntimeAttribute::random(DType::F32, &[2], 1)), 0..3, 5).is_err());
+    }
+
+    #[test]
+    fn rows_are_multiplied_where_they_lie_if_they_lie_evenly() {
+        let tensor = Tensor::from_vec((0u8..24).map(f32::from).collect(), &[4, 6]).unwrap();
+        let (view, layout) = (tensor.view(), *tensor.view().layout());
+        let narrow = view.with_layout(layout.narrow(1, 1, 3).unwrap()).unwrap();
+        let turned = view.with_layout(layout.transpose(0, 1).unwrap()).unwrap();
+        let weight =
+            RuntimeAttribute::from_tensor(Tensor::from_vec(vec![1.0f32, 10.0, 100.0], &[1, 3]).unwrap());
+        let panels = pack(&weight, None, 0..1, 3).unwrap();
+        for (view, rows, is_borrowed, first) in [(narrow, 4, true, 321.0), (turned, 8, false, 1260.0)] {
+            let matrix = Matrix::of(&view, rows, 3).unwrap();
+            assert_eq!(matches!(matrix.data, Cow::Borrowed(_)), is_borrowed);
+            let mut output = vec![0.0; rows];
+            matrix.multiply(&panels, (&mut output, 1), &Ending::NONE, &Limits::default()).unwrap();
+            assert_eq!(output[0], first);
+        }
+    }
+}
