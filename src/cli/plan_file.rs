@@ -80,8 +80,8 @@ impl ModelArgs {
         match (without, seed) {
             ([], None) if *formats == FormatArgs::default() => Ok(()),
             ([], None) => refused(
-                format!("{file} is a plan, whose element types and layouts are settled"),
-                "`ixion build --precision … --layouts …` builds one with others",
+                format!("{file} is a plan, whose element types, layouts and tactics are settled"),
+                "`ixion build --precision … --layouts … --without-tactic …` builds one with others",
             ),
             ([], Some(_)) => refused(
                 format!("{file} is a plan and has its weights"),

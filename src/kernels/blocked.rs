@@ -54,10 +54,11 @@ impl BlockedShape {
     /// Elements of a sample in memory, and of its output, in blocks of so many channels.
     pub fn sample(&self, block: usize) -> [usize; 2] {
         let [rows, columns] = self.outputs();
-        [
-            self.channels.div_ceil(block) * self.lens[0] * self.lens[1] * block,
-            self.out_channels.div_ceil(block) * rows * columns * block,
-        ]
+        // No slice is as long as sizes that are too large.
+        let numbers = |channels: usize, lens: [usize; 2]| {
+            [channels.div_ceil(block), lens[0], lens[1], block].into_iter().fold(1, usize::saturating_mul)
+        };
+        [numbers(self.channels, self.lens), numbers(self.out_channels, [rows, columns])]
     }
 }
 

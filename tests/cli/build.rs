@@ -126,7 +126,7 @@ fn what_cannot_be_built_or_taken() {
     assert!(error.contains("whose passes have run"), "{error}");
     for options in [["--precision", "f16"], ["--layouts", "plain"], ["--tune", "--json"]] {
         let [a, b] = options;
-        let settled = "linear.plan is a plan, whose element types and layouts are settled";
+        let settled = "linear.plan is a plan, whose element types, layouts and tactics are settled";
         let error = ixion(["plan", &path, a, b]).error(2, own);
         assert!(error.contains(settled) && error.contains("`ixion build --precision"), "{error}");
         let error = ixion(["run", &path, "-i", "linear/in_0.npy", a, b]).error(2, own);

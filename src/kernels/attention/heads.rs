@@ -184,6 +184,7 @@ impl Heads<'_> {
         }
         assert!(sizes.columns > 0 && sizes.width > 0, "something to attend to");
         assert!(place.is_injective(&sizes), "results share places");
+        assert!(place.end(&sizes).is_some_and(|end| end <= output.len()), "too little room for the results");
         let cuts = sizes.cuts(isa);
         let (len, output) = (output.len(), Output(output.as_mut_ptr()));
         let attention = Attention { heads: self, isa, cuts, output, len, place, limits };
@@ -194,6 +195,14 @@ impl Heads<'_> {
 }
 
 impl Place {
+    /// One past the last result.
+    fn end(&self, sizes: &Sizes) -> Option<usize> {
+        let axes = [(sizes.rows, self.row), (sizes.heads, self.head), (sizes.samples, self.sample)];
+        axes.iter().try_fold(sizes.out_width, |end, &(len, stride)| {
+            end.checked_add(len.checked_sub(1)?.checked_mul(stride)?)
+        })
+    }
+
     /// Whether no two results share a place.
     fn is_injective(&self, sizes: &Sizes) -> bool {
         let mut axes = [(sizes.rows, self.row), (sizes.heads, self.head), (sizes.samples, self.sample)];
@@ -305,8 +314,7 @@ impl Attention<'_> {
             let seen = if self.heads.causal { columns.min(first + index + 1) } else { columns };
             let (seen, hidden) = scores.split_at_mut(seen);
             hidden.fill(0.0);
-            let may_be_blind = self.heads.mask.is_some() && self.heads.blind_is_zero;
-            if may_be_blind && seen.iter().all(|&score| score == f32::NEG_INFINITY) {
+            if self.heads.blind_is_zero && seen.iter().all(|&score| score == f32::NEG_INFINITY) {
                 seen.fill(0.0);
                 continue;
             }
@@ -479,5 +487,33 @@ mod tests {
                 prop_assert!(pooled.iter().all(|got| *got == alone), "{:?}", isa);
             }
         }
+    }
+
+    #[test]
+    fn rows_that_see_nothing_get_zeros_without_a_mask_too() {
+        let sizes = Sizes { samples: 1, heads: 1, rows: 9, columns: 3, width: 1, out_width: 2 };
+        let place = |row| Place { sample: 0, head: 0, row, shared: 1 };
+        // Products of -1e60, which are -inf in single precision.
+        let (query, key, value) = ([1e30; 9], [-1e30; 3], [1.0; 6]);
+        let [query, key] = [&query[..], &key[..]].map(|data| Matrices { data, place: place(1) });
+        let value = Matrices { data: &value, place: place(2) };
+        let (scale, causal, blind_is_zero) = (1.0, false, true);
+        let heads = Heads { sizes, query, key, value, mask: None, scale, causal, blind_is_zero };
+        let (mut output, mut scratch) = ([7.0; 18], vec![f32::NAN; sizes.scratch_len()]);
+        heads.attend((&mut output, place(2)), &mut scratch, &Limits::default()).unwrap();
+        assert_eq!(output, [0.0; 18]);
+    }
+
+    #[test]
+    #[should_panic(expected = "too little room for the results")]
+    fn results_beyond_the_output_are_refused() {
+        let sizes = Sizes { samples: 3, heads: 1, rows: 1, columns: 1, width: 1, out_width: 1 };
+        let here = Place { sample: 0, head: 0, row: 1, shared: 1 };
+        let [query, key, value] = [Matrices { data: &[1.0], place: here }; 3];
+        let (scale, causal, blind_is_zero) = (1.0, false, true);
+        let heads = Heads { sizes, query, key, value, mask: None, scale, causal, blind_is_zero };
+        let far = Place { sample: 1 << 63, ..here };
+        let mut scratch = vec![0.0; sizes.scratch_len()];
+        _ = heads.attend((&mut [0.0; 3], far), &mut scratch, &Limits::default());
     }
 }

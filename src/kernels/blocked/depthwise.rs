@@ -161,7 +161,7 @@ impl DepthwiseConv {
         let [top, left] = [0, 1].map(|axis| self.shape.windows[axis].pad_before);
         // Of each line: zeros, what is there from a column on, zeros.
         let before = left.saturating_sub(start[1]).min(lens[1]);
-        let from = (start[1] + before - left).min(width);
+        let from = (start[1] + before).saturating_sub(left).min(width);
         let inside = (lens[1] - before).min(width - from);
         let patch = &mut patch[..lens[0] * lens[1] * block];
         for (row, line) in patch.chunks_exact_mut(lens[1] * block).enumerate() {

@@ -134,6 +134,8 @@ fn planes_that_are_larger_than_a_patch_are_cut() {
         ([70, 45], [window(3, 1, 1); 2]),
         ([5, 700], [window(5, 2, 1); 2]),
         ([90, 60], [window(3, 1, 14), window(7, 3, 1)]),
+        // Parts of a row that see nothing but padding.
+        ([3, 3], [window(3, 1, 1), Window { pad_before: 300, pad_after: 300, ..window(3, 1, 1) }]),
     ] {
         check(&BlockedShape { channels: 18, out_channels: 18, groups: 18, lens, windows }, 8, true);
         check(&BlockedShape { channels: 18, out_channels: 18, groups: 18, lens, windows }, 16, false);

@@ -32,8 +32,9 @@ pub struct Blocks {
     /// The tiles of Winograd's method, where it was settled.
     tile: Option<Tile>,
     weights: Option<Arc<OnceLock<Weights>>>,
-    /// What a plan stored of them.
+    /// What a plan stored of them, and for tensors that lie how.
     stored: Option<RuntimeAttribute>,
+    stored_for: Option<Blocking>,
     sizes: Ready<(Shape, Sizes)>,
 }
 
@@ -203,12 +204,14 @@ impl Conv {
             return Err(LayerError::Unsupported(reason));
         }
         self.settle_blocks(blocking, tile);
+        self.blocks.stored_for = blocking.filter(|_| tile.is_none());
         Ok(())
     }
 
     /// Forgets what was prepared for tensors that lie otherwise, and for another method.
     fn settle_blocks(&mut self, blocking: Option<Blocking>, tile: Option<Tile>) {
-        self.blocks = Blocks { blocking, tile, stored: self.blocks.stored.take(), ..Blocks::default() };
+        let (stored, stored_for) = (self.blocks.stored.take(), self.blocks.stored_for);
+        self.blocks = Blocks { blocking, tile, stored, stored_for, ..Blocks::default() };
     }
 
     /// Settles the tiles of Winograd's method, or the definition.
@@ -250,11 +253,11 @@ impl Conv {
         Ok(weights.get_or_init(|| made))
     }
 
-    /// Those that a plan stored, where they are of the right size.
+    /// Those that a plan stored, where they are of the right order and size. An attribute of that name that no plan has stored
+    /// says nothing.
     fn stored_weights(&self, blocking: Blocking) -> Result<Option<Weights>, LayerError> {
-        let Some(stored) = self.blocks.stored.as_ref().filter(|_| self.blocks.tile.is_none()) else {
-            return Ok(None);
-        };
+        let is_of_plan = self.blocks.tile.is_none() && self.blocks.stored_for == Some(blocking);
+        let Some(stored) = self.blocks.stored.as_ref().filter(|_| is_of_plan) else { return Ok(None) };
         let (shape, numbers) = (self.blocked_shape(&[1, 1, 1, 1])?, stored.load()?);
         Ok(match shape.is_depthwise() {
             true => DepthwiseConv::stored(&shape, blocking.block, numbers).map(Weights::Depthwise),
