@@ -88,13 +88,13 @@ fn only_a_plan_says_how_weights_are_packed() {
     let plan = Builder::new(param("digits")).build().unwrap();
     let (_folder, path) = saved(&plan);
     let mut graph = PlanFile::open(&path, &Limits::default()).unwrap().graph().unwrap();
-    let packed = |operator: &ixion::pnnx::Operator| Some(operator.attrs().get("packed")?.shape()[0]);
+    let packed = |operator: &ixion::pnnx::Operator| Some(operator.attrs().get("ixion.packed")?.shape()[0]);
     let found: Vec<_> =
         graph.operators().filter_map(|(id, operator)| Some((id, packed(operator)?))).collect();
     assert!(!found.is_empty());
     for (id, len) in found {
         let zeros = ixion::pnnx::Attribute::from_f32s(vec![len], &vec![0.0; len]).unwrap();
-        graph.set_attribute(id, "packed", zeros).unwrap();
+        graph.set_attribute(id, "ixion.packed", zeros).unwrap();
     }
     let rebuilt = Builder::from_pnnx(graph).build().unwrap();
     let x = Tensor::randn(&[2, 1, 8, 8], 5).unwrap();

@@ -191,7 +191,7 @@ impl fmt::Display for TensorFormat {
 }
 
 /// The key of the attribute in which a plan stores what [`CpuLayer::packed`] returned.
-pub const PACKED: &str = "packed";
+pub const PACKED: &str = "ixion.packed";
 
 /// One way of computing a layer; the engine times them and picks one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -341,8 +341,9 @@ pub trait CpuLayer: Layer + CloneCpuLayer {
         Ok(Vec::new())
     }
 
-    /// Weights in the order in which the layer multiplies them; made here, if no run has made them yet. A plan stores them as
-    /// the operator's attribute [`PACKED`], where the layer finds them when it is created again. Default: none.
+    /// Weights in the order in which the layer multiplies them, if [`initialize`](CpuLayer::initialize) has made them. A plan
+    /// stores them as the operator's attribute [`PACKED`], where the layer finds them when it is created again; its state
+    /// should say in which order they are. Default: none.
     ///
     /// # Errors
     /// A [`LayerError`] when the weights cannot be read.

@@ -20,7 +20,15 @@ pub enum Norm {
 
 impl Norm {
     /// Normalises a row; then each element is multiplied with its own factor, and its own summand is added.
+    ///
+    /// # Panics
+    /// When there are more or fewer factors or summands than elements; callers have checked them.
     pub fn row<T: Float>(self, row: &mut [T], affine: Affine<'_, T>) {
+        let is_as_long = |values: &[T]| values.len() == row.len();
+        assert!(
+            [affine.weight, affine.bias].into_iter().flatten().all(is_as_long),
+            "a number for each element"
+        );
         run_widest(Rows { norm: self, row, affine, planes: None });
     }
 
@@ -276,7 +284,7 @@ mod tests {
 
     #[test]
     fn a_large_mean_costs_no_digits() {
-        let mut x: Vec<f32> = (0..1000).map(|i| 4096.0 + (i % 2) as f32).collect();
+        let mut x: Vec<f32> = (0..1000).map(|i| 1_048_576.0 + (i % 2) as f32).collect();
         Norm::Standard { eps: 0.0 }.row(&mut x, Affine::NONE);
         assert_eq!((x[0], x[1]), (-1.0, 1.0));
     }

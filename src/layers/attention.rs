@@ -16,7 +16,7 @@ use crate::tensor::{DType, Dim, Layout, MAX_RANK, Shape, Tensor, TensorView, Ten
 use ndarray::{ArrayView2, ArrayViewD, ArrayViewMut2, Axis, Ix2, IxDyn};
 use smallvec::SmallVec;
 use std::ops::RangeInclusive;
-use whole::{Whole, matrices};
+use whole::{Whole, matrices, of_all_heads};
 
 crate::operator! {
     /// `torch.nn.functional.scaled_dot_product_attention` (Vaswani et al. 2017): softmax(scale · query·keyᵀ + mask) ·
@@ -171,11 +171,15 @@ impl ScaledDotProductAttention {
         let [query_part, key_part, value_part] = parts;
         let parts = query_part?.zip(key_part?).zip(value_part?);
         let whole = sizes.zip(parts);
-        let scratch_len = |columns| whole.map_or(scratch_len(columns), |(sizes, _)| sizes.scratch_len());
+        let [least, most] = match whole {
+            Some((sizes, _)) => [sizes.least_scratch(), sizes.scratch()],
+            None => [scratch_len(columns); 2],
+        };
         let mask = self.attn_mask.0.map(|position| inputs[position]);
         let converted = mask.filter(|mask| mask.dtype() != T::DTYPE).map_or(0, |mask| mask.num_elements());
-        let (scratch, limits) = context.scratch_and_limits::<T>(scratch_len(columns) + converted)?;
-        let (scratch, numbers) = scratch.split_at_mut(scratch_len(columns));
+        let limits = &context.limits().clone();
+        let scratch = context.scratch_between::<T>(least + converted, most + converted)?;
+        let (scratch, numbers) = scratch.split_at_mut(scratch.len() - converted);
         let mask = match mask {
             Some(mask) if mask.dtype() != T::DTYPE => {
                 write_added(&mask, true, numbers)?;
@@ -189,9 +193,9 @@ impl ScaledDotProductAttention {
         let mask = mask.map(|mask| mask.with_layout(mask.layout().expand(&full)?)).transpose()?;
         let scale = self.scale.unwrap_or(1.0 / (width as f64).sqrt());
         if let Some((sizes, ((query, key), value))) = whole {
-            let mask = mask.map(|mask| mask.array::<f32>()).transpose()?;
+            let mask = mask.map(|mask| of_all_heads(mask.array::<f32>()?)).transpose()?;
             let parts = [query, key, value];
-            let whole = Whole { sizes, parts, mask: mask.as_ref(), scale, causal: self.is_causal };
+            let whole = Whole { sizes, parts, mask, scale, causal: self.is_causal };
             let layout = Layout::contiguous(Shape::new(&[scratch.len()])?);
             let mut scratch = TensorViewMut::from_slice(scratch, layout)?;
             return float::write::<f32>(output, |output| whole.run(output, scratch.slice()?, limits));
@@ -322,7 +326,7 @@ impl CpuLayer for ScaledDotProductAttention {
             let output = outputs.first()?.shape().ok()?;
             let width = inputs[0].dims().last()?.fixed()?;
             let [columns, width] = [columns?, width].map(|len| usize::try_from(len).unwrap_or(0));
-            Some(self.whole_sizes(&output, columns, width)?.scratch_len().saturating_mul(size_of::<f32>()))
+            Some(self.whole_sizes(&output, columns, width)?.scratch().saturating_mul(size_of::<f32>()))
         };
         let whole = whole().unwrap_or(0);
         scratch_bytes(columns, inputs[0].dtype()).max(whole).saturating_add(mask)

@@ -319,12 +319,12 @@ impl CpuLayer for Conv {
     }
 
     fn initialize(&mut self) -> Result<(), LayerError> {
-        self.initialize_blocks();
+        self.initialize_blocks()?;
         self.initialize_whole()
     }
 
     fn packed(&self) -> Result<Option<Vec<f32>>, LayerError> {
-        self.packed_blocks()
+        Ok(self.packed_blocks())
     }
 
     fn serialize(&self) -> Result<Vec<u8>, LayerError> {

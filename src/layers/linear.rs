@@ -4,16 +4,17 @@ use super::epilogue::{self, Epilogue};
 use super::float::{self, with_real};
 use super::int8::{self, Channels, Fill, Int8, Real};
 use super::number::{self, Number};
-use super::packed::{self, Matrix, Packed};
+use super::packed::{self, Early, Matrix, Packed};
+use super::stored::numbers_of;
 use crate::Limits;
 use crate::graph::{
-    Cost, CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorFormat, TensorMeta,
-    Weight,
+    Cost, CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, RuntimeAttribute,
+    TensorFormat, TensorMeta, Weight,
 };
 use crate::kernels::Float;
 use crate::kernels::gemm::gemm;
 use crate::kernels::narrow;
-use crate::kernels::packed::Ending;
+use crate::kernels::packed::{Ending, Panels};
 use crate::kernels::parallel::for_each_chunk;
 use crate::kernels::quantized::{Outcome, Rows, Strips, product};
 use crate::tensor::{Complex, DType, Dim, Format, Layout, Shape, TensorView, TensorViewMut, bf16};
@@ -39,6 +40,8 @@ crate::operator! {
         int8: Int8<Strips>,
         /// What is kept for others, where the weights are stored in the file.
         packed: Packed,
+        /// Whether they are packed before the first run.
+        early: Early,
     }
     validate |linear| {
         let Weight::Attribute(weight) = &linear.weight else { return Ok(()) };
@@ -97,13 +100,35 @@ impl Linear {
 impl Linear {
     /// Whether the weights are packed for this input. One row with weights of half the bits is multiplied as they are.
     fn is_packed(&self, input: &TensorView<'_>) -> bool {
-        let Weight::Attribute(weight) = &self.weight else { return false };
+        let Some((weight, _)) = self.attributes() else { return false };
         let features = input.shape().last().copied().unwrap_or(1);
         let is_narrow_row = input.dtype() == DType::Bf16 && input.num_elements() == features;
-        !is_narrow_row
-            && !matches!(self.bias, Some(Weight::Input(_)))
-            && packed::suits(input.dtype())
-            && packed::suits(weight.dtype())
+        !is_narrow_row && packed::suits(input.dtype()) && packed::suits(weight.dtype())
+    }
+
+    /// Weights and bias of the file; none where the graph computes one of them.
+    fn attributes(&self) -> Option<(&RuntimeAttribute, Option<&RuntimeAttribute>)> {
+        match (&self.weight, &self.bias) {
+            (Weight::Attribute(weight), None) => Some((weight, None)),
+            (Weight::Attribute(weight), Some(Weight::Attribute(bias))) => Some((weight, Some(bias))),
+            _ => None,
+        }
+    }
+
+    /// The packed weights, and how many outputs they have for how many features.
+    fn panels(&self) -> Result<(&Panels, [usize; 2]), LayerError> {
+        let Some((weight, bias)) = self.attributes() else {
+            return Err(LayerError::Unsupported("weights that the graph computes are not packed".to_owned()));
+        };
+        let sizes @ [outputs, features] = match *weight.shape() {
+            [outputs, features] => [outputs, features],
+            _ => [1, weight.shape().iter().product()],
+        };
+        let panels = self.packed.get_or_make(|| match self.early.part(0, sizes)? {
+            Some(stored) => Ok(stored),
+            None => packed::pack(weight, bias, 0..outputs, features),
+        })?;
+        Ok((panels, sizes))
     }
 
     /// Multiplies with packed weights.
@@ -113,23 +138,23 @@ impl Linear {
         output: &mut TensorViewMut<'_>,
         limits: &Limits,
     ) -> Result<(), LayerError> {
-        let Self { weight: Weight::Attribute(weight), bias, epilogue, packed, .. } = self else {
-            return Err(LayerError::Unsupported("weights that the graph computes are not packed".to_owned()));
-        };
-        let (outputs, features) = match *weight.shape() {
-            [outputs, features] => (outputs, features),
-            _ => (1, weight.shape().iter().product()),
-        };
         if output.num_elements() == 0 {
             return Ok(());
         }
-        let panels = packed.get_or_make(|| {
-            let bias = match bias {
-                Some(Weight::Attribute(bias)) => Some(&*bias),
-                _ => None,
-            };
-            packed::pack(weight, bias, 0..outputs, features)
-        })?;
+        let mut epilogue = self.epilogue.take();
+        let result = self.multiply_packed(epilogue.as_mut(), inputs, output, limits);
+        self.epilogue = epilogue;
+        result
+    }
+
+    fn multiply_packed(
+        &self,
+        epilogue: Option<&mut Epilogue>,
+        inputs: &[TensorView<'_>],
+        output: &mut TensorViewMut<'_>,
+        limits: &Limits,
+    ) -> Result<(), LayerError> {
+        let (panels, [outputs, features]) = self.panels()?;
         let rows = output.num_elements().checked_div(outputs).unwrap_or(0);
         let input = Matrix::of(&inputs[0], rows, features)?;
         if let Some((bounds, added)) =
@@ -138,7 +163,7 @@ impl Linear {
             let ending = Ending { bounds, added, ..Ending::NONE };
             return input.multiply(panels, (output.slice()?, outputs), &ending, limits);
         }
-        epilogue::with::<f32>(epilogue.as_mut(), inputs, output, limits, |output, finish| {
+        epilogue::with::<f32>(epilogue, inputs, output, limits, |output, finish| {
             input.multiply(panels, (output, outputs), &Ending { finish, ..Ending::NONE }, limits)
         })
     }
@@ -367,23 +392,35 @@ impl CpuLayer for Linear {
 
     fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<(), LayerError> {
         self.int8.configure(inputs, outputs);
+        let mut early = std::mem::take(&mut self.early);
+        if let Some((weight, bias)) = self.attributes() {
+            early.settle(inputs.first(), [weight].into_iter().chain(bias));
+        }
+        self.early = early;
         Ok(())
     }
 
     fn initialize(&mut self) -> Result<(), LayerError> {
+        if self.early.is_wanted() {
+            self.panels()?;
+        }
         self.initialize_whole()
     }
 
+    fn packed(&self) -> Result<Option<Vec<f32>>, LayerError> {
+        Ok(self.packed.get().filter(|_| self.early.is_wanted()).map(|panels| numbers_of([panels])))
+    }
+
     fn serialize(&self) -> Result<Vec<u8>, LayerError> {
-        Ok(self.int8.stored().unwrap_or_default())
+        Ok(self.int8.stored().unwrap_or_else(|| self.early.to_bytes()))
     }
 
     fn deserialize(&mut self, bytes: &[u8]) -> Result<(), LayerError> {
         let has_weights = int8::has_weights(&self.weight, self.bias.as_ref());
-        if bytes.is_empty() || has_weights && self.int8.restore(bytes) {
+        if self.early.restore(bytes) || has_weights && self.int8.restore(bytes) {
             return Ok(());
         }
-        Err(LayerError::Unsupported(format!("{bytes:?} are no scales of whole numbers")))
+        Err(LayerError::Unsupported(format!("{bytes:?} are neither scales nor an order of weights")))
     }
 
     /// Compared with a product of matrices of `f32`, as it was measured on AVX-512: many rows wait for their weights of half

@@ -146,6 +146,7 @@ pub mod special;
 pub mod spectrum;
 pub mod splitting;
 pub mod stacking;
+pub mod stored;
 pub mod striding;
 pub mod taking;
 #[cfg(test)]

@@ -1,23 +1,22 @@
 //! Multi-head attention with its projections.
 
+mod fields;
 mod masks;
+mod projections;
 mod whole;
 
 use super::attention::scratch_bytes;
 use super::broadcast::owned;
 use super::float::{self, with_float};
-use crate::graph::{
-    Cost, CpuLayer, FieldValue, ForwardContext, Layer, LayerError, OperatorReader, Registry, RegistryError,
-    RuntimeAttribute, TensorMeta,
-};
+use crate::graph::{Cost, CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
 use crate::kernels::Float;
 use crate::kernels::attention::{Head, attend_with, scratch_len};
 use crate::kernels::gemm::gemm;
-use crate::tensor::{DType, Dim, TensorView, TensorViewMut};
+use crate::tensor::{Dim, TensorView, TensorViewMut};
+pub use fields::{FileWeight, Results, Sources};
 use ndarray::{Array2, Array3, ArrayView1, ArrayView3, ArrayViewMut2, Axis, s};
-use std::borrow::Cow;
+pub use projections::Projections;
 use std::ops::RangeInclusive;
-pub use whole::Projections;
 
 crate::operator! {
     /// `torch.nn.MultiheadAttention` (Vaswani et al. 2017): queries, keys and values are projected, each head attends to
@@ -44,23 +43,23 @@ crate::operator! {
         /// Where queries, keys, values and masks are among the inputs.
         sources as "query": Sources,
         /// The projections of queries, keys and values as one matrix, 3E×E.
-        in_proj_weight: Stored = Stored(None),
+        in_proj_weight: FileWeight = FileWeight(None),
         /// Instead: that of queries, E×E.
-        q_proj_weight: Stored = Stored(None),
+        q_proj_weight: FileWeight = FileWeight(None),
         /// That of keys, E×`kdim`.
-        k_proj_weight: Stored = Stored(None),
+        k_proj_weight: FileWeight = FileWeight(None),
         /// That of values, E×`vdim`.
-        v_proj_weight: Stored = Stored(None),
+        v_proj_weight: FileWeight = FileWeight(None),
         /// The biases of the three, 3E.
-        in_proj_bias: Stored = Stored(None),
+        in_proj_bias: FileWeight = FileWeight(None),
         /// The learnt row of keys, 1×1×E.
-        bias_k: Stored = Stored(None),
+        bias_k: FileWeight = FileWeight(None),
         /// The learnt row of values, 1×1×E.
-        bias_v: Stored = Stored(None),
+        bias_v: FileWeight = FileWeight(None),
         /// The last projection, E×E.
-        out_weight as "out_proj.weight": Stored = Stored(None),
+        out_weight as "out_proj.weight": FileWeight = FileWeight(None),
         /// Its bias, E.
-        out_bias as "out_proj.bias": Stored = Stored(None),
+        out_bias as "out_proj.bias": FileWeight = FileWeight(None),
         /// How many outputs the file lists, and of how many axes.
         outputs: Results,
         /// What is kept for numbers that are computed in `f32`.
@@ -72,105 +71,6 @@ crate::operator! {
             return Err(LayerError::InvalidParameter { key: "num_heads", found: layer.num_heads.to_string(), reason });
         }
         layer.check_weights()
-    }
-}
-
-/// A weight of the file, if it has one of that key.
-#[derive(Debug, Clone)]
-pub struct Stored(Option<RuntimeAttribute>);
-
-impl FieldValue for Stored {
-    const KIND: &'static str = "a weight of the file";
-
-    fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>, LayerError> {
-        Ok(Some(Self(reader.attr(key))))
-    }
-}
-
-impl Stored {
-    fn read<T: Float>(&self) -> Result<Option<Cow<'_, [T]>>, LayerError> {
-        self.0.as_ref().map(|attribute| float::read::<T>(&attribute.decode()?.view())).transpose()
-    }
-
-    /// A matrix of so many columns.
-    fn matrix<T: Float>(&self, columns: usize) -> Result<Option<Array2<T>>, LayerError> {
-        let Some(values) = self.read::<T>()? else { return Ok(None) };
-        let shape = (values.len() / columns.max(1), columns);
-        Ok(Some(Array2::from_shape_vec(shape, values.into_owned())?))
-    }
-}
-
-/// The outputs that the file lists. Not a key: no file sets it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Results {
-    count: usize,
-    /// Whether the weights of all heads are wanted, and not their mean. Only the recorded shape says it.
-    of_each_head: bool,
-}
-
-impl FieldValue for Results {
-    const KIND: &'static str = crate::graph::NO_KEY;
-
-    fn read(reader: &mut OperatorReader<'_>, _: &'static str) -> Result<Option<Self>, LayerError> {
-        let axes = |output: usize| reader.output_shape(output).map(<[_]>::len);
-        let of_each_head = axes(0).zip(axes(1)).is_some_and(|(output, weights)| weights > output);
-        Ok(Some(Self { count: reader.num_outputs(), of_each_head }))
-    }
-}
-
-/// Positions of the inputs. Alone, the first is queries, keys and values; with one more, that is keys and values.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sources {
-    query: usize,
-    key: usize,
-    value: usize,
-    mask: Option<usize>,
-    padding: Option<usize>,
-    /// A mask of truth values that may be either.
-    unsure: Option<usize>,
-}
-
-impl FieldValue for Sources {
-    const KIND: &'static str =
-        "inputs, of which `$key`, `$value`, `$attn_mask` and `$key_padding_mask` may be named";
-
-    fn read(reader: &mut OperatorReader<'_>, _: &'static str) -> Result<Option<Self>, LayerError> {
-        // Inputs without names are taken in this order.
-        let key = reader.input("kv").or_else(|| reader.input("key"));
-        let value = reader.input("value").or(key);
-        let mask = reader.input("attn_mask");
-        let padding = reader.input("key_padding_mask");
-        let is_bool = |position: &usize| reader.input_dtype(*position) == Some(DType::Bool);
-        let bools = (0..reader.num_inputs()).take_while(is_bool).count();
-        if bools > 0 {
-            return Ok(Self::behind_masks(bools, reader.num_inputs() - bools));
-        }
-        let (key, value) = (key.unwrap_or(0), value.unwrap_or(0));
-        Ok(Some(Self { query: 0, key, value, mask, padding, unsure: None }))
-    }
-}
-
-impl Sources {
-    /// PNNX writes masks of truth values before the query, and then the names that it gives are those of other inputs.
-    /// Of two, the first hides keys; a mask of numbers comes last.
-    fn behind_masks(bools: usize, others: usize) -> Option<Self> {
-        let place = |index: usize| bools + index.min(others.saturating_sub(1));
-        let (key, value) = if others == 2 { (place(1), place(1)) } else { (place(1), place(2)) };
-        let (mask, padding, unsure) = match (bools, others) {
-            (1, 4) => (Some(place(3)), Some(0), None),
-            (1, 1..=3) => (None, None, Some(0)),
-            (2, 1..=3) => (Some(1), Some(0), None),
-            _ => return None,
-        };
-        Some(Self { query: place(0), key, value, mask, padding, unsure })
-    }
-
-    fn num_inputs(&self) -> usize {
-        let masks = [self.mask, self.padding, self.unsure].into_iter().flatten();
-        let mut positions: Vec<usize> = masks.chain([self.query, self.key, self.value]).collect();
-        positions.sort_unstable();
-        positions.dedup();
-        positions.len()
     }
 }
 
@@ -194,7 +94,7 @@ impl MultiheadAttention {
         let e = self.embed_dim;
         let [_, k, v] = self.lengths();
         let packed = self.in_proj_weight.0.is_some();
-        let wanted: [(&'static str, &Stored, bool, &[usize]); 9] = [
+        let wanted: [(&'static str, &FileWeight, bool, &[usize]); 9] = [
             ("in_proj_weight", &self.in_proj_weight, packed, &[e.saturating_mul(3), e]),
             ("q_proj_weight", &self.q_proj_weight, !packed, &[e, e]),
             ("k_proj_weight", &self.k_proj_weight, !packed, &[e, k]),
@@ -284,7 +184,7 @@ impl MultiheadAttention {
     fn with_learnt_row<T: Float>(
         &self,
         mut rows: Array3<T>,
-        learnt: &Stored,
+        learnt: &FileWeight,
     ) -> Result<Array3<T>, LayerError> {
         if let Some(learnt) = learnt.read::<T>()? {
             let place = rows.len_of(Axis(1)) - self.extra_rows();
@@ -475,12 +375,33 @@ impl Layer for MultiheadAttention {
 }
 
 impl CpuLayer for MultiheadAttention {
+    fn configure(&mut self, inputs: &[TensorMeta], _: &[TensorMeta]) -> Result<(), LayerError> {
+        self.settle_projections(inputs);
+        Ok(())
+    }
+
+    fn initialize(&mut self) -> Result<(), LayerError> {
+        self.initialize_projections()
+    }
+
+    fn packed(&self) -> Result<Option<Vec<f32>>, LayerError> {
+        Ok(self.packed_projections())
+    }
+
+    fn serialize(&self) -> Result<Vec<u8>, LayerError> {
+        Ok(self.projections_to_bytes())
+    }
+
+    fn deserialize(&mut self, bytes: &[u8]) -> Result<(), LayerError> {
+        self.restore_projections(bytes)
+    }
+
     fn workspace(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> usize {
         if let Some(sizes) = self.fixed_sizes(inputs)
             && super::packed::suits(inputs[self.sources.query].dtype())
             && self.is_whole(sizes, outputs.len() > 1)
         {
-            return self.whole_scratch(sizes).saturating_mul(size_of::<f32>());
+            return self.whole_scratch(sizes)[1].saturating_mul(size_of::<f32>());
         }
         let key = &inputs[self.sources.key];
         let columns = self.split("", key, self.lengths()[1]).ok().and_then(|[columns, _]| columns.fixed());

@@ -2,15 +2,17 @@
 
 use super::float;
 use super::product::storage;
+use super::stored::Stored;
 use crate::Limits;
-use crate::graph::{FieldValue, LayerError, NO_KEY, OperatorReader, RuntimeAttribute};
+use crate::graph::{FieldValue, LayerError, NO_KEY, OperatorReader, RuntimeAttribute, TensorMeta};
+use crate::kernels::isa;
 use crate::kernels::packed::{Ending, Factors, Panels, Size, Target, multiply};
 use crate::tensor::{DType, Shape, TensorView};
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-/// Packed weights, which the first run puts in order: a plan that is loaded reads none of them before. Clones share them.
+/// Packed weights, which are made once. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct Packed(Arc<OnceLock<Panels>>);
 
@@ -36,6 +38,79 @@ impl Packed {
         }
         let panels = make()?;
         Ok(self.0.get_or_init(|| panels))
+    }
+
+    /// The weights, if they are there.
+    pub(super) fn get(&self) -> Option<&Panels> {
+        self.0.get()
+    }
+}
+
+/// Weights that are packed before the first run, if they are wanted; a plan stores them, with the numbers of a vector as the
+/// layer's state.
+#[derive(Debug, Clone, Default)]
+pub struct Early {
+    is_wanted: bool,
+    stored: Stored<u8>,
+}
+
+impl FieldValue for Early {
+    const KIND: &'static str = NO_KEY;
+
+    fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>, LayerError> {
+        Ok(Stored::read(reader, key)?.map(|stored| Self { is_wanted: false, stored }))
+    }
+}
+
+impl Early {
+    fn lanes() -> u8 {
+        isa().lanes() as u8
+    }
+
+    /// Settles whether they are wanted: where an input is of this type. Weights of half the bits are packed by the first run,
+    /// so that plans stay as small as they are.
+    pub(super) fn settle<'a>(
+        &mut self,
+        input: Option<&TensorMeta>,
+        weights: impl IntoIterator<Item = &'a RuntimeAttribute>,
+    ) {
+        let is_f32 = input.is_some_and(|input| input.dtype() == DType::F32 && input.scale().is_none());
+        self.is_wanted = is_f32 && weights.into_iter().all(|weight| weight.dtype() == DType::F32);
+    }
+
+    /// Whether they are.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.is_wanted
+    }
+
+    /// What a plan stores of it.
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
+        if self.is_wanted { vec![Self::lanes()] } else { Vec::new() }
+    }
+
+    /// Takes over what [`Early::to_bytes`] returned; false for anything else.
+    pub(super) fn restore(&mut self, bytes: &[u8]) -> bool {
+        let lanes = match *bytes {
+            [] => None,
+            [lanes @ (4 | 8 | 16)] => Some(lanes),
+            _ => return false,
+        };
+        self.stored.settle(lanes);
+        true
+    }
+
+    /// Panels of so many outputs and factors, whose numbers are stored behind so many others. None where they are not.
+    ///
+    /// # Errors
+    /// Numbers that cannot be read.
+    pub(super) fn part(
+        &self,
+        first: usize,
+        [outputs, depth]: [usize; 2],
+    ) -> Result<Option<Panels>, LayerError> {
+        let Some(numbers) = self.stored.numbers(&Self::lanes())? else { return Ok(None) };
+        let part = numbers.narrow(0, first, Panels::len(isa(), outputs, depth)).ok();
+        Ok(part.and_then(|part| Panels::stored(isa(), outputs, depth, part)))
     }
 }
 

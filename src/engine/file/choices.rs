@@ -263,10 +263,15 @@ impl Operator {
             .answers
             .iter()
             .map(|(taken, refused)| Ok(Answers { taken: formats(taken)?, refused: formats(refused)? }));
+        let chosen = self.chosen.filter(|&chosen| chosen < self.candidates.len());
+        let settled = chosen.and_then(|chosen| self.candidates.get(chosen)).map(|way| way.tactic);
+        if let Some(id) = settled.filter(|id| layer.is_some() && !known.contains_key(id)) {
+            return Err(wrong(format!("`{}` has no tactic {id}", self.name)));
+        }
         Ok(Settled {
             operator: self.name.clone(),
             candidates: self.candidates.iter().map(candidate).collect::<Result<_, PlanFileProblem>>()?,
-            chosen: self.chosen.filter(|&chosen| chosen < self.candidates.len()),
+            chosen,
             answers: answers.collect::<Result<_, PlanFileProblem>>()?,
         })
     }

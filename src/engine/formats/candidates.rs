@@ -3,7 +3,9 @@
 use super::Terms;
 use crate::Limits;
 use crate::engine::tuning::Key;
-use crate::graph::{CpuLayer, LayerError, Tactic, TensorFormat, TensorMeta, guarded};
+use crate::graph::{
+    CpuLayer, LayerError, RuntimeGraph, RuntimeOperator, Tactic, TensorFormat, TensorMeta, guarded,
+};
 use crate::tensor::{DType, Format};
 use smallvec::SmallVec;
 use std::fmt;
@@ -276,6 +278,17 @@ fn is_left_out(tactic: &Tactic, names: &[String]) -> bool {
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
     };
     names.iter().any(is_of)
+}
+
+/// Those of the names that no tactic of any layer has.
+pub(super) fn unknown<'a>(graph: &RuntimeGraph, names: &'a [String]) -> Vec<&'a str> {
+    let layers = graph.operators().iter().filter_map(RuntimeOperator::layer);
+    // A layer that panics is named where its candidates are asked for.
+    let tactics = |layer: &dyn CpuLayer| guarded(|| Ok(layer.tactics())).unwrap_or_default();
+    let tactics: Vec<Tactic> = layers.filter(|_| !names.is_empty()).flat_map(tactics).collect();
+    let is_known =
+        |name: &&String| tactics.iter().any(|tactic| is_left_out(tactic, std::slice::from_ref(*name)));
+    names.iter().filter(|name| !is_known(name)).map(String::as_str).collect()
 }
 
 /// Whether a format is one that a tensor of a model has at its borders: row-major, and nothing but itself.

@@ -130,6 +130,9 @@ pub(super) fn settle(
     for operator in graph.operators() {
         offers.push(asked(graph, operator, &shapes, terms)?);
     }
+    for name in candidates::unknown(graph, &terms.left_out) {
+        log::warn!("no operator has a tactic `{name}`: nothing is left out by it");
+    }
     let mut agreement = negotiate(graph, &offers, shapes.optimum.metas(), terms.prices());
     match terms.formats {
         Formats::Alternating => alternation::prefer_blocks(&offers, &mut agreement),

@@ -96,8 +96,13 @@ const SCORES: usize = 1 << 14;
 /// Queries of the shortest block.
 const LEAST: usize = 14;
 
-/// Parts of the work that have scratch memory.
+/// The most parts of the work that have scratch memory.
 const PARTS: usize = 16;
+
+/// Parts that so many threads share, so that one that is done early finds something to do.
+fn parts_of(threads: usize) -> usize {
+    if threads <= 1 { 1 } else { (2 * threads).min(PARTS) }
+}
 
 /// How the work is cut, and what it takes.
 #[derive(Debug, Clone, Copy)]
@@ -119,22 +124,32 @@ impl Sizes {
         let rows = self.rows.div_ceil(blocks);
         let key = PanelsView::len_of(isa, self.columns, self.width);
         let value = PanelsView::len_of(isa, self.out_width, self.columns);
-        Cuts { rows, blocks, scores, lens: [key, value, rows.saturating_mul(scores)] }
+        // As many as there may be of fewer rows or columns, whose blocks are cut otherwise.
+        let block = self.rows.saturating_mul(scores).min(scores.saturating_mul(LEAST).max(SCORES));
+        Cuts { rows, blocks, scores, lens: [key, value, block] }
     }
 
     fn tasks(&self, cuts: &Cuts) -> usize {
         self.samples.saturating_mul(self.heads).saturating_mul(cuts.blocks)
     }
 
-    /// The number of elements of scratch memory for [`Heads::attend`].
-    pub fn scratch_len(&self) -> usize {
+    /// Elements of scratch memory that [`Heads::attend`] needs, on any number of threads.
+    pub fn least_scratch(&self) -> usize {
+        self.part(isa())
+    }
+
+    /// Elements of scratch memory that are of use on the threads around it, for these and all smaller sizes.
+    pub fn scratch(&self) -> usize {
         self.scratch_for(isa())
     }
 
+    fn part(&self, isa: Isa) -> usize {
+        self.cuts(isa).lens.iter().fold(0usize, |all, &len| all.saturating_add(len))
+    }
+
     fn scratch_for(&self, isa: Isa) -> usize {
-        let cuts = self.cuts(isa);
-        let part = cuts.lens.iter().fold(0usize, |all, &len| all.saturating_add(len));
-        part.saturating_mul(self.tasks(&cuts).min(PARTS))
+        let tasks = self.tasks(&self.cuts(isa));
+        self.part(isa).saturating_mul(tasks.min(parts_of(threads())).max(1))
     }
 }
 
@@ -166,7 +181,7 @@ impl Heads<'_> {
     ///
     /// # Panics
     /// When a slice is too short for its sizes, there are no columns, results share places, or scratch is shorter than
-    /// [`Sizes::scratch_len`] says; callers have checked them.
+    /// [`Sizes::least_scratch`] says; callers have checked them.
     pub fn attend(&self, output: (&mut [f32], Place), scratch: &mut [f32], limits: &Limits) -> Result<()> {
         self.attend_for(isa(), output, scratch, limits)
     }
@@ -189,7 +204,7 @@ impl Heads<'_> {
         let (len, output) = (output.len(), Output(output.as_mut_ptr()));
         let attention = Attention { heads: self, isa, cuts, output, len, place, limits };
         let tasks = sizes.tasks(&cuts);
-        let parts = if threads() == 1 { 1 } else { (2 * threads()).min(PARTS).min(tasks) };
+        let parts = parts_of(threads()).min(tasks).min(scratch.len() / sizes.part(isa).max(1)).max(1);
         attention.share(0..tasks, scratch, parts)
     }
 }
@@ -499,7 +514,7 @@ mod tests {
         let value = Matrices { data: &value, place: place(2) };
         let (scale, causal, blind_is_zero) = (1.0, false, true);
         let heads = Heads { sizes, query, key, value, mask: None, scale, causal, blind_is_zero };
-        let (mut output, mut scratch) = ([7.0; 18], vec![f32::NAN; sizes.scratch_len()]);
+        let (mut output, mut scratch) = ([7.0; 18], vec![f32::NAN; sizes.scratch()]);
         heads.attend((&mut output, place(2)), &mut scratch, &Limits::default()).unwrap();
         assert_eq!(output, [0.0; 18]);
     }
@@ -513,7 +528,7 @@ mod tests {
         let (scale, causal, blind_is_zero) = (1.0, false, true);
         let heads = Heads { sizes, query, key, value, mask: None, scale, causal, blind_is_zero };
         let far = Place { sample: 1 << 63, ..here };
-        let mut scratch = vec![0.0; sizes.scratch_len()];
+        let mut scratch = vec![0.0; sizes.scratch()];
         _ = heads.attend((&mut [0.0; 3], far), &mut scratch, &Limits::default());
     }
 }

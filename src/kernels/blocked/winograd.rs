@@ -13,18 +13,18 @@
 
 mod points;
 mod transform;
+mod weights;
 
 use super::BlockedShape;
 use crate::Limits;
 use crate::kernels::isa::{Isa, isa_for};
-use crate::kernels::packed::{Ending, Factors, Panels, Results, Size, Target, multiply_alone};
-use crate::kernels::parallel::{for_each_chunk, threads};
-use crate::kernels::widest;
+use crate::kernels::packed::{Ending, Factors, Results, Size, Target, multiply_alone};
+use crate::kernels::parallel::threads;
 use crate::tensor::Result;
-use points::points;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use transform::{Inputs, Outputs, Transforms, transforms};
+pub use weights::WinogradWeights;
 
 /// The most numbers of a block of channels, and of places along an axis of a tile.
 const MOST_LANES: usize = 16;
@@ -68,88 +68,6 @@ impl Tile {
     const fn numbers(self) -> usize {
         self.places() * self.places()
     }
-}
-
-/// Transformed weights, in the order in which they are multiplied. They are the same for all sizes of planes.
-#[derive(Debug)]
-pub struct WinogradWeights {
-    tile: Tile,
-    /// For each number of a transformed tile.
-    panels: Vec<Panels>,
-    /// A bias for each output channel, and zeros that fill up the last block.
-    bias: Vec<f32>,
-}
-
-impl WinogradWeights {
-    /// Transforms weights O×C×3×3, and orders as many biases as output channels or none. None where there are no kernels for
-    /// blocks of so many channels.
-    ///
-    /// # Panics
-    /// When there are fewer weights or biases than the shape says.
-    pub fn new(
-        shape: &BlockedShape,
-        (weight, bias): (&[f32], Option<&[f32]>),
-        (tile, block): (Tile, usize),
-    ) -> Option<Self> {
-        Some(Self::for_isa(isa_for(block)?, shape, (weight, bias), tile))
-    }
-
-    fn for_isa(isa: Isa, shape: &BlockedShape, (weight, bias): (&[f32], Option<&[f32]>), tile: Tile) -> Self {
-        let (channels, outputs) = (shape.channels, shape.out_channels);
-        let weight = weight[..outputs * channels * 9].as_chunks::<9>().0;
-        let places = by_place(weight, [channels, outputs]);
-        let rows = points(tile.side()).of_weights();
-        let mut panels: Vec<Option<Panels>> = (0..tile.numbers()).map(|_| None).collect();
-        let work = |number: usize, panels: &mut [Option<Panels>]| -> Result<()> {
-            let (row, column) = (rows[number / tile.places()], rows[number % tile.places()]);
-            let factors: [f64; 9] = std::array::from_fn(|at| row[at / 3] * column[at % 3]);
-            let transformed = widest(|| transformed(&places, &factors));
-            let transformed = |o: usize, c: usize| transformed[c * outputs + o];
-            panels.fill_with(|| Some(Panels::for_isa(isa, outputs, channels, transformed, |_| 0.0)));
-            Ok(())
-        };
-        // Nothing of it fails.
-        _ = for_each_chunk(&mut panels, 1, &work);
-        let panels = panels.into_iter().flatten().collect();
-        let mut biases = vec![0.0; outputs.next_multiple_of(isa.lanes())];
-        if let Some(bias) = bias {
-            biases[..outputs].copy_from_slice(&bias[..outputs]);
-        }
-        Self { tile, panels, bias: biases }
-    }
-}
-
-/// The weights of each place of the window, those of all outputs of a channel beside each other.
-fn by_place(weight: &[[f32; 9]], [channels, outputs]: [usize; 2]) -> [Vec<f32>; 9] {
-    /// So many weights are a line of the cache.
-    const LINE: usize = 16;
-    let mut places: [Vec<f32>; 9] = std::array::from_fn(|_| vec![0.0; channels * outputs]);
-    for first in (0..outputs).step_by(LINE) {
-        let end = (first + LINE).min(outputs);
-        for c in 0..channels {
-            for (place, weights) in places.iter_mut().enumerate() {
-                let line = weights[c * outputs..][first..end].iter_mut().enumerate();
-                line.for_each(|(o, x)| *x = weight[(first + o) * channels + c][place]);
-            }
-        }
-    }
-    places
-}
-
-/// The sums of what lies at each place of the window, times its factor.
-#[inline(always)]
-fn transformed(places: &[Vec<f32>; 9], factors: &[f64; 9]) -> Vec<f32> {
-    let len = places[0].len();
-    let places = places.each_ref().map(|weights| &weights[..len]);
-    let mut sums = vec![0.0; len];
-    for (at, sum) in sums.iter_mut().enumerate() {
-        let mut exact = 0.0;
-        for place in 0..9 {
-            exact += f64::from(places[place][at]) * factors[place];
-        }
-        *sum = exact as f32;
-    }
-    sums
 }
 
 /// A convolution of one shape.
@@ -294,13 +212,9 @@ impl WinogradConv {
         if outputs == 0 || tiles == 0 {
             return Ok(());
         }
-        let is_of_shape = |panels: &Panels| {
-            panels.outputs() == self.shape.out_channels
-                && panels.depth() == self.shape.channels
-                && panels.lanes() == self.block
-        };
         assert!(
-            weights.tile == self.tile && weights.panels.iter().all(is_of_shape),
+            weights.tile == self.tile
+                && weights.is_of(self.shape.channels, self.shape.out_channels, self.block),
             "weights are those of the convolution"
         );
         assert!(ending.added.is_none_or(|added| added.len() >= outputs), "too few numbers to add");
@@ -358,7 +272,7 @@ impl WinogradConv {
                 row: self.block,
                 line: 0,
             };
-            let panels = sample.weights.panels[number].view();
+            let panels = sample.weights.of_number(number).view();
             let results = Results { output: sums_at.at(number * after), len: after, target, is_far: true };
             // SAFETY: there is as much room for the sums of each number, and nobody else writes these.
             unsafe { multiply_alone(panels, &factors, size, results, sample.limits) }
@@ -458,7 +372,7 @@ impl WinogradConv {
             let tiles = Outputs {
                 from: sums[plane * self.row + segment.at * block..].as_ptr(),
                 plane: self.distances()[1],
-                bias: sample.weights.bias[plane * block..][..block].as_ptr(),
+                bias: sample.weights.biases(plane).as_ptr(),
                 added: ending.added.map_or(std::ptr::null(), |added| added[at..].as_ptr()),
                 bounds: ending.bounds,
                 to: sample.output.at(at),

@@ -77,12 +77,7 @@ impl Panels {
     ///
     /// # Panics
     /// When the processor doesn't have the instruction set.
-    pub(in crate::kernels) fn stored(
-        isa: Isa,
-        outputs: usize,
-        depth: usize,
-        numbers: Tensor,
-    ) -> Option<Self> {
+    pub fn stored(isa: Isa, outputs: usize, depth: usize, numbers: Tensor) -> Option<Self> {
         assert!(isa.is_here(), "panels are for instructions that there are");
         let len = numbers.slice::<f32>().ok()?.len();
         let [weights, biases] = lens(isa, outputs, depth);
@@ -91,7 +86,7 @@ impl Panels {
     }
 
     /// How many numbers panels of so many outputs and factors have: whole lines of 64 bytes.
-    pub(in crate::kernels) fn len(isa: Isa, outputs: usize, depth: usize) -> usize {
+    pub fn len(isa: Isa, outputs: usize, depth: usize) -> usize {
         lens(isa, outputs, depth).into_iter().fold(0, usize::saturating_add)
     }
 

@@ -2,12 +2,12 @@
 
 use super::super::broadcast::Converted;
 use super::super::product::storage;
-use super::{ScaledDotProductAttention, expanded, matrix};
+use super::{ScaledDotProductAttention, expanded};
 use crate::Limits;
 use crate::graph::LayerError;
 use crate::kernels::attention::{Heads, Matrices, Place, Sizes};
 use crate::tensor::{DType, TensorView};
-use ndarray::{ArrayViewD, ArrayViewMut2, s};
+use ndarray::{ArrayView4, ArrayViewD, ArrayViewMut2, Axis, s};
 
 /// Fewer queries are not worth packing keys and values for.
 const LEAST: usize = 8;
@@ -31,7 +31,7 @@ impl ScaledDotProductAttention {
 pub(super) struct Whole<'a> {
     pub(super) sizes: Sizes,
     pub(super) parts: [Matrices<'a>; 3],
-    pub(super) mask: Option<&'a ArrayViewD<'a, f32>>,
+    pub(super) mask: Option<ArrayView4<'a, f32>>,
     pub(super) scale: f64,
     pub(super) causal: bool,
 }
@@ -59,6 +59,17 @@ pub(super) fn matrices<'a>(
     Ok(Some(Matrices { data: storage::<f32>(&view)?, place }))
 }
 
+/// A mask of the output's leading axes and columns, as one of samples, heads, rows and columns.
+///
+/// # Errors
+/// More axes than these.
+pub(super) fn of_all_heads(mut mask: ArrayViewD<'_, f32>) -> Result<ArrayView4<'_, f32>, LayerError> {
+    while mask.ndim() < 4 {
+        mask.insert_axis_inplace(Axis(0));
+    }
+    Ok(mask.into_dimensionality()?)
+}
+
 impl Whole<'_> {
     /// Writes the output in row-major order.
     pub(super) fn run(
@@ -69,11 +80,8 @@ impl Whole<'_> {
     ) -> Result<(), LayerError> {
         let Sizes { heads, rows, out_width, .. } = self.sizes;
         let add = |at: [usize; 2], first: usize, mut block: ArrayViewMut2<'_, f32>| {
-            let Some(mask) = self.mask else { return };
-            let axes = mask.ndim().saturating_sub(2).min(2);
-            if let Ok(mask) = matrix(mask, &at[2 - axes..], 1) {
-                block += &mask.slice(s![first..first + block.nrows(), ..]);
-            }
+            let Some(mask) = &self.mask else { return };
+            block += &mask.slice(s![at[0], at[1], first..first + block.nrows(), ..]);
         };
         let [query, key, value] = self.parts;
         let all = Heads {

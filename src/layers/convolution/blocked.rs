@@ -4,10 +4,10 @@ use super::super::epilogue::Epilogue;
 use super::super::float;
 use super::super::padding::PaddingMode;
 use super::super::ready::Ready;
+use super::super::stored::{Stored, numbers_of};
 use super::{Conv, pad_same, winograd};
 use crate::graph::{
-    FieldValue, ForwardContext, LayerError, NO_KEY, OperatorReader, PACKED, RuntimeAttribute, TensorFormat,
-    TensorMeta, Weight,
+    FieldValue, ForwardContext, LayerError, NO_KEY, OperatorReader, TensorFormat, TensorMeta, Weight,
 };
 use crate::kernels::blocked::{
     BlockedShape, Blocking, DenseConv, DenseWeights, DepthwiseConv, Tile, WinogradConv, WinogradWeights,
@@ -15,7 +15,7 @@ use crate::kernels::blocked::{
 use crate::kernels::elementwise::Finish;
 use crate::kernels::packed::{Ending, Panels};
 use crate::kernels::{Isa, isa};
-use crate::tensor::{DType, Format, Layout, Shape, Tensor, TensorView, TensorViewMut};
+use crate::tensor::{DType, Format, Shape, Tensor, TensorView, TensorViewMut};
 use smallvec::SmallVec;
 use std::sync::{Arc, OnceLock};
 
@@ -23,8 +23,7 @@ use std::sync::{Arc, OnceLock};
 const SURROUNDED: usize = 4;
 const ALWAYS: usize = 1 << 20;
 
-/// What a convolution keeps for blocked tensors. Clones share the weights, which the first run puts in order: a plan that is
-/// loaded reads none of them before.
+/// What a convolution keeps for blocked tensors. Clones share the weights.
 #[derive(Debug, Clone, Default)]
 pub struct Blocks {
     /// None where tensors were not settled to be blocked.
@@ -32,9 +31,7 @@ pub struct Blocks {
     /// The tiles of Winograd's method, where it was settled.
     tile: Option<Tile>,
     weights: Option<Arc<OnceLock<Weights>>>,
-    /// What a plan stored of them, and for tensors that lie how.
-    stored: Option<RuntimeAttribute>,
-    stored_for: Option<Blocking>,
+    stored: Stored<(Blocking, Option<Tile>)>,
     sizes: Ready<(Shape, Sizes)>,
 }
 
@@ -51,7 +48,7 @@ impl Weights {
         match self {
             Self::Depthwise(panels) => std::slice::from_ref(panels),
             Self::Dense(weights) => weights.panels(),
-            Self::Winograd(_) => &[],
+            Self::Winograd(weights) => weights.panels(),
         }
     }
 }
@@ -67,8 +64,8 @@ enum Sizes {
 impl FieldValue for Blocks {
     const KIND: &'static str = NO_KEY;
 
-    fn read(reader: &mut OperatorReader<'_>, _: &'static str) -> Result<Option<Self>, LayerError> {
-        Ok(Some(Self { stored: reader.attr(PACKED), ..Self::default() }))
+    fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>, LayerError> {
+        Ok(Stored::read(reader, key)?.map(|stored| Self { stored, ..Self::default() }))
     }
 }
 
@@ -204,14 +201,14 @@ impl Conv {
             return Err(LayerError::Unsupported(reason));
         }
         self.settle_blocks(blocking, tile);
-        self.blocks.stored_for = blocking.filter(|_| tile.is_none());
+        self.blocks.stored.settle(blocking.map(|blocking| (blocking, tile)));
         Ok(())
     }
 
     /// Forgets what was prepared for tensors that lie otherwise, and for another method.
     fn settle_blocks(&mut self, blocking: Option<Blocking>, tile: Option<Tile>) {
-        let (stored, stored_for) = (self.blocks.stored.take(), self.blocks.stored_for);
-        self.blocks = Blocks { blocking, tile, stored, stored_for, ..Blocks::default() };
+        let stored = std::mem::take(&mut self.blocks.stored);
+        self.blocks = Blocks { blocking, tile, stored, ..Blocks::default() };
     }
 
     /// Settles the tiles of Winograd's method, or the definition.
@@ -221,20 +218,21 @@ impl Conv {
         }
     }
 
-    /// Makes room for the weights, where tensors are blocked.
-    pub(super) fn initialize_blocks(&mut self) {
+    /// Puts the weights in order, where tensors are blocked.
+    ///
+    /// # Errors
+    /// Weights that cannot be read.
+    pub(super) fn initialize_blocks(&mut self) -> Result<(), LayerError> {
         self.blocks.weights = self.blocks.blocking.map(|_| Arc::default());
+        let (Some(blocking), Some(weights)) = (self.blocks.blocking, &self.blocks.weights) else {
+            return Ok(());
+        };
+        self.made(blocking, weights).map(drop)
     }
 
-    /// The weights in order, which a plan may store. Those of Winograd's method are made when they are needed: they are
-    /// several times as large as what they are made of.
-    pub(super) fn packed_blocks(&self) -> Result<Option<Vec<f32>>, LayerError> {
-        let (Some(blocking), Some(weights), None) =
-            (self.blocks.blocking, &self.blocks.weights, self.blocks.tile)
-        else {
-            return Ok(None);
-        };
-        Ok(Some(self.made(blocking, weights)?.panels().iter().flat_map(Panels::numbers).copied().collect()))
+    /// The weights in order, which a plan stores.
+    pub(super) fn packed_blocks(&self) -> Option<Vec<f32>> {
+        self.blocks.weights.as_ref()?.get().map(|weights| numbers_of(weights.panels()))
     }
 
     /// Weights in order, which are made once.
@@ -253,15 +251,19 @@ impl Conv {
         Ok(weights.get_or_init(|| made))
     }
 
-    /// Those that a plan stored, where they are of the right order and size. An attribute of that name that no plan has stored
-    /// says nothing.
+    /// Those that a plan stored, where they are of the right order and size.
     fn stored_weights(&self, blocking: Blocking) -> Result<Option<Weights>, LayerError> {
-        let is_of_plan = self.blocks.tile.is_none() && self.blocks.stored_for == Some(blocking);
-        let Some(stored) = self.blocks.stored.as_ref().filter(|_| is_of_plan) else { return Ok(None) };
-        let (shape, numbers) = (self.blocked_shape(&[1, 1, 1, 1])?, stored.load()?);
-        Ok(match shape.is_depthwise() {
-            true => DepthwiseConv::stored(&shape, blocking.block, numbers).map(Weights::Depthwise),
-            false => DenseWeights::stored(&shape, numbers, blocking).map(Weights::Dense),
+        let tile = self.blocks.tile;
+        let Some(numbers) = self.blocks.stored.numbers(&(blocking, tile))? else { return Ok(None) };
+        let shape = self.blocked_shape(&[1, 1, 1, 1])?;
+        Ok(match tile {
+            Some(tile) => {
+                WinogradWeights::stored(&shape, &numbers, (tile, blocking.block)).map(Weights::Winograd)
+            }
+            None if shape.is_depthwise() => {
+                DepthwiseConv::stored(&shape, blocking.block, numbers).map(Weights::Depthwise)
+            }
+            None => DenseWeights::stored(&shape, numbers, blocking).map(Weights::Dense),
         })
     }
 
@@ -422,18 +424,6 @@ fn computed() -> LayerError {
     LayerError::Unsupported("weights that the graph computes are not blocked".to_owned())
 }
 
-/// The bounds and what is added, of an epilogue that kernels compute while their sums are in registers.
-fn in_registers<'a>(
-    epilogue: &Epilogue,
-    lying: &[TensorView<'a>],
-    output: &Layout,
-) -> Option<([f32; 2], Option<&'a [f32]>)> {
-    let (added, bounds) = epilogue.bounded_sum()?;
-    let Some(position) = added else { return Some((bounds, None)) };
-    let added = lying.get(position).filter(|added| added.shape() == output.shape())?;
-    Some((bounds, Some(added.slice::<f32>().ok()?)))
-}
-
 /// Convolves all samples.
 fn run(
     sizes: &Sizes,
@@ -446,12 +436,12 @@ fn run(
     let lying = inputs.iter().map(|input| Ok(input.with_layout(input.layout().unrolled()?)?));
     let lying = lying.collect::<Result<SmallVec<[TensorView<'_>; 4]>, LayerError>>()?;
     let layout = output.layout().unrolled()?;
-    let simple = epilogue.as_ref().and_then(|epilogue| in_registers(epilogue, &lying, &layout));
+    let mut output = output.reborrow().with_layout(layout)?;
+    let simple = epilogue.as_ref().and_then(|epilogue| epilogue.in_registers(&lying, &output));
     let (bounds, added) = simple.unwrap_or((Ending::NONE.bounds, None));
     let epilogue = epilogue.filter(|_| simple.is_none());
     let run = epilogue.map(|epilogue| epilogue.start(&lying, DType::F32, layout.shape())).transpose()?;
     let finish = run.as_ref().map(|run| run as &dyn Finish<f32>);
-    let mut output = output.reborrow().with_layout(layout)?;
     // A plain input may have any strides.
     let (input, output) = (float::read::<f32>(&lying[0])?, output.slice::<f32>()?);
     let samples = inputs[0].shape().first().copied().unwrap_or(1).max(1);

@@ -1,0 +1,48 @@
+//! Packed weights that a plan stored.
+
+use crate::graph::{FieldValue, LayerError, NO_KEY, OperatorReader, PACKED, RuntimeAttribute};
+use crate::kernels::packed::Panels;
+use crate::tensor::Tensor;
+
+/// The packed weights of a plan, if it stored some, and the order in which they are, as the layer's state tells it. An
+/// attribute of that name without such a state says nothing: no plan has stored it.
+#[derive(Debug, Clone)]
+pub struct Stored<O> {
+    attribute: Option<RuntimeAttribute>,
+    order: Option<O>,
+}
+
+impl<O> Default for Stored<O> {
+    fn default() -> Self {
+        Self { attribute: None, order: None }
+    }
+}
+
+impl<O: Send> FieldValue for Stored<O> {
+    const KIND: &'static str = NO_KEY;
+
+    fn read(reader: &mut OperatorReader<'_>, _: &'static str) -> Result<Option<Self>, LayerError> {
+        Ok(Some(Self { attribute: reader.attr(PACKED), order: None }))
+    }
+}
+
+impl<O: PartialEq> Stored<O> {
+    /// Takes over from a plan's state in which order they are.
+    pub(super) fn settle(&mut self, order: Option<O>) {
+        self.order = order;
+    }
+
+    /// All numbers, if they are stored in this order. Those of a mapped plan are not read here.
+    ///
+    /// # Errors
+    /// Numbers that cannot be read.
+    pub(super) fn numbers(&self, order: &O) -> Result<Option<Tensor>, LayerError> {
+        let is_of_order = self.order.as_ref() == Some(order);
+        Ok(self.attribute.as_ref().filter(|_| is_of_order).map(RuntimeAttribute::load).transpose()?)
+    }
+}
+
+/// All numbers of some panels, one after the other, as a plan stores them.
+pub(super) fn numbers_of<'a>(panels: impl IntoIterator<Item = &'a Panels>) -> Vec<f32> {
+    panels.into_iter().flat_map(Panels::numbers).copied().collect()
+}
