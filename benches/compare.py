@@ -90,6 +90,7 @@ def parse() -> argparse.Namespace:
                         help="how far from PyTorch's output is wrong, as a share of its largest number (default: 1e-3)")
     parser.add_argument("--folder", type=Path, default=ROOT / "target/compare", help="where networks are kept")
     parser.add_argument("--json", type=Path, metavar="FILE", help="everything that was measured, for programs")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="the report, which is printed as well")
     parser.add_argument("--ixion", type=named, action="append", default=[], metavar="NAME=PROGRAM",
                         help="a build of the example `compare` instead of this source's; may be repeated")
     parser.add_argument("--variant", type=named, action="append", default=[], metavar="NAME=ARGUMENTS",
@@ -164,7 +165,10 @@ def main() -> int:
         measure_all(arguments, peers, known)
     except KeyboardInterrupt:
         code = 130
-    print(report.markdown(known), end="")
+    text = report.markdown(known)
+    print(text, end="")
+    if arguments.markdown:
+        arguments.markdown.write_text(text, encoding="utf-8")
     own = {peer.name for peer in peers if peer.is_ixion}
     rows = [row for of in known["results"].values() for row in of.values()]
     failed = any(row[name]["status"] != "fine" for row in rows for name in own & row.keys())

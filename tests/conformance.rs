@@ -6,7 +6,7 @@
 mod common;
 
 use common::MODES;
-use common::saved::differences;
+use common::saved::{differences, text_in};
 use ixion::engine::Formats;
 use std::path::PathBuf;
 use std::process::Command;
@@ -19,6 +19,22 @@ fn every_case_passes_in_every_way() {
     }
     let wrong: Vec<String> = MODES.iter().flat_map(|(mode, options)| wrong(mode, options, &cases)).collect();
     assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// The ways of computing a convolution beside its definition.
+const TACTICS: [&str; 3] = ["winograd-2x2", "winograd-4x4", "winograd-6x6"];
+
+#[test]
+fn every_convolution_passes_by_every_tactic() {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("model_file");
+    let own = ["conv3", "digits", "shapes_detector", "shapes_unet"].map(|name| folder.join(name));
+    let mut cases: Vec<PathBuf> = common::conformance_cases();
+    cases.extend(own.into_iter().chain(common::runnable_cases()));
+    cases.retain(|case| std::fs::read_to_string(text_in(case)).is_ok_and(|text| text.contains("onv2d")));
+    for tactic in TACTICS {
+        let wrong = wrong(tactic, &["--tactic", tactic], &cases);
+        assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n"));
+    }
 }
 
 #[test]

@@ -61,6 +61,27 @@ def times(rows: dict[str, dict], names: list[str], own: str | None, rivals: list
     return table(["ms", *names, "best peer", "ratio"], lines)
 
 
+def overview(document: dict) -> str:
+    """A line for each model: the times on all numbers of threads, the quickest of each in bold."""
+    results, counts = document["results"], [str(threads) for threads in document["threads"]]
+    names, lines = list(document["peers"]), []
+    for model, of in results.items():
+        rows = [of.get(count, {}) for count in counts]
+        fine = [{name: entry["ms"] for name, entry in row.items() if entry["status"] == "fine"} for row in rows]
+        least = [min(times.values(), default=None) for times in fine]
+
+        def text(name: str, fine=fine, least=least) -> str:
+            known = [(times.get(name), best) for times, best in zip(fine, least, strict=True)]
+            if all(ms is None for ms, _ in known):
+                return "–"
+            cells = ["–" if ms is None else milliseconds(ms) for ms, _ in known]
+            return " / ".join(f"**{cell}**" if ms is not None and ms == best else cell
+                              for cell, (ms, best) in zip(cells, known, strict=True))
+
+        lines.append([model, *map(text, names)])
+    return table([f"ms, {' / '.join(counts)} threads", *names], lines)
+
+
 def starts(rows: dict[str, dict], names: list[str]) -> str:
     """Loading, the first run, and memory."""
     def text(entry: dict | None) -> str:
@@ -90,6 +111,8 @@ def markdown(document: dict) -> str:
     parts = [f"{machine['processor']}, {machine['cores']} cores; f32, batch 1; {machine['date']}",
              f"{versions}", "A time is the median over rounds of the quickest run in each; ± is half of what lies "
              "between the extreme rounds. The ratio is Ixion's time over that of the best peer: below 1 Ixion is quicker."]
+    if len(document["threads"]) > 1:
+        parts.append(overview(document))
     shares = [share for of in document["busy"].values() for share in of.values() if share is not None]
     if (most := max(shares, default=0)) > BUSY:
         parts.append(f"**The machine was not idle: others took up to {100 * most:.0f} % of it. Do not use these numbers.**")

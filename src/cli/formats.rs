@@ -1,5 +1,5 @@
-//! `--precision`, `--scales`, `--layouts`, `--without-tactic` and `--tune`: what the engine chooses element types, layouts and
-//! tactics from, and how.
+//! `--precision`, `--scales`, `--layouts`, `--tactic`, `--without-tactic` and `--tune`: what the engine chooses element
+//! types, layouts and tactics from, and how.
 
 use super::failure::Failure;
 use clap::{Args, ValueEnum};
@@ -20,6 +20,9 @@ pub(crate) struct FormatArgs {
     /// Layouts of tensors that the engine chooses from
     #[arg(long, value_name = "LAYOUTS", value_enum, default_value_t, hide_short_help = true)]
     pub(crate) layouts: Layouts,
+    /// Computes in a way of this name, such as winograd-4x4, wherever operators can, at any price; may be repeated
+    #[arg(long, value_name = "TACTIC", hide_short_help = true)]
+    pub(crate) tactic: Vec<String>,
     /// Leaves out a way of computing, such as winograd, which is fast but rounds otherwise; may be repeated
     ///
     /// A name stands for all that begin with it and a hyphen: winograd for winograd-2x2, winograd-4x4 and winograd-6x6.
@@ -86,6 +89,7 @@ impl FormatArgs {
         let builder =
             builder.with_formats(self.layouts.into()).with_precisions(self.precision.iter().copied());
         let builder = builder.without_tactics(self.without_tactic.iter().cloned());
+        let builder = builder.with_tactics(self.tactic.iter().cloned());
         let builder = if self.tune { builder.with_tuning(self.timings()) } else { builder };
         match &self.scales {
             Some(path) => Ok(builder.with_scales(Scales::load(path)?)),

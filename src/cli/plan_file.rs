@@ -81,7 +81,7 @@ impl ModelArgs {
             ([], None) if *formats == FormatArgs::default() => Ok(()),
             ([], None) => refused(
                 format!("{file} is a plan, whose element types, layouts and tactics are settled"),
-                "`ixion build --precision … --layouts … --without-tactic …` builds one with others",
+                "`ixion build --precision … --layouts … --tactic …` builds one with others",
             ),
             ([], Some(_)) => refused(
                 format!("{file} is a plan and has its weights"),

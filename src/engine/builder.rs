@@ -158,6 +158,14 @@ impl Builder {
         self
     }
 
+    /// Computes in ways of these names, as of [`Builder::without_tactics`], wherever layers can, whatever that costs. Default:
+    /// the price decides.
+    #[must_use]
+    pub fn with_tactics(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.terms.preferred = names.into_iter().map(Into::into).collect();
+        self
+    }
+
     /// Measures what element types, layouts and tactics cost on this machine, at the sizes that the plan is made for, instead
     /// of comparing them by a model of a processor. What is in the cache is not measured again. Plans are then not the same on
     /// all machines, nor in each run.

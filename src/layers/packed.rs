@@ -95,6 +95,7 @@ impl Early {
             [lanes @ (4 | 8 | 16)] => Some(lanes),
             _ => return false,
         };
+        self.is_wanted = lanes.is_some();
         self.stored.settle(lanes);
         true
     }

@@ -65,7 +65,7 @@ fn compare(case: &Path, folder: &Path, formats: &Formats) -> Result<(), String> 
     Ok(())
 }
 
-fn text_in(case: &Path) -> PathBuf {
+pub(crate) fn text_in(case: &Path) -> PathBuf {
     let files = std::fs::read_dir(case).unwrap().map(|entry| entry.unwrap().path());
     files.filter(|path| path.extension().is_some_and(|ending| ending == "param")).min().unwrap()
 }

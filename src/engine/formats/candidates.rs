@@ -253,7 +253,7 @@ pub(super) fn priced(
     guarded(|| {
         let mut candidates = Vec::new();
         let tactics = layer.tactics().into_iter().enumerate();
-        for (_, tactic) in tactics.filter(|(at, tactic)| *at == 0 || !is_left_out(tactic, left_out)) {
+        for (_, tactic) in tactics.filter(|(at, tactic)| *at == 0 || !is_named(tactic, left_out)) {
             let mut layer = layer.clone_layer();
             layer.set_tactic(tactic.id)?;
             match layer.configure(&inputs, &outputs) {
@@ -272,7 +272,7 @@ pub(super) fn priced(
 }
 
 /// Whether a tactic has one of these names, or one that goes on with a hyphen.
-fn is_left_out(tactic: &Tactic, names: &[String]) -> bool {
+pub(super) fn is_named(tactic: &Tactic, names: &[String]) -> bool {
     let is_of = |name: &String| {
         let rest = tactic.name.strip_prefix(name.as_str());
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
@@ -287,7 +287,7 @@ pub(super) fn unknown<'a>(graph: &RuntimeGraph, names: &'a [String]) -> Vec<&'a 
     let tactics = |layer: &dyn CpuLayer| guarded(|| Ok(layer.tactics())).unwrap_or_default();
     let tactics: Vec<Tactic> = layers.filter(|_| !names.is_empty()).flat_map(tactics).collect();
     let is_known =
-        |name: &&String| tactics.iter().any(|tactic| is_left_out(tactic, std::slice::from_ref(*name)));
+        |name: &&String| tactics.iter().any(|tactic| is_named(tactic, std::slice::from_ref(*name)));
     names.iter().filter(|name| !is_known(name)).map(String::as_str).collect()
 }
 

@@ -49,14 +49,22 @@ pub(super) struct Terms {
     pub(super) scales: Scales,
     /// Names of tactics that are not chosen.
     pub(super) left_out: Vec<String>,
+    /// Names of those that are chosen wherever they can be.
+    pub(super) preferred: Vec<String>,
     /// Who measures; without one, prices are those of a model.
     pub(super) tuner: Option<Tuner>,
 }
 
 impl Default for Terms {
     fn default() -> Self {
-        let (precisions, left_out) = (Vec::new(), Vec::new());
-        Self { formats: Formats::Cheapest, precisions, scales: Scales::default(), left_out, tuner: None }
+        Self {
+            formats: Formats::Cheapest,
+            precisions: Vec::new(),
+            scales: Scales::default(),
+            left_out: Vec::new(),
+            preferred: Vec::new(),
+            tuner: None,
+        }
     }
 }
 
@@ -130,8 +138,9 @@ pub(super) fn settle(
     for operator in graph.operators() {
         offers.push(asked(graph, operator, &shapes, terms)?);
     }
-    for name in candidates::unknown(graph, &terms.left_out) {
-        log::warn!("no operator has a tactic `{name}`: nothing is left out by it");
+    for name in [&terms.left_out, &terms.preferred].into_iter().flat_map(|it| candidates::unknown(graph, it))
+    {
+        log::warn!("no operator has a tactic `{name}`");
     }
     let mut agreement = negotiate(graph, &offers, shapes.optimum.metas(), terms.prices());
     match terms.formats {
@@ -180,7 +189,11 @@ fn asked(
     }
     let fault = |source| EngineError::of_operator(operator, graph.path(), Stage::Configure, source);
     // Letting its clones go is a call as well.
-    let offer = guarded(|| variants::offer(graph, operator, &tensors, terms)).map_err(fault)?;
+    let mut offer = guarded(|| variants::offer(graph, operator, &tensors, terms)).map_err(fault)?;
+    let is_preferred = |candidate: &Candidate| candidates::is_named(&candidate.tactic, &terms.preferred);
+    if offer.candidates.iter().any(is_preferred) {
+        offer.candidates.retain(is_preferred);
+    }
     if offer.candidates.is_empty() && operator.layer().is_some() {
         return Err(fault(LayerError::NoFormat(report(graph, operator, &offer.answers))));
     }
