@@ -6,6 +6,7 @@ use super::tuning::{TimingCache, Tuner};
 use super::{EngineError, Fingerprint, Plan, Port, Precision, Scales};
 use crate::Limits;
 use crate::graph::{CpuLayer, Creator, GraphError, Registry, RuntimeGraph, TensorMeta, guarded, within};
+use crate::kernels::parallel::Threads;
 use crate::passes::{PassContext, Passes, Statistics};
 use crate::pnnx::{self, PnnxError};
 use crate::shape::{InputRange, InputShape, Profile, Shapes};
@@ -407,12 +408,13 @@ fn names(graph: &RuntimeGraph) -> Names {
 }
 
 /// No pool for one thread: the caller's does.
-fn pool(threads: usize) -> Result<Option<rayon::ThreadPool>, EngineError> {
+fn pool(threads: usize) -> Result<Option<Threads>, EngineError> {
     if threads == 1 {
         return Ok(None);
     }
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-    pool.map(Some).map_err(|error| EngineError::Threads { count: threads, reason: error.to_string() })
+    Threads::new(threads)
+        .map(Some)
+        .map_err(|error| EngineError::Threads { count: threads, reason: error.to_string() })
 }
 
 impl Plan {

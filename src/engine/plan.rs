@@ -3,6 +3,7 @@
 use super::{Context, EngineError, Settled};
 use crate::Limits;
 use crate::graph::{RuntimeGraph, TensorMeta};
+use crate::kernels::parallel::Threads;
 use crate::passes::Statistics;
 use crate::pnnx;
 use crate::shape::{InputShape, Profile, Shapes};
@@ -54,7 +55,7 @@ pub struct Plan {
     /// Inputs and the outputs that may take their memory, by position.
     pub(super) donations: Vec<(usize, usize)>,
     pub(super) limits: Limits,
-    pub(super) pool: Option<rayon::ThreadPool>,
+    pub(super) pool: Option<Threads>,
 }
 
 /// From names to positions of inputs and outputs.
@@ -130,7 +131,7 @@ impl Plan {
 
     /// The number of threads that one run uses.
     pub fn threads(&self) -> usize {
-        self.pool.as_ref().map_or(1, rayon::ThreadPool::current_num_threads)
+        self.pool.as_ref().map_or(1, Threads::count)
     }
 
     /// Bytes of all weights.

@@ -9,7 +9,7 @@ use super::columns::{Columns, TILE_BYTES, matrix, matrix_mut};
 use super::direct::{self, Direct};
 use super::elementwise::Finish;
 use super::gemm::{gemm, gemm_here};
-use super::parallel::threads;
+use super::parallel::{for_each_item, threads};
 use super::window::Window;
 use crate::Limits;
 use crate::tensor::Result;
@@ -248,18 +248,17 @@ impl<'a, T: Float> Product<'a, T> {
         (lanes, beside): (usize, bool),
     ) -> Result<()> {
         let tiles = output.ncols().div_ceil(self.tile.max(1));
-        if lanes <= 1 || tiles <= 1 {
+        let lane = scratch.len() / lanes.max(1);
+        if lanes <= 1 || tiles <= 1 || lane == 0 {
             return self.tiles_here(start, output, scratch, beside);
         }
-        let middle = tiles / 2 * self.tile;
-        let (left, right) = output.split_at(Axis(1), middle);
-        let (left_lanes, half) = (lanes / 2, scratch.len() / lanes * (lanes / 2));
-        let (left_scratch, right_scratch) = scratch.split_at_mut(half);
-        let (left, right) = rayon::join(
-            || self.tiles(start, left, left_scratch, (left_lanes, beside)),
-            || self.tiles(start + middle, right, right_scratch, (lanes - left_lanes, beside)),
-        );
-        left.and(right)
+        let columns = tiles.div_ceil(lanes) * self.tile;
+        let mut output = output;
+        let outputs = output.axis_chunks_iter_mut(Axis(1), columns);
+        let parts = outputs.zip(scratch.chunks_mut(lane)).enumerate();
+        for_each_item(parts, &|(part, (output, scratch))| {
+            self.tiles_here(start + part * columns, output, scratch, beside)
+        })
     }
 
     /// Computes outputs one tile after the other.

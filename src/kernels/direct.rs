@@ -6,6 +6,7 @@
 
 use super::Float;
 use super::conv::{ConvShape, Factors};
+use super::parallel::for_each_item;
 use super::wide::widest;
 use super::window::Window;
 use crate::Limits;
@@ -182,30 +183,17 @@ impl Direct {
     ) -> Result<()> {
         let (pixels, positions) = (shape.lens.iter().product(), self.padded.positions.iter().product());
         let sample = Sample { input, factors, limits, pixels, positions };
-        self.groups(&sample, 0..shape.groups, output, scratch, lanes)
-    }
-
-    fn groups<T: Float>(
-        &self,
-        sample: &Sample<'_, T>,
-        groups: Range<usize>,
-        output: &mut [T],
-        scratch: &mut [T],
-        lanes: usize,
-    ) -> Result<()> {
-        if lanes <= 1 || groups.len() <= 1 {
-            return self.groups_here(sample, groups, output, scratch);
+        let (lane, of_group) = (scratch.len() / lanes.max(1), self.out_channels * positions);
+        if lanes <= 1 || lane == 0 {
+            return self.groups_here(&sample, 0..shape.groups, output, scratch);
         }
-        let middle = groups.start + groups.len() / 2;
-        let of_group = self.out_channels * sample.positions;
-        let (left, right) = output.split_at_mut((middle - groups.start) * of_group);
-        let (left_lanes, half) = (lanes / 2, scratch.len() / lanes * (lanes / 2));
-        let (left_scratch, right_scratch) = scratch.split_at_mut(half);
-        let (left, right) = rayon::join(
-            || self.groups(sample, groups.start..middle, left, left_scratch, left_lanes),
-            || self.groups(sample, middle..groups.end, right, right_scratch, lanes - left_lanes),
-        );
-        left.and(right)
+        let groups = shape.groups.div_ceil(lanes).max(1);
+        let outputs = output.chunks_mut((groups * of_group).max(1));
+        let parts = outputs.zip(scratch.chunks_mut(lane)).enumerate();
+        for_each_item(parts, &|(part, (output, scratch))| {
+            let first = part * groups;
+            self.groups_here(&sample, first..(first + groups).min(shape.groups), output, scratch)
+        })
     }
 
     fn groups_here<T: Float>(

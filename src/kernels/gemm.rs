@@ -4,10 +4,12 @@
 mod blocked;
 
 use super::Float;
-use super::parallel::threads;
+use super::parallel::{for_each_item, threads};
 use crate::tensor::DType;
 use blocked::{Blocked, blocked};
 use ndarray::{ArrayView2, ArrayViewMut2};
+use smallvec::SmallVec;
+use std::convert::Infallible;
 
 /// C = A·B, or C = C + A·B with `accumulate`: (m×k)·(k×n) → m×n, of any strides. Within a pool, threads share the work.
 ///
@@ -125,20 +127,22 @@ impl<T: Float> Problem<T> {
             // What the crate does with a part may depend on its size.
             _ => (Self::by_crate, [usize::MAX; 2]),
         };
-        // SAFETY: the caller's promise.
-        unsafe { self.share(parts, cuts, way) }
+        let mut all = SmallVec::new();
+        self.cut(parts, cuts, &mut all);
+        // Nothing of it fails.
+        _ = for_each_item(all, &|part: Self| {
+            // SAFETY: the caller's promise, of parts that share no element of C.
+            unsafe { way(part) };
+            Ok::<(), Infallible>(())
+        });
     }
 
-    /// Cuts the output into parts and computes each.
-    ///
-    /// # Safety
-    /// As [`Problem::solve`].
-    unsafe fn share(self, parts: usize, cuts: [usize; 2], way: unsafe fn(Self)) {
+    /// Cuts the output into so many parts, where it may be cut.
+    fn cut(self, parts: usize, cuts: [usize; 2], all: &mut SmallVec<[Self; 8]>) {
         let [m, n, k] = self.dims;
         let (rows, columns) = (m / cuts[0], n / cuts[1]);
         if parts <= 1 || rows.max(columns) <= 1 {
-            // SAFETY: the caller's promise.
-            return unsafe { way(self) };
+            return all.push(self);
         }
         let (first, second) = if rows >= columns {
             let cut = rows / 2 * cuts[0];
@@ -151,12 +155,8 @@ impl<T: Float> Problem<T> {
             let (b, c) = (self.b.wrapping_offset(b_step), self.c.wrapping_offset(c_step));
             (Self { dims: [m, cut, k], ..self }, Self { dims: [m, n - cut, k], b, c, ..self })
         };
-        let [first_parts, second_parts] = [parts / 2, parts - parts / 2];
-        // SAFETY: both lie within what the caller promised, and share no element of C.
-        rayon::join(
-            move || unsafe { { first }.share(first_parts, cuts, way) },
-            move || unsafe { { second }.share(second_parts, cuts, way) },
-        );
+        first.cut(parts / 2, cuts, all);
+        second.cut(parts - parts / 2, cuts, all);
     }
 
     /// # Safety

@@ -1,18 +1,90 @@
 //! Sharing work among threads.
 //!
-//! A kernel runs on several threads only where it is called from within a pool (`rayon::ThreadPool::install`), and then on
-//! those of that pool. Work is cut in halves down to pieces of a size that does not depend on the number of threads, and
-//! no element's arithmetic depends on where the cuts are: results have the same bits however many threads there are.
+//! A kernel runs on several threads only where it is called from within [`Threads::install`], and then on those. Work is
+//! cut into pieces, and no element's arithmetic depends on where the cuts are or on who computes a piece: results have the
+//! same bits however many threads there are.
 
-/// How many threads share the work of a kernel that is called here: those of the pool around it, or one.
+mod threads;
+
+use smallvec::SmallVec;
+use std::ops::Range;
+use std::sync::Mutex;
+pub use threads::Threads;
+
+/// How many threads share the work of a kernel that is called here: those of [`Threads::install`] around it, or one.
 ///
 /// ```
-/// use ixion::kernels::parallel::threads;
+/// use ixion::kernels::parallel::{Threads, threads};
 /// assert_eq!(threads(), 1);
+/// assert_eq!(Threads::new(2)?.install(threads), 2);
+/// # Ok::<(), std::io::Error>(())
 /// ```
 pub fn threads() -> usize {
-    // The first question makes no global pool where there is none.
-    if rayon::current_thread_index().is_some() { rayon::current_num_threads() } else { 1 }
+    threads::around()
+}
+
+/// Calls `work` with all numbers below `count`.
+///
+/// # Errors
+/// That of a number which failed; others may have been done or not.
+pub fn for_each_number<E: Send>(
+    count: usize,
+    work: &(impl Fn(usize) -> Result<(), E> + Sync),
+) -> Result<(), E> {
+    for_each_range(count, &|mut range| range.try_for_each(work))
+}
+
+/// Calls `work` with numbers that follow each other, until it has seen all below `count`.
+fn for_each_range<E: Send>(
+    count: usize,
+    work: &(impl Fn(Range<usize>) -> Result<(), E> + Sync),
+) -> Result<(), E> {
+    if count <= 1 || threads() == 1 {
+        return work(0..count);
+    }
+    let failed = Mutex::new(None);
+    threads::share(count, &|range| {
+        if let Err(error) = work(range)
+            && let Ok(mut failed) = failed.lock()
+        {
+            failed.get_or_insert(error);
+        }
+    });
+    failed.into_inner().ok().flatten().map_or(Ok(()), Err)
+}
+
+/// Calls `work` with each of the items.
+///
+/// # Errors
+/// That of an item which failed; others may have been done or not.
+pub fn for_each_item<T: Send, E: Send>(
+    items: impl IntoIterator<Item = T>,
+    work: &(impl Fn(T) -> Result<(), E> + Sync),
+) -> Result<(), E> {
+    let items: SmallVec<[Mutex<Option<T>>; 8]> =
+        items.into_iter().map(|item| Mutex::new(Some(item))).collect();
+    for_each_number(items.len(), &|number| {
+        let item = items.get(number).and_then(|item| item.lock().ok()?.take());
+        item.map_or(Ok(()), work)
+    })
+}
+
+/// The first element of what is cut into chunks.
+struct First<T>(*mut T);
+
+// SAFETY: it stands for a slice that is borrowed mutably; each of its elements is used by one thread.
+unsafe impl<T: Send> Sync for First<T> {}
+
+impl<T> First<T> {
+    /// Elements from one on.
+    ///
+    /// # Safety
+    /// They lie within the slice, and nobody else uses them.
+    #[allow(clippy::mut_from_ref, reason = "each element is given away once")]
+    unsafe fn chunk(&self, start: usize, len: usize) -> &mut [T] {
+        // SAFETY: the caller's promise.
+        unsafe { std::slice::from_raw_parts_mut(self.0.add(start), len) }
+    }
 }
 
 /// Calls `work` with chunks of `chunk` elements, the last of which may be shorter, and with the position at which each
@@ -26,27 +98,12 @@ pub fn for_each_chunk<T: Send, E: Send>(
     work: &(impl Fn(usize, &mut [T]) -> Result<(), E> + Sync),
 ) -> Result<(), E> {
     let chunk = chunk.max(1);
-    if threads() > 1 {
-        return halve(data, 0, chunk, work);
-    }
-    let mut chunks = data.chunks_mut(chunk).enumerate();
-    chunks.try_for_each(|(index, data)| work(index * chunk, data))
-}
-
-fn halve<T: Send, E: Send>(
-    data: &mut [T],
-    start: usize,
-    chunk: usize,
-    work: &(impl Fn(usize, &mut [T]) -> Result<(), E> + Sync),
-) -> Result<(), E> {
-    let chunks = data.len().div_ceil(chunk);
-    if chunks <= 1 {
-        return if data.is_empty() { Ok(()) } else { work(start, data) };
-    }
-    let (left, right) = data.split_at_mut(chunks / 2 * chunk);
-    let middle = start + left.len();
-    let (left, right) = rayon::join(|| halve(left, start, chunk, work), || halve(right, middle, chunk, work));
-    left.and(right)
+    let (len, first) = (data.len(), First(data.as_mut_ptr()));
+    for_each_number(len.div_ceil(chunk), &|number| {
+        let start = number * chunk;
+        // SAFETY: there are so many chunks, and each number comes once.
+        work(start, unsafe { first.chunk(start, chunk.min(len - start)) })
+    })
 }
 
 #[cfg(test)]
@@ -57,10 +114,7 @@ pub(crate) mod tests {
 
     /// What `work` gives on one thread outside of a pool, and on pools of so many threads.
     pub(crate) fn on_threads<R: Send>(counts: &[usize], work: impl Fn() -> R + Sync) -> (R, Vec<R>) {
-        let pooled = counts.iter().map(|&threads| {
-            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-            pool.install(&work)
-        });
+        let pooled = counts.iter().map(|&threads| Threads::new(threads).unwrap().install(&work));
         let pooled = pooled.collect();
         (work(), pooled)
     }
@@ -91,6 +145,21 @@ pub(crate) mod tests {
             || for_each_chunk(&mut [0; 20], 2, &|start, _| if start == 14 { Err(start) } else { Ok(()) });
         let (alone, pooled) = on_threads(&[2], fail);
         assert!(alone == Err(14) && pooled[0] == Err(14));
+    }
+
+    #[test]
+    fn items_are_given_away_once() {
+        let work = || {
+            let seen = Mutex::new(Vec::new());
+            let all = (0..30).map(Box::new);
+            for_each_item(all, &|item| (*item < 100).then(|| seen.lock().unwrap().push(*item)).ok_or(()))
+                .unwrap();
+            let mut seen = seen.into_inner().unwrap();
+            seen.sort_unstable();
+            seen
+        };
+        let (alone, pooled) = on_threads(&[1, 3], work);
+        assert!(alone == (0..30).collect::<Vec<_>>() && pooled.iter().all(|seen| *seen == alone));
     }
 
     #[test]

@@ -10,6 +10,7 @@ use crate::Limits;
 use crate::graph::{
     CpuLayer, Creator, LayerError, RuntimeGraph, RuntimeOperator, Tactic, TensorMeta, guarded,
 };
+use crate::kernels::parallel::Threads;
 use crate::layers::reformat::Reformat;
 use crate::tensor::DType;
 pub use cache::TimingCache;
@@ -26,7 +27,7 @@ pub(super) struct Tuner {
 
 impl Tuner {
     /// One that measures in this pool; without one, on the caller's thread.
-    pub(super) fn new(cache: TimingCache, pool: Option<rayon::ThreadPool>, limits: Limits) -> Self {
+    pub(super) fn new(cache: TimingCache, pool: Option<Threads>, limits: Limits) -> Self {
         Self { cache: Mutex::new(cache), timer: Timer::new(pool, limits) }
     }
 

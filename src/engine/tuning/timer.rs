@@ -2,6 +2,7 @@
 
 use crate::Limits;
 use crate::graph::{CpuLayer, ForwardContext, LayerError, TensorMeta, guarded};
+use crate::kernels::parallel::Threads;
 use crate::tensor::{DType, Format, Layout, Tensor, TensorView, TensorViewMut, Workspace};
 use std::time::{Duration, Instant};
 
@@ -13,18 +14,18 @@ const LEAST_RUNS: usize = 2;
 /// Runs layers as a plan would.
 #[derive(Debug)]
 pub(super) struct Timer {
-    pool: Option<rayon::ThreadPool>,
+    pool: Option<Threads>,
     limits: Limits,
 }
 
 impl Timer {
     /// One that runs layers in this pool; without one, the caller's thread does.
-    pub(super) fn new(pool: Option<rayon::ThreadPool>, limits: Limits) -> Self {
+    pub(super) fn new(pool: Option<Threads>, limits: Limits) -> Self {
         Self { pool, limits }
     }
 
     pub(super) fn threads(&self) -> usize {
-        self.pool.as_ref().map_or(1, rayon::ThreadPool::current_num_threads)
+        self.pool.as_ref().map_or(1, Threads::count)
     }
 
     /// Nanoseconds of the fastest of several runs of a layer that is configured; none for one that has no `forward`, or whose

@@ -8,7 +8,7 @@ use crate::kernels::isa::{Isa, isa};
 use crate::kernels::packed::{
     Factors, PanelsView, Results, Size, Target, multiply_alone, pack_columns, pack_rows,
 };
-use crate::kernels::parallel::threads;
+use crate::kernels::parallel::{for_each_item, threads};
 use crate::kernels::{softmax, widest};
 use crate::tensor::Result;
 use ndarray::{ArrayViewMut2, ShapeBuilder};
@@ -205,7 +205,10 @@ impl Heads<'_> {
         let attention = Attention { heads: self, isa, cuts, output, len, place, limits };
         let tasks = sizes.tasks(&cuts);
         let parts = parts_of(threads()).min(tasks).min(scratch.len() / sizes.part(isa).max(1)).max(1);
-        attention.share(0..tasks, scratch, parts)
+        let scratch = scratch.chunks_exact_mut(cuts.lens.iter().sum::<usize>().max(1)).take(parts);
+        for_each_item(scratch.enumerate(), &|(part, scratch)| {
+            attention.compute(tasks * part / parts..tasks * (part + 1) / parts, scratch)
+        })
     }
 }
 
@@ -233,21 +236,6 @@ impl Place {
 }
 
 impl Attention<'_> {
-    /// Halves the work until there are so many parts, each with scratch memory of its own.
-    fn share(&self, tasks: Range<usize>, scratch: &mut [f32], parts: usize) -> Result<()> {
-        if parts <= 1 {
-            return self.compute(tasks, scratch);
-        }
-        let left = parts / 2;
-        let middle = tasks.start + tasks.len() * left / parts;
-        let (first, second) = scratch.split_at_mut(left * self.cuts.lens.iter().sum::<usize>());
-        let (first, second) = rayon::join(
-            || self.share(tasks.start..middle, first, left),
-            || self.share(middle..tasks.end, second, parts - left),
-        );
-        first.and(second)
-    }
-
     /// Computes some blocks, one head after the other.
     fn compute(&self, tasks: Range<usize>, scratch: &mut [f32]) -> Result<()> {
         let [key_len, value_len, scores_len] = self.cuts.lens;

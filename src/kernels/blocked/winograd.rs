@@ -19,7 +19,7 @@ use super::BlockedShape;
 use crate::Limits;
 use crate::kernels::isa::{Isa, isa_for};
 use crate::kernels::packed::{Ending, Factors, Results, Size, Target, multiply_alone};
-use crate::kernels::parallel::threads;
+use crate::kernels::parallel::{for_each_number, threads};
 use crate::tensor::Result;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -230,7 +230,7 @@ impl WinogradConv {
             return (0..strips).try_for_each(|at| self.strip(&sample, strip(at), scratch, is_shared));
         }
         let (next, scratch) = (AtomicUsize::new(0), Shared(scratch.as_mut_ptr()));
-        each(0..slots, true, &|at| {
+        each(slots, true, &|at| {
             // SAFETY: there is memory for so many slots, and each is given to one call.
             let scratch = unsafe { std::slice::from_raw_parts_mut(scratch.at(at * slot), slot) };
             loop {
@@ -255,7 +255,7 @@ impl WinogradConv {
         let [before, after] = self.distances();
         let (seen, sums) = scratch.split_at_mut(before * self.tile.numbers());
         let (seen_at, sums_at) = (Shared(seen.as_mut_ptr()), Shared(sums.as_mut_ptr()));
-        each(0..self.planes, is_shared, &|plane| {
+        each(self.planes, is_shared, &|plane| {
             sample.limits.check_deadline()?;
             self.see(sample.input, tiles.clone(), plane, seen_at);
             Ok(())
@@ -263,7 +263,7 @@ impl WinogradConv {
         let size = Size { lines: 1, rows: tiles.len() };
         let target = Target { row: self.block, line: 0, panel: self.row, last: self.block };
         let rest = self.shape.channels % self.block;
-        each(0..self.tile.numbers(), is_shared, &|number| {
+        each(self.tile.numbers(), is_shared, &|number| {
             let factors = Factors {
                 data: &seen[number * before..][..before],
                 pieces: &self.pieces,
@@ -278,7 +278,7 @@ impl WinogradConv {
             unsafe { multiply_alone(panels, &factors, size, results, sample.limits) }
         })?;
         let sums = &*sums;
-        each(0..self.out_planes, is_shared, &|plane| {
+        each(self.out_planes, is_shared, &|plane| {
             sample.limits.check_deadline()?;
             self.store(sample, tiles.clone(), plane, sums)
         })
@@ -396,15 +396,9 @@ impl WinogradConv {
     }
 }
 
-/// Does something for each number, on the threads of the pool if they are to share it.
-fn each(numbers: Range<usize>, is_shared: bool, work: &(impl Fn(usize) -> Result<()> + Sync)) -> Result<()> {
-    if !is_shared || numbers.len() <= 1 {
-        return numbers.into_iter().try_for_each(work);
-    }
-    let middle = numbers.start.midpoint(numbers.end);
-    let (first, second) =
-        rayon::join(|| each(numbers.start..middle, true, work), || each(middle..numbers.end, true, work));
-    first.and(second)
+/// Does something for each number, on the threads around it if they are to share it.
+fn each(count: usize, is_shared: bool, work: &(impl Fn(usize) -> Result<()> + Sync)) -> Result<()> {
+    if is_shared { for_each_number(count, work) } else { (0..count).try_for_each(work) }
 }
 
 #[cfg(test)]

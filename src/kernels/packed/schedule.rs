@@ -4,8 +4,13 @@ use super::tile::{self, MOST_ROWS, Operands};
 use super::view::PanelsView;
 use super::{Ending, Factors, Size, Target};
 use crate::Limits;
+use crate::kernels::parallel::for_each_item;
 use crate::tensor::Result;
+use smallvec::SmallVec;
 use std::ops::Range;
+
+/// Rows and panels that are multiplied.
+type Part = (Range<usize>, Range<usize>);
 
 /// Multiply-accumulate operations that are worth a thread.
 const WORTH: usize = 1 << 18;
@@ -94,36 +99,30 @@ impl<'a> Schedule<'a> {
         let rows = self.size.lines * self.size.rows;
         let macs = rows.saturating_mul(self.panels.bytes() / size_of::<f32>());
         let parts = if threads == 1 { 1 } else { (2 * threads).min(macs / WORTH).max(1) };
-        self.share(0..rows, 0..self.panels.count(), parts)
+        let mut all = SmallVec::new();
+        self.cut((0..rows, 0..self.panels.count()), parts, &mut all);
+        for_each_item(all, &|(rows, panels)| self.compute(rows, panels))
     }
 
     /// Halves the work until there are so many parts: the rows, or where the weights are larger, the panels.
-    fn share(&self, rows: Range<usize>, panels: Range<usize>, parts: usize) -> Result<()> {
+    fn cut(&self, (rows, panels): Part, parts: usize, all: &mut SmallVec<[Part; 8]>) {
         let step = self.row_step();
         let (row_steps, pairs) = (rows.len().div_ceil(step), panels.len().div_ceil(2));
         if parts <= 1 || row_steps.max(pairs) <= 1 {
-            return self.compute(rows, panels);
+            return all.push((rows, panels));
         }
         let (left, right) = (parts / 2, parts - parts / 2);
         let by_rows = row_steps > 1 && (pairs <= 1 || self.factors.data.len() * 4 >= self.panels.bytes());
-        let (first, second) = if by_rows {
+        if by_rows {
             let middle = rows.start + row_steps * left / parts.max(1) * step;
             let middle = middle.clamp(rows.start + step, rows.end - 1);
-            self.join((rows.start..middle, panels.clone(), left), (middle..rows.end, panels, right))
+            self.cut((rows.start..middle, panels.clone()), left, all);
+            self.cut((middle..rows.end, panels), right, all);
         } else {
             let middle = panels.start + (pairs * left / parts.max(1)).max(1) * 2;
-            self.join((rows.clone(), panels.start..middle, left), (rows, middle..panels.end, right))
-        };
-        first.and(second)
-    }
-
-    fn join(
-        &self,
-        first: (Range<usize>, Range<usize>, usize),
-        second: (Range<usize>, Range<usize>, usize),
-    ) -> (Result<()>, Result<()>) {
-        let share = |(rows, panels, parts)| self.share(rows, panels, parts);
-        rayon::join(|| share(first), || share(second))
+            self.cut((rows.clone(), panels.start..middle), left, all);
+            self.cut((rows, middle..panels.end), right, all);
+        }
     }
 
     /// Computes rows times panels on this thread.
