@@ -234,7 +234,7 @@ impl Shared {
     /// The life of a helper.
     fn help(&self, number: usize) {
         AROUND.set(&raw const *self);
-        let (mut seen, mut looks) = (0, 0);
+        let (mut seen, mut looks) = (0, 0usize);
         loop {
             let state = self.state.load(Ordering::Relaxed);
             let region = state / NUMBER;
@@ -247,7 +247,7 @@ impl Shared {
                 continue;
             }
             looks += 1;
-            if looks % LOOKS != 0 {
+            if !looks.is_multiple_of(LOOKS) {
                 std::hint::spin_loop();
                 continue;
             }
@@ -308,7 +308,7 @@ impl Drop for Region<'_> {
         let mut state = shared.state.fetch_and(!OPEN, Ordering::Acquire);
         while state & INSIDE != 0 {
             looks += 1;
-            if looks % LOOKS == 0 {
+            if looks.is_multiple_of(LOOKS) {
                 thread::yield_now();
             }
             std::hint::spin_loop();
