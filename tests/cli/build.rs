@@ -20,7 +20,7 @@ fn a_plan_is_one_file_and_runs_a_picture() {
     let path = path.to_str().unwrap();
     let said = ixion(["build", "digits/digits.pnnx.param", "-o", path]).fine();
     assert!(
-        said.contains("digits.plan: ") && said.contains("operators, ") && said.ends_with("kB\n"),
+        said.contains("digits.plan: ") && said.contains("operators, ") && said.ends_with("B\n"),
         "{said}"
     );
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
