@@ -93,6 +93,12 @@ fn four_contexts_on_two_threads_have_the_bits_of_one() {
 }
 
 #[test]
+fn no_number_of_threads_stands_for_all_there_are() {
+    let all = std::thread::available_parallelism().unwrap().get();
+    assert_eq!(Builder::new(DIGITS).with_threads(0).build().unwrap().threads(), all);
+}
+
+#[test]
 fn a_shared_plan_outlives_its_maker() {
     let plan = Arc::new(Builder::new(DIGITS).build().unwrap());
     let mut context = Context::shared(Arc::clone(&plan)).unwrap();

@@ -21,6 +21,8 @@ pub(crate) struct FormatArgs {
     #[arg(long, value_name = "LAYOUTS", value_enum, default_value_t, hide_short_help = true)]
     pub(crate) layouts: Layouts,
     /// Computes in a way of this name, such as winograd-4x4, wherever operators can, at any price; may be repeated
+    ///
+    /// Other element types that --precision allows give way to it.
     #[arg(long, value_name = "TACTIC", hide_short_help = true)]
     pub(crate) tactic: Vec<String>,
     /// Leaves out a way of computing, such as winograd, which is fast but rounds otherwise; may be repeated

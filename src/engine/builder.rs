@@ -296,7 +296,12 @@ impl Parts {
         let symbols = InputShape::apply(&graph, &self.shapes)?;
         let profile = if self.ranges.is_empty() { None } else { Some(Profile::new(&graph, self.ranges)?) };
         let settled = settle(&mut graph, &symbols, profile.as_ref())?;
-        let source = graph.initialize()?.ok_or(GraphError::AlreadyBuilt)?;
+        let pool = pool(self.threads)?;
+        let source = match &pool {
+            Some(pool) => pool.install(|| graph.initialize()),
+            None => graph.initialize(),
+        }?;
+        let source = source.ok_or(GraphError::AlreadyBuilt)?;
         Ok(Plan {
             source,
             settled,
@@ -312,7 +317,7 @@ impl Parts {
             names: names(&graph),
             donations: Vec::new(),
             limits: Limits { deadline: None, ..self.limits },
-            pool: pool(self.threads)?,
+            pool,
             graph,
         })
     }
@@ -407,8 +412,12 @@ fn names(graph: &RuntimeGraph) -> Names {
     names
 }
 
-/// No pool for one thread: the caller's does.
+/// So many threads, of which 0 stands for all that the process may use. None for one: the caller's does.
 fn pool(threads: usize) -> Result<Option<Threads>, EngineError> {
+    let threads = match threads {
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        threads => threads,
+    };
     if threads == 1 {
         return Ok(None);
     }

@@ -295,8 +295,7 @@ impl<'p> Context<'p> {
             limits,
         };
         match &plan.pool {
-            // Its threads know nothing of the limits of this one.
-            Some(pool) => pool.install(|| within(limits, || execution.run(trace)))?,
+            Some(pool) => pool.install(|| execution.run(trace))?,
             None => execution.run(trace)?,
         }
         drop(targets);

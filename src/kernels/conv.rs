@@ -249,13 +249,16 @@ impl<'a, T: Float> Product<'a, T> {
     ) -> Result<()> {
         let tiles = output.ncols().div_ceil(self.tile.max(1));
         let lane = scratch.len() / lanes.max(1);
-        if lanes <= 1 || tiles <= 1 || lane == 0 {
+        if lanes <= 1 || tiles <= 1 {
             return self.tiles_here(start, output, scratch, beside);
         }
         let columns = tiles.div_ceil(lanes) * self.tile;
         let mut output = output;
         let outputs = output.axis_chunks_iter_mut(Axis(1), columns);
-        let parts = outputs.zip(scratch.chunks_mut(lane)).enumerate();
+        // Where nothing is copied, there is no scratch memory.
+        let mut rest = scratch;
+        let scratch = std::iter::repeat_with(|| rest.split_off_mut(..lane).unwrap_or_default());
+        let parts = outputs.zip(scratch).enumerate();
         for_each_item(parts, &|(part, (output, scratch))| {
             self.tiles_here(start + part * columns, output, scratch, beside)
         })

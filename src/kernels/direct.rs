@@ -188,7 +188,7 @@ impl Direct {
             return self.groups_here(&sample, 0..shape.groups, output, scratch);
         }
         let groups = shape.groups.div_ceil(lanes).max(1);
-        let outputs = output.chunks_mut((groups * of_group).max(1));
+        let outputs = output[..shape.groups * of_group].chunks_mut((groups * of_group).max(1));
         let parts = outputs.zip(scratch.chunks_mut(lane)).enumerate();
         for_each_item(parts, &|(part, (output, scratch))| {
             let first = part * groups;

@@ -92,7 +92,7 @@ impl Early {
     pub(super) fn restore(&mut self, bytes: &[u8]) -> bool {
         let lanes = match *bytes {
             [] => None,
-            [lanes @ (4 | 8 | 16)] => Some(lanes),
+            [lanes @ (8 | 16)] => Some(lanes),
             _ => return false,
         };
         self.is_wanted = lanes.is_some();

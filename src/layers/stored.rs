@@ -3,6 +3,7 @@
 use crate::graph::{FieldValue, LayerError, NO_KEY, OperatorReader, PACKED, RuntimeAttribute};
 use crate::kernels::packed::Panels;
 use crate::tensor::Tensor;
+use std::sync::{Arc, OnceLock};
 
 /// The packed weights of a plan, if it stored some, and the order in which they are, as the layer's state tells it. An
 /// attribute of that name without such a state says nothing: no plan has stored it.
@@ -10,11 +11,13 @@ use crate::tensor::Tensor;
 pub struct Stored<O> {
     attribute: Option<RuntimeAttribute>,
     order: Option<O>,
+    /// What was read of it; clones share it.
+    loaded: Arc<OnceLock<Tensor>>,
 }
 
 impl<O> Default for Stored<O> {
     fn default() -> Self {
-        Self { attribute: None, order: None }
+        Self { attribute: None, order: None, loaded: Arc::default() }
     }
 }
 
@@ -22,7 +25,7 @@ impl<O: Send> FieldValue for Stored<O> {
     const KIND: &'static str = NO_KEY;
 
     fn read(reader: &mut OperatorReader<'_>, _: &'static str) -> Result<Option<Self>, LayerError> {
-        Ok(Some(Self { attribute: reader.attr(PACKED), order: None }))
+        Ok(Some(Self { attribute: reader.attr(PACKED), ..Self::default() }))
     }
 }
 
@@ -38,7 +41,12 @@ impl<O: PartialEq> Stored<O> {
     /// Numbers that cannot be read.
     pub(super) fn numbers(&self, order: &O) -> Result<Option<Tensor>, LayerError> {
         let is_of_order = self.order.as_ref() == Some(order);
-        self.attribute.as_ref().filter(|_| is_of_order).map(RuntimeAttribute::load).transpose()
+        let Some(attribute) = self.attribute.as_ref().filter(|_| is_of_order) else { return Ok(None) };
+        if let Some(loaded) = self.loaded.get() {
+            return Ok(Some(loaded.clone()));
+        }
+        let loaded = attribute.load()?;
+        Ok(Some(self.loaded.get_or_init(|| loaded).clone()))
     }
 }
 

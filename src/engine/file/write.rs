@@ -61,10 +61,13 @@ fn with_packed(plan: &Plan) -> Result<Graph, EngineError> {
             |source| EngineError::of_operator(operator, plan.graph.path(), Stage::Store, source);
         let packed =
             operator.layer().map(|layer| guarded(|| layer.packed())).transpose().map_err(of_operator)?;
-        let (Some(packed), Some(id)) = (packed.flatten(), source.operator_named(operator.name())) else {
+        let Some(id) = source.operator_named(operator.name()) else { continue };
+        let refused = |error: &dyn std::fmt::Display| of_operator(LayerError::Unsupported(error.to_string()));
+        let Some(packed) = packed.flatten() else {
+            // That of another plan would never be read.
+            source.remove_attribute(id, PACKED).map_err(|error| refused(&error))?;
             continue;
         };
-        let refused = |error: &dyn std::fmt::Display| of_operator(LayerError::Unsupported(error.to_string()));
         let attribute = Attribute::from_f32s(vec![packed.len()], &packed).map_err(|error| refused(&error))?;
         source.set_attribute(id, PACKED, attribute).map_err(|error| refused(&error))?;
     }

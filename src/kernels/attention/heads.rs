@@ -204,6 +204,7 @@ impl Heads<'_> {
         let (len, output) = (output.len(), Output(output.as_mut_ptr()));
         let attention = Attention { heads: self, isa, cuts, output, len, place, limits };
         let tasks = sizes.tasks(&cuts);
+        assert!(scratch.len() >= sizes.part(isa), "too little scratch memory");
         let parts = parts_of(threads()).min(tasks).min(scratch.len() / sizes.part(isa).max(1)).max(1);
         let scratch = scratch.chunks_exact_mut(cuts.lens.iter().sum::<usize>().max(1)).take(parts);
         for_each_item(scratch.enumerate(), &|(part, scratch)| {

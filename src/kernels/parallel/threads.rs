@@ -8,8 +8,10 @@
 //! none left, and the caller closes it and waits for those who are still inside. A helper that comes late finds it closed: nobody
 //! waits for threads that the system has not woken yet.
 
+use std::any::Any;
 use std::cell::{Cell, UnsafeCell};
 use std::io;
+use std::mem::ManuallyDrop;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr;
@@ -19,6 +21,9 @@ use std::thread::{self, JoinHandle};
 
 /// What a region computes: pieces that follow each other.
 type Work<'a> = dyn Fn(Range<usize>) + Sync + 'a;
+
+/// What a thread panicked with.
+type Payload = Box<dyn Any + Send>;
 
 /// So often a thread looks for work before it gives its core away for a moment.
 const LOOKS: usize = 200;
@@ -51,9 +56,10 @@ struct Shared {
     /// Whether there is a region, open or not: of several callers, one shares its work.
     is_taken: AtomicBool,
     /// What a helper panicked with.
-    panic: Mutex<Option<Box<dyn std::any::Any + Send>>>,
-    /// How many callers are inside, as `Sleepers` has it.
+    panic: Mutex<Option<Payload>>,
+    /// How many callers are inside, and whether everything is over, as `Sleepers` has it.
     callers: AtomicUsize,
+    is_over: AtomicBool,
     sleepers: Mutex<Sleepers>,
     /// A caller came, or everything ends.
     came: Condvar,
@@ -75,20 +81,29 @@ unsafe impl Send for Shared {}
 unsafe impl Sync for Shared {}
 
 thread_local! {
-    /// The threads that this one belongs to, or shares its work with.
+    /// The threads that this one shares its work with, outside of regions.
     static AROUND: Cell<*const Shared> = const { Cell::new(ptr::null()) };
+    /// Whether it computes pieces of a region, in which there is no other.
+    static IS_INSIDE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Those around, which a caller has set before it called, and unsets when it returns.
+fn shared() -> Option<&'static Shared> {
+    if IS_INSIDE.get() {
+        return None;
+    }
+    // SAFETY: `Threads::install` borrows them as long as it is set, and what is returned here is used before it returns.
+    unsafe { AROUND.get().as_ref() }
 }
 
 /// Threads that share the work of a kernel which is called here.
 pub(super) fn around() -> usize {
-    // SAFETY: whoever has set it outlives the call, for it is unset before.
-    unsafe { AROUND.get().as_ref() }.map_or(1, |shared| shared.count)
+    shared().map_or(1, |shared| shared.count)
 }
 
 /// Computes so many pieces on the threads around, or here.
 pub(super) fn share(pieces: usize, work: &Work<'_>) {
-    // SAFETY: as in `around`.
-    match unsafe { AROUND.get().as_ref() } {
+    match shared() {
         Some(shared) if pieces > 1 && shared.count > 1 => shared.run(pieces, work),
         _ => work(0..pieces),
     }
@@ -115,8 +130,9 @@ impl Threads {
         self.shared.count
     }
 
-    /// Calls `body`, in which kernels share their work with these threads. As many callers as there are threads may be inside
-    /// at a time, others wait; each of them takes the place of a helper.
+    /// Calls `body`, in which kernels share their work with these threads; helpers look for work until it returns. As many callers
+    /// as there are threads may be inside at a time, others wait; each of them takes the place of a helper. A caller that comes
+    /// back through others is counted once more, so these should not be called in a circle.
     pub fn install<R>(&self, body: impl FnOnce() -> R) -> R {
         if ptr::eq(AROUND.get(), &raw const *self.shared) {
             return body();
@@ -129,6 +145,7 @@ impl Threads {
 
 impl Drop for Threads {
     fn drop(&mut self) {
+        self.shared.is_over.store(true, Ordering::Relaxed);
         self.shared.lock().is_over = true;
         self.shared.came.notify_all();
         for helper in self.helpers.drain(..) {
@@ -161,6 +178,7 @@ impl Shared {
             is_taken: AtomicBool::new(false),
             panic: Mutex::new(None),
             callers: AtomicUsize::new(0),
+            is_over: AtomicBool::new(false),
             sleepers: Mutex::default(),
             came: Condvar::new(),
             left: Condvar::new(),
@@ -189,8 +207,13 @@ impl Shared {
         let mut sleepers = self.lock();
         sleepers.callers -= 1;
         self.callers.store(sleepers.callers, Ordering::Relaxed);
+        // One place less is taken by a caller.
+        let is_needed = sleepers.asleep > 0 && sleepers.callers > 0;
         drop(sleepers);
         self.left.notify_one();
+        if is_needed {
+            self.came.notify_all();
+        }
     }
 
     /// Opens a region, computes pieces of it, and waits for those that others compute. Inside of a region there is no other:
@@ -209,15 +232,14 @@ impl Shared {
         self.state.store(number.wrapping_add(1) << 32 | OPEN, Ordering::Release);
         let region = Region(self);
         self.compute(pieces, work);
-        drop(region);
-        let panic = self.panic.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(payload) = panic {
+        if let Some(payload) = region.close() {
             resume_unwind(payload);
         }
     }
 
     /// Computes pieces until there are none left: many at first, then fewer and fewer, so that all threads end together.
     fn compute(&self, pieces: usize, work: &Work<'_>) {
+        IS_INSIDE.set(true);
         let mut next = self.next.load(Ordering::Relaxed);
         while next < pieces {
             let end = next + ((pieces - next) / (2 * self.count)).max(1);
@@ -233,8 +255,10 @@ impl Shared {
 
     /// The life of a helper.
     fn help(&self, number: usize) {
-        AROUND.set(&raw const *self);
         let (mut seen, mut looks) = (0, 0usize);
+        if self.sleep(number) {
+            return;
+        }
         loop {
             let state = self.state.load(Ordering::Relaxed);
             let region = state / NUMBER;
@@ -252,6 +276,9 @@ impl Shared {
                 continue;
             }
             thread::yield_now();
+            if self.is_over.load(Ordering::Relaxed) {
+                return;
+            }
             if self.is_needed(number, self.callers.load(Ordering::Relaxed)) {
                 looks = 0;
             } else if looks >= LOOKS * LINGERS {
@@ -298,12 +325,22 @@ impl Shared {
 struct Region<'a>(&'a Shared);
 
 impl Drop for Region<'_> {
+    /// After a panic of this thread: nobody needs the rest, nor another panic.
     fn drop(&mut self) {
+        self.0.next.store(usize::MAX, Ordering::Relaxed);
+        drop(self.end());
+    }
+}
+
+impl Region<'_> {
+    /// What a helper panicked with.
+    fn close(self) -> Option<Payload> {
+        ManuallyDrop::new(self).end()
+    }
+
+    fn end(&self) -> Option<Payload> {
         let Self(shared) = self;
-        // After a panic of this thread nobody needs the rest.
-        if thread::panicking() {
-            shared.next.store(usize::MAX, Ordering::Relaxed);
-        }
+        IS_INSIDE.set(false);
         let mut looks = 0usize;
         let mut state = shared.state.fetch_and(!OPEN, Ordering::Acquire);
         while state & INSIDE != 0 {
@@ -314,7 +351,10 @@ impl Drop for Region<'_> {
             std::hint::spin_loop();
             state = shared.state.load(Ordering::Acquire);
         }
+        // The next region may begin as soon as it is free to.
+        let panic = shared.panic.lock().unwrap_or_else(PoisonError::into_inner).take();
         shared.is_taken.store(false, Ordering::Release);
+        panic
     }
 }
 
@@ -362,7 +402,7 @@ mod tests {
             share(4, &|range| {
                 let here = thread::current().id();
                 let inner = |range: Range<usize>| {
-                    assert_eq!((here, around()), (thread::current().id(), 2));
+                    assert_eq!((here, around()), (thread::current().id(), 1));
                     visits.fetch_add(range.len(), Ordering::Relaxed);
                 };
                 range.for_each(|_| share(5, &inner));
@@ -399,6 +439,17 @@ mod tests {
             let panicked = catch_unwind(AssertUnwindSafe(|| threads.install(|| share(20, &work))));
             assert!(panicked.is_err());
             assert_eq!((visits(&threads, 9), around()), (vec![1; 9], 1));
+        }
+    }
+
+    #[test]
+    fn many_panics_are_one_and_gone_afterwards() {
+        let threads = Threads::new(3).unwrap();
+        for _ in 0..50 {
+            let work = |_: Range<usize>| panic!("always");
+            let panicked = catch_unwind(AssertUnwindSafe(|| threads.install(|| share(20, &work))));
+            assert!(panicked.is_err());
+            assert_eq!(visits(&threads, 20), vec![1; 20]);
         }
     }
 

@@ -279,6 +279,10 @@ impl Conv {
         );
         let (weight, bias) = (weight.slice::<f32>()?, bias.as_ref().map(Tensor::slice::<f32>).transpose()?);
         let shape = self.blocked_shape(&[1, 1, 1, 1])?;
+        if let Some(found) = bias.map(<[f32]>::len).filter(|&len| len != shape.out_channels) {
+            let wanted = shape.out_channels;
+            return Err(LayerError::Unsupported(format!("a bias of {found} numbers for {wanted} channels")));
+        }
         let weights = if shape.is_depthwise() {
             let conv = DepthwiseConv::new(shape, blocking.block);
             conv.map(|conv| Weights::Depthwise(conv.weights(weight, bias)))
