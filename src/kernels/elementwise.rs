@@ -12,6 +12,7 @@
 //! block is rounded or wrapped to what that type can hold, as PyTorch does.
 
 mod complex;
+mod in_place;
 mod integer;
 mod number;
 mod operand;

@@ -4,9 +4,9 @@ use super::isa::{Isa, isa};
 
 /// Runs `work` in code that is compiled for the widest vectors of this processor.
 ///
-/// Only what is inlined into `work` profits, so the functions that it calls are marked `#[inline(always)]`. Products are
-/// not fused with sums, so that these loops give the same bits on every processor. That holds for them alone: matrix
-/// products come from the crate `gemm`, which fuses where the processor can.
+/// Only what is inlined into `work` profits, so the functions that it calls are marked `#[inline(always)]`. The compiler fuses
+/// no product with a sum, so that these loops give the same bits on every processor; where the source says `mul_add`, it is
+/// an instruction here. That holds for these loops alone: matrix products fuse where the processor can.
 #[inline(always)]
 pub fn widest<R>(work: impl FnOnce() -> R) -> R {
     struct Closure<F>(F);
@@ -52,7 +52,7 @@ fn with_avx512<W: Work>(work: W) -> W::Output {
 }
 
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2")]
+#[target_feature(enable = "avx2,fma")]
 fn with_avx2<W: Work>(work: W) -> W::Output {
     work.run()
 }

@@ -171,9 +171,9 @@ impl DepthwiseConv {
                     let (zeros, rest) = line.split_at_mut(before * block);
                     let (middle, rest) = rest.split_at_mut(inside * block);
                     zeros.fill(MaybeUninit::new(0.0));
-                    middle.iter_mut().zip(source).for_each(|(place, &number)| {
-                        place.write(number);
-                    });
+                    assert_eq!(middle.len(), source.len(), "as many places as numbers");
+                    // SAFETY: so many can be read and written, and they lie in different slices.
+                    unsafe { middle.as_mut_ptr().cast::<f32>().copy_from_nonoverlapping(source.as_ptr(), source.len()) }
                     rest.fill(MaybeUninit::new(0.0));
                 }
                 None => line.fill(MaybeUninit::new(0.0)),

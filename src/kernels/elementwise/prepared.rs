@@ -1,5 +1,6 @@
 //! A program made ready for inputs and an output of given types and shapes: how inputs are read, where values lie.
 
+use super::in_place::InPlace;
 use super::number::{Number, Registers, with_number};
 use super::run::{Run, number_of};
 use super::source::Source;
@@ -36,6 +37,8 @@ pub struct Prepared {
     pub(super) uniforms: Registers,
     /// How many blocks of each type the thread must have.
     pub(super) blocks: Registers,
+    /// What the program comes down to where it is a function of what stands in the output.
+    pub(super) in_place: Option<InPlace>,
     pub(super) dtype: DType,
     shape: Shape,
     inputs: Vec<(DType, Layout)>,
@@ -60,6 +63,7 @@ impl Prepared {
             varying: Vec::new(),
             uniforms: Registers::default(),
             blocks: Registers::default(),
+            in_place: InPlace::of(steps),
             dtype,
             shape: *shape,
             inputs: inputs.iter().map(|input| (input.dtype(), *input.layout())).collect(),

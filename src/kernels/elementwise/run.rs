@@ -5,6 +5,7 @@ use super::prepared::{Place, Prepared};
 use super::source::{Axes, merge, offset_of, row, slice_of};
 use super::{BLOCK, Operand, Operation, Step, Value};
 use crate::Limits;
+use crate::kernels::Float;
 use crate::kernels::parallel::for_each_chunk;
 use crate::tensor::{
     Complex, DType, Element, Layout, Result, Shape, TensorError, TensorView, TensorViewMut, with_element,
@@ -117,9 +118,13 @@ pub trait Finish<T>: Sync + std::fmt::Debug {
     fn finish(&self, start: usize, piece: &mut [T]) -> Result<()>;
 }
 
-impl<T: Element> Finish<T> for Run<'_> {
+impl<T: Float> Finish<T> for Run<'_> {
     fn finish(&self, start: usize, piece: &mut [T]) -> Result<()> {
-        self.piece(start, piece)
+        match self.prepared.in_place {
+            Some(function) if self.prepared.dtype == T::DTYPE => function.apply(piece),
+            _ => self.piece(start, piece)?,
+        }
+        Ok(())
     }
 }
 

@@ -1,7 +1,8 @@
 //! Elementary functions of `f32` that are computed in `f32`, twice as many at once as in `f64`.
 //!
 //! Errors are in units in the last place of the exact result, the largest over all numbers of `f32`; the tests count them.
-//! Products are rounded before they are added, so they are the same on every processor.
+//! Products are rounded together with the sums, by an instruction where the processor has one and by the C library
+//! otherwise: the same bits everywhere.
 
 use super::within;
 use std::f32::consts::{FRAC_2_SQRT_PI, LOG2_E};
@@ -19,14 +20,20 @@ const SMALL: f32 = 1.0 / 16_777_216.0;
 /// x as k ln 2 + r, where k is whole and r at most ln 2 / 2: eʳ - 1, and the bits of k plus a rounder.
 #[inline(always)]
 fn rest_and_power(x: f32, rounder: f32) -> (f32, u32) {
-    let rounded = x * LOG2_E + rounder;
+    let rounded = x.mul_add(LOG2_E, rounder);
     let k = rounded - rounder;
-    let r = (x - k * LN_2_HIGH) - k * LN_2_LOW;
+    let r = k.mul_add(-LN_2_LOW, k.mul_add(-LN_2_HIGH, x));
+    (rest(r), rounded.to_bits())
+}
+
+/// eʳ - 1 for |r| up to ln 2 / 2.
+#[inline(always)]
+fn rest(r: f32) -> f32 {
     let square = r * r;
     // (eʳ - 1 - r) over r²: a fit.
-    let low = 0.499_999_94 + r * 0.166_665_2;
-    let high = (0.041_668_393 + r * 0.008_368_781) + square * 0.001_381_446_7;
-    (r + square * (low + square * high), rounded.to_bits())
+    let low = r.mul_add(0.166_665_2, 0.499_999_94);
+    let high = square.mul_add(0.001_381_446_7, r.mul_add(0.008_368_781, 0.041_668_393));
+    square.mul_add(square.mul_add(high, low), r)
 }
 
 /// 2 to the power whose biased exponent stands in the lowest bits.
@@ -48,23 +55,23 @@ pub(super) fn exp_m1(x: f32) -> f32 {
     // Half of it, for 2ᵏ alone may be no number.
     let (rest, biased) = rest_and_power(within(x, -18.0, 89.0), ROUNDER + 126.0);
     let power = power_of_two(biased);
-    let half = rest * power + (power - 0.5);
+    let half = rest.mul_add(power, power - 0.5);
     (half + half).copysign(x)
 }
 
 #[inline(always)]
 pub(super) fn sigmoid(x: f32) -> f32 {
     // Without the factor the denominator would be no number long before its inverse is none.
-    let (rest, biased) = rest_and_power(within(-x, -70.0, 105.0), ROUNDER + 103.0);
+    let (rest, biased) = rest_and_power(-within(x, -105.0, 70.0), ROUNDER + 103.0);
     let power = power_of_two(biased);
-    SMALL / ((rest * power + SMALL) + power)
+    SMALL / (rest.mul_add(power, SMALL) + power)
 }
 
 #[inline(always)]
 pub(super) fn tanh(x: f32) -> f32 {
     let (rest, biased) = rest_and_power(within(2.0 * x.abs(), 0.0, 20.0), ROUNDER + 127.0);
     let power = power_of_two(biased);
-    let power = rest * power + (power - 1.0);
+    let power = rest.mul_add(power, power - 1.0);
     (power / (power + 2.0)).copysign(x)
 }
 
@@ -73,7 +80,8 @@ pub(super) fn tanh(x: f32) -> f32 {
 fn polynomial(x: f32, coefficients: [f32; 6]) -> f32 {
     let [a, b, c, d, e, f] = coefficients;
     let square = x * x;
-    ((e * square + c) * square + a) + x * ((f * square + d) * square + b)
+    let (even, odd) = (e.mul_add(square, c).mul_add(square, a), f.mul_add(square, d).mul_add(square, b));
+    x.mul_add(odd, even)
 }
 
 /// x times a quotient of polynomials of x²: a fit from 0 to 3.92, where it is 1 in single precision.

@@ -18,15 +18,19 @@ const WORTH: usize = 1 << 18;
 /// Bytes of factors or weights that stay in the second-level cache while others pass.
 const CACHED: usize = 512 << 10;
 
+/// Bytes of weights that are read before a thread waits for them: more come from a far cache at every run of a network, whose
+/// other weights were read meanwhile.
+const NEAR: usize = 32 << 10;
+
 /// Rows that are finished at a time where the weights stay in the cache.
 const ROWS: usize = 9 * MOST_ROWS;
 
 /// Factors of a sum that are multiplied before others, so that those of some rows stay in the cache while panels pass.
 const DEPTH: usize = 1024;
 
-/// Panels whose results are finished together, where those of a row lie apart and where they lie beside each other: pieces
-/// should not be too short.
-const GROUP: usize = 8;
+/// Panels whose results are finished together, where those of a row lie apart and where they lie beside each other: they
+/// should still be in the first-level cache, and pieces not too short.
+const GROUP: usize = 4;
 const LONG_GROUP: usize = 32;
 
 /// A product that is to be computed.
@@ -39,7 +43,7 @@ pub(super) struct Schedule<'a> {
     limits: &'a Limits,
     /// Rows that are computed with all panels before the next ones.
     at_a_time: usize,
-    /// Whether tiles fetch weights for others: those of convolutions pass more slowly, and need no help.
+    /// Whether tiles fetch weights for others.
     pub(super) is_fetched: bool,
     output: Output,
 }
@@ -90,7 +94,7 @@ impl<'a> Schedule<'a> {
     ) -> Self {
         let output = Output(output);
         let at_a_time = at_a_time(&panels, factors, size);
-        let is_fetched = factors.pieces.len() == 1 && panels.bytes() > CACHED;
+        let is_fetched = panels.bytes() > NEAR;
         Self { panels, factors, size, target, ending, limits, at_a_time, is_fetched, output }
     }
 
