@@ -16,7 +16,7 @@ use std::mem;
 use std::ops::Range;
 
 /// Elements of a piece of work of one thread.
-const CHUNK: usize = 16 * BLOCK;
+const CHUNK: usize = 4 * BLOCK;
 
 /// The type that elements of type `E` are computed in.
 type NumberOf<E> = <E as Stored>::Number;

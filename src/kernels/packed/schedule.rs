@@ -102,7 +102,9 @@ impl<'a> Schedule<'a> {
     pub(super) fn run(&self, threads: usize) -> Result<()> {
         let rows = self.size.lines * self.size.rows;
         let macs = rows.saturating_mul(self.panels.bytes() / size_of::<f32>());
-        let parts = if threads == 1 { 1 } else { (2 * threads).min(macs / WORTH).max(1) };
+        // More parts than threads, for threads that are late; but each part begins with weights that nobody has fetched.
+        let most = if self.is_fetched { threads } else { 2 * threads };
+        let parts = if threads == 1 { 1 } else { most.min(macs / WORTH).max(1) };
         let mut all = SmallVec::new();
         self.cut((0..rows, 0..self.panels.count()), parts, &mut all);
         for_each_item(all, &|(rows, panels)| self.compute(rows, panels))
