@@ -173,7 +173,12 @@ impl DepthwiseConv {
                     zeros.fill(MaybeUninit::new(0.0));
                     assert_eq!(middle.len(), source.len(), "as many places as numbers");
                     // SAFETY: so many can be read and written, and they lie in different slices.
-                    unsafe { middle.as_mut_ptr().cast::<f32>().copy_from_nonoverlapping(source.as_ptr(), source.len()) }
+                    unsafe {
+                        middle
+                            .as_mut_ptr()
+                            .cast::<f32>()
+                            .copy_from_nonoverlapping(source.as_ptr(), source.len())
+                    }
                     rest.fill(MaybeUninit::new(0.0));
                 }
                 None => line.fill(MaybeUninit::new(0.0)),

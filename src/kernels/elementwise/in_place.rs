@@ -86,7 +86,8 @@ mod tests {
 
     #[test]
     fn the_bits_are_those_of_a_program() {
-        let numbers: Vec<f32> = (-300..300).map(|i| i as f32 * 0.05).chain([f32::NAN, f32::INFINITY]).collect();
+        let numbers: Vec<f32> =
+            (-300..300).map(|i| i as f32 * 0.05).chain([f32::NAN, f32::INFINITY]).collect();
         let shape = Shape::new(&[numbers.len()]).unwrap();
         let mut found = 0;
         for &function in Function::ALL {
