@@ -6,7 +6,7 @@ use super::isa::{Isa, isa};
 ///
 /// Only what is inlined into `work` profits, so the functions that it calls are marked `#[inline(always)]`. The compiler fuses
 /// no product with a sum, so that these loops give the same bits on every processor; where the source says `mul_add`, it is
-/// an instruction here. That holds for these loops alone: matrix products fuse where the processor can.
+/// an instruction of these vectors, and a call of the C library on processors that have none. That holds for these loops alone: matrix products fuse where the processor can.
 #[inline(always)]
 pub fn widest<R>(work: impl FnOnce() -> R) -> R {
     struct Closure<F>(F);

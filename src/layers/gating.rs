@@ -101,7 +101,14 @@ impl Glu {
             for (input, output) in input.chunks_exact(2 * half).zip(output.chunks_exact_mut(half)) {
                 let (values, gates) = input.split_at(half);
                 let lanes = output.iter_mut().zip(values).zip(gates);
-                widest(|| lanes.for_each(|((y, &x), &g)| *y = x * math::sigmoid(g)));
+                widest(
+                    #[inline(always)]
+                    || {
+                        for ((y, &x), &g) in lanes {
+                            *y = x * math::sigmoid(g);
+                        }
+                    },
+                );
             }
             Ok(())
         })

@@ -171,14 +171,10 @@ impl DepthwiseConv {
                     let (zeros, rest) = line.split_at_mut(before * block);
                     let (middle, rest) = rest.split_at_mut(inside * block);
                     zeros.fill(MaybeUninit::new(0.0));
-                    assert_eq!(middle.len(), source.len(), "as many places as numbers");
-                    // SAFETY: so many can be read and written, and they lie in different slices.
-                    unsafe {
-                        middle
-                            .as_mut_ptr()
-                            .cast::<f32>()
-                            .copy_from_nonoverlapping(source.as_ptr(), source.len())
-                    }
+                    // SAFETY: numbers that are there are also some that may be missing.
+                    let source = unsafe { &*(std::ptr::from_ref(source) as *const [MaybeUninit<f32>]) };
+                    // A loop over them would go in the narrowest vectors of its target.
+                    middle.copy_from_slice(source);
                     rest.fill(MaybeUninit::new(0.0));
                 }
                 None => line.fill(MaybeUninit::new(0.0)),

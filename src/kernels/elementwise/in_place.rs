@@ -1,4 +1,4 @@
-//! Functions of what stands in the output alone: most epilogues are no more than that, and have short pieces to finish.
+//! Functions of what stands in the output alone: many an epilogue is no more than that, and has short pieces to finish.
 
 use super::{Operation, Step};
 use crate::kernels::wide::{Work, run_widest};

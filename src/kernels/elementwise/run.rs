@@ -15,7 +15,7 @@ use std::cell::RefCell;
 use std::mem;
 use std::ops::Range;
 
-/// Elements of a piece of work of one thread.
+/// Elements of a piece of work of one thread: many more than it takes to hand one out, and few enough that threads end together.
 const CHUNK: usize = 4 * BLOCK;
 
 /// The type that elements of type `E` are computed in.

@@ -2,7 +2,7 @@
 //!
 //! Errors are in units in the last place of the exact result, the largest over all numbers of `f32`; the tests count them.
 //! Products are rounded together with the sums, by an instruction where the processor has one and by the C library
-//! otherwise: the same bits everywhere.
+//! otherwise, which is slower: the same bits everywhere, but for those of NaN.
 
 use super::within;
 use std::f32::consts::{FRAC_2_SQRT_PI, LOG2_E};
@@ -107,8 +107,8 @@ mod tests {
     type Function = (&'static str, fn(f32) -> f32, fn(f64) -> f64, f64);
 
     const FUNCTIONS: [Function; 5] = [
-        ("exp", exp, f64::exp, 1.01),
-        ("exp_m1", exp_m1, f64::exp_m1, 1.6),
+        ("exp", exp, f64::exp, 1.04),
+        ("exp_m1", exp_m1, f64::exp_m1, 1.5),
         ("sigmoid", sigmoid, |x| 1.0 / (1.0 + (-x).exp()), 2.0),
         ("tanh", tanh, f64::tanh, 2.7),
         ("erf", erf, libm::erf, 5.8),

@@ -18,8 +18,8 @@ const WORTH: usize = 1 << 18;
 /// Bytes of factors or weights that stay in the second-level cache while others pass.
 const CACHED: usize = 512 << 10;
 
-/// Bytes of weights that are read before a thread waits for them: more come from a far cache at every run of a network, whose
-/// other weights were read meanwhile.
+/// Bytes of weights for which a thread may wait. In a network, whose other weights were read since, they come from a far cache
+/// at every run.
 const NEAR: usize = 32 << 10;
 
 /// Rows that are finished at a time where the weights stay in the cache.
@@ -28,8 +28,8 @@ const ROWS: usize = 9 * MOST_ROWS;
 /// Factors of a sum that are multiplied before others, so that those of some rows stay in the cache while panels pass.
 const DEPTH: usize = 1024;
 
-/// Panels whose results are finished together, where those of a row lie apart and where they lie beside each other: they
-/// should still be in the first-level cache, and pieces not too short.
+/// Panels whose results are finished together, where those of a row lie apart and where they lie beside each other: few,
+/// so that they are still in a near cache, but pieces should not be too short.
 const GROUP: usize = 4;
 const LONG_GROUP: usize = 32;
 
@@ -113,19 +113,20 @@ impl<'a> Schedule<'a> {
     /// Halves the work until there are so many parts: the rows, or where the weights are larger, the panels.
     fn cut(&self, (rows, panels): Part, parts: usize, all: &mut SmallVec<[Part; 8]>) {
         let step = self.row_step();
-        let (row_steps, pairs) = (rows.len().div_ceil(step), panels.len().div_ceil(2));
-        if parts <= 1 || row_steps.max(pairs) <= 1 {
+        let row_steps = rows.len().div_ceil(step);
+        if parts <= 1 || row_steps.max(panels.len()) <= 1 {
             return all.push((rows, panels));
         }
         let (left, right) = (parts / 2, parts - parts / 2);
-        let by_rows = row_steps > 1 && (pairs <= 1 || self.factors.data.len() * 4 >= self.panels.bytes());
+        let by_rows =
+            row_steps > 1 && (panels.len() <= 1 || self.factors.data.len() * 4 >= self.panels.bytes());
         if by_rows {
             let middle = rows.start + row_steps * left / parts.max(1) * step;
             let middle = middle.clamp(rows.start + step, rows.end - 1);
             self.cut((rows.start..middle, panels.clone()), left, all);
             self.cut((middle..rows.end, panels), right, all);
         } else {
-            let middle = panels.start + (pairs * left / parts.max(1)).max(1) * 2;
+            let middle = panels.start + (panels.len() * left / parts.max(1)).max(1);
             self.cut((rows.clone(), panels.start..middle), left, all);
             self.cut((rows, middle..panels.end), right, all);
         }
@@ -256,8 +257,9 @@ impl<'a> Schedule<'a> {
         }
     }
 
-    /// What one of some tiles fetches for those of the next panels, and how many numbers at each step. Together they fetch as
-    /// many weights as they read; those of a panel are fetched by tiles that follow each other.
+    /// What one of some tiles fetches for those of the next panels, and how many numbers at each step. Those of a panel are
+    /// fetched by tiles that follow each other. Where there are as many tiles as panels, together they fetch as many weights
+    /// as they read. Behind the last panels it may be anything.
     fn ahead(
         &self,
         operands: &Operands<'_>,
