@@ -88,7 +88,7 @@ pub(super) mod x86 {
         )*) => {$(
             $(#[$doc])*
             #[derive(Clone, Copy)]
-            pub(in crate::kernels) struct $name($vector);
+            pub(in crate::kernels) struct $name(pub(in crate::kernels) $vector);
 
             impl Lanes for $name {
                 const COUNT: usize = $count;

@@ -42,6 +42,7 @@ pub mod symmetric;
 pub mod take;
 #[cfg(test)]
 mod testing;
+mod transpose;
 mod wide;
 pub mod window;
 

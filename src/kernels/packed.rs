@@ -213,9 +213,7 @@ unsafe fn start(
     assert!(fits(end, len), "too little room for the results");
     assert!(ending.added.is_none_or(|added| fits(end, added.len())), "too few numbers to add");
     assert!(target.is_injective(size, panels.count(), panels.lanes()), "results share places");
-    let mut schedule = Schedule::new(panels, factors, size, (output, target), ending, limits);
-    schedule.is_fetched |= is_far;
-    schedule.run(threads)
+    Schedule::new(panels, factors, size, Results { output, len, target, is_far }, ending, limits).run(threads)
 }
 
 #[cfg(test)]

@@ -1,8 +1,12 @@
 //! Moves elements between plain and blocked layouts, and between the types that real numbers are stored in.
 
+use super::parallel::for_each_chunk;
+use super::transpose::{to_columns, to_rows};
 use super::wide::widest;
+use crate::tensor::Bits;
 use crate::{LimitError, Limits};
 use half::{bf16, f16};
+use std::any::TypeId;
 
 /// A tensor with one axis that is cut into blocks, or not: which element lies where.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,7 +24,12 @@ pub struct Cut {
 impl Cut {
     /// The number of elements in memory, with those that fill up the last block.
     pub fn stored(&self) -> usize {
-        self.outer * self.blocks() * self.inner * self.block.unwrap_or(self.len)
+        self.outer * self.slice()
+    }
+
+    /// Those of one index before the axis.
+    fn slice(&self) -> usize {
+        self.blocks() * self.inner * self.block.unwrap_or(self.len)
     }
 
     fn blocks(&self) -> usize {
@@ -37,49 +46,127 @@ impl Cut {
             None => ((outer * self.len + index) * self.inner, 1),
         }
     }
+
+    /// The same from the first element of the index's block, or of some whole lines.
+    fn line_of_block(&self, index: usize) -> (usize, usize) {
+        self.block.map_or((index * self.inner, 1), |block| (index, block))
+    }
 }
 
 /// Elements of a line that are moved before the next line: those of a block share cache lines.
 const RUN: usize = 128;
 
+/// Elements that are worth a thread.
+const WORTH: usize = 1 << 15;
+
 /// Writes every element, converted, to where it lies in another cut of the same tensor; what fills up the last block
-/// becomes `filler`.
+/// becomes `filler`. It is shared by the threads around it.
 ///
 /// # Errors
 /// A deadline that has passed.
 ///
 /// # Panics
 /// When a slice is shorter than its cut, or the cuts are of different tensors.
-pub fn reformat<T: Copy, U: Copy>(
+pub fn reformat<T: Copy + Sync, U: Copy + Send + Sync>(
     (from, source): (Cut, &[T]),
     (to, target): (Cut, &mut [U]),
     filler: U,
     limits: &Limits,
-    convert: impl Fn(T) -> U,
+    convert: impl Fn(T) -> U + Sync,
 ) -> Result<(), LimitError> {
-    assert_eq!((from.outer, from.len, from.inner), (to.outer, to.len, to.inner), "cuts of one tensor");
-    let (source, target) = (&source[..from.stored()], &mut target[..to.stored()]);
-    if from.block == to.block {
-        widest(|| target.iter_mut().zip(source).for_each(|(to, &from)| *to = convert(from)));
-        return Ok(());
-    }
-    let width = from.block.or(to.block).unwrap_or(1);
-    let stored = to.block.map_or(to.len, |block| to.blocks() * block);
-    for outer in 0..to.outer {
-        for first in (0..stored).step_by(width) {
-            limits.check_deadline()?;
-            for start in (0..to.inner).step_by(RUN) {
-                let run = start..(start + RUN).min(to.inner);
-                for index in first..(first + width).min(stored) {
-                    let (line, step) = to.line(outer, index);
-                    if index >= from.len {
-                        run.clone().for_each(|i| target[line + i * step] = filler);
-                        continue;
-                    }
-                    let (read, stride) = from.line(outer, index);
-                    run.clone().for_each(|i| target[line + i * step] = convert(source[read + i * stride]));
-                }
+    let (source, target) = checked((from, source), (to, target));
+    if from.block == to.block || to.inner == 1 {
+        let slices = target.chunks_exact_mut(to.slice().max(1)).zip(source.chunks_exact(from.slice().max(1)));
+        return widest(|| {
+            for (target, source) in slices {
+                let same = if from.block == to.block { to.slice() } else { to.len };
+                let (stored, filling) = target.split_at_mut(same);
+                stored.iter_mut().zip(source).for_each(|(to, &from)| *to = convert(from));
+                filling.fill(filler);
             }
+            limits.check_deadline()
+        });
+    }
+    each_block(from, (to, target), limits, &|outer, first, target| {
+        let lines = target.len() / to.inner;
+        for start in (0..to.inner).step_by(RUN) {
+            let run = start..(start + RUN).min(to.inner);
+            for index in first..first + lines {
+                let (line, step) = to.line_of_block(index - first);
+                if index >= from.len {
+                    run.clone().for_each(|i| target[line + i * step] = filler);
+                    continue;
+                }
+                let (read, stride) = from.line(outer, index);
+                run.clone().for_each(|i| target[line + i * step] = convert(source[read + i * stride]));
+            }
+        }
+    })
+}
+
+/// As [`reformat`], with elements as they are, and zeros to fill up the last block.
+///
+/// # Errors
+/// As there.
+///
+/// # Panics
+/// As there.
+pub fn rearrange<B: Bits>(
+    (from, source): (Cut, &[B]),
+    (to, target): (Cut, &mut [B]),
+    limits: &Limits,
+) -> Result<(), LimitError> {
+    let is_turned = to.inner > 1 && from.block.is_some() != to.block.is_some();
+    if !is_turned || TypeId::of::<B>() != TypeId::of::<u32>() {
+        return reformat((from, source), (to, target), B::default(), limits, |x| x);
+    }
+    // SAFETY: this is their type.
+    let source = unsafe { std::slice::from_raw_parts(source.as_ptr().cast(), source.len()) };
+    // SAFETY: as above.
+    let target = unsafe { std::slice::from_raw_parts_mut(target.as_mut_ptr().cast(), target.len()) };
+    let (source, target): (&[u32], &mut [u32]) = checked((from, source), (to, target));
+    each_block(from, (to, target), limits, &|outer, first, target| {
+        let (read, _) = from.line(outer, first);
+        match from.block {
+            Some(width) => to_rows(&source[read..][..to.inner * width], width, target, to.inner),
+            None => {
+                let width = target.len() / to.inner;
+                let lines = width.min(from.len - first);
+                to_columns(&source[read..][..lines * to.inner], to.inner, target, width);
+            }
+        }
+    })
+}
+
+/// As many elements as cuts of one tensor have.
+fn checked<'a, T, U>(
+    (from, source): (Cut, &'a [T]),
+    (to, target): (Cut, &'a mut [U]),
+) -> (&'a [T], &'a mut [U]) {
+    assert_eq!((from.outer, from.len, from.inner), (to.outer, to.len, to.inner), "cuts of one tensor");
+    (&source[..from.stored()], &mut target[..to.stored()])
+}
+
+/// Does something for each block of one cut or the other, whose elements lie behind each other in the target: with its index
+/// before the axis, the first index of the axis, and the elements.
+fn each_block<U: Send>(
+    from: Cut,
+    (to, target): (Cut, &mut [U]),
+    limits: &Limits,
+    work: &(impl Fn(usize, usize, &mut [U]) + Sync),
+) -> Result<(), LimitError> {
+    let block = to.block.or(from.block).unwrap_or(1) * to.inner;
+    for (outer, target) in target.chunks_exact_mut(to.slice().max(1)).enumerate() {
+        let work = |start: usize, target: &mut [U]| {
+            limits.check_deadline()?;
+            work(outer, start / to.inner, target);
+            Ok(())
+        };
+        match target.len() < 2 * WORTH {
+            true => {
+                target.chunks_mut(block).enumerate().try_for_each(|(at, target)| work(at * block, target))?
+            }
+            false => for_each_chunk(target, block, &work)?,
         }
     }
     Ok(())
@@ -142,6 +229,7 @@ impl Stored for i8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernels::parallel::tests::on_threads;
     use crate::tensor::Tensor;
     use proptest::prelude::*;
 
@@ -152,7 +240,7 @@ mod tests {
     proptest! {
         #[test]
         fn blocks_are_those_of_tensors(
-            dims in [1usize..4, 1usize..40, 1usize..300], block in 1usize..20, other in 1usize..20,
+            dims in [1usize..4, 1usize..40, 1usize..300], block in prop_oneof![Just(8), Just(16), 1usize..20], other in 1usize..20,
         ) {
             let x: Vec<i32> = (0..dims.iter().product::<usize>() as i32).collect();
             let wanted = Tensor::from_vec(x.clone(), &dims).unwrap().to_blocked(1, block).unwrap();
@@ -167,7 +255,29 @@ mod tests {
             reformat((blocked, &there), (between, &mut across), 0, &limits, |x| x).unwrap();
             let mut back = vec![-1; x.len()];
             reformat((between, &across), (plain, &mut back), 0, &limits, |x| x).unwrap();
-            prop_assert_eq!(back, x);
+            prop_assert_eq!(&back, &x);
+            // As words, which are turned in vectors, and as bytes, which are not.
+            let words: Vec<u32> = x.iter().map(|&x| x as u32).collect();
+            let (mut moved, mut back) = (vec![1u32; blocked.stored()], vec![0u32; words.len()]);
+            rearrange((plain, &words), (blocked, &mut moved), &limits).unwrap();
+            prop_assert!(moved.iter().zip(&there).all(|(&word, &x)| word == x as u32));
+            rearrange((blocked, &moved), (plain, &mut back), &limits).unwrap();
+            prop_assert_eq!(back, words);
+        }
+
+        #[test]
+        fn threads_change_nothing(outer in 1usize..3, len in 1usize..50) {
+            let (plain, blocked) = (cut([outer, len, 3001], None), cut([outer, len, 3001], Some(16)));
+            let words: Vec<u32> = (0..plain.stored() as u32).collect();
+            let (alone, shared) = on_threads(&[1, 2, 3], || {
+                let (mut there, mut back) = (vec![1u32; blocked.stored()], vec![0u32; words.len()]);
+                let limits = Limits::default();
+                rearrange((plain, &words), (blocked, &mut there), &limits).unwrap();
+                reformat((blocked, &there), (plain, &mut back), 0, &limits, |x| x).unwrap();
+                (there, back)
+            });
+            prop_assert_eq!(&alone.1, &words);
+            prop_assert!(shared.iter().all(|shared| *shared == alone));
         }
     }
 

@@ -1,7 +1,7 @@
 //! Between the formats that layers take: the operator that an engine puts between two layers that do not agree.
 
 use crate::graph::{Cost, CpuLayer, ForwardContext, Layer, LayerError, TensorFormat, TensorMeta};
-use crate::kernels::reformat::{Cut, Stored, reformat};
+use crate::kernels::reformat::{Cut, Stored, rearrange, reformat};
 use crate::tensor::{Bits, DType, Format, Layout, Shape, TensorView, TensorViewMut, with_bits};
 use half::{bf16, f16};
 
@@ -159,9 +159,7 @@ impl Reformat {
         let mut output = output.reborrow().with_layout(layout)?;
         let mut target = output.bits::<B>()?;
         match (source.as_slice(), target.as_slice_mut()) {
-            (Some(source), Some(target)) => {
-                Ok(reformat((from, source), (to, target), B::default(), context.limits(), |x| x)?)
-            }
+            (Some(source), Some(target)) => Ok(rearrange((from, source), (to, target), context.limits())?),
             _ => Err(not_dense()),
         }
     }

@@ -2,7 +2,7 @@
 
 use super::tile::{self, MOST_ROWS, Operands};
 use super::view::PanelsView;
-use super::{Ending, Factors, Size, Target};
+use super::{Ending, Factors, Results, Size, Target};
 use crate::Limits;
 use crate::kernels::parallel::for_each_item;
 use crate::tensor::Result;
@@ -44,7 +44,7 @@ pub(super) struct Schedule<'a> {
     /// Rows that are computed with all panels before the next ones.
     at_a_time: usize,
     /// Whether tiles fetch weights for others.
-    pub(super) is_fetched: bool,
+    is_fetched: bool,
     output: Output,
 }
 
@@ -82,19 +82,51 @@ struct Place {
     stretch: Stretch,
 }
 
+/// What tiles of the same panels fetch together: so many numbers as these panels have, for the panels that come next.
+struct Ahead {
+    /// The weights of the first of them; nothing where none come.
+    weights: Option<*const f32>,
+    /// Tiles that fetch, and those that have.
+    tiles: usize,
+    done: usize,
+}
+
+impl Ahead {
+    /// What the next tile fetches, and how many numbers at each step of its depth. The numbers of a panel are fetched by tiles
+    /// that follow each other. Where there are as many tiles as panels, together they fetch as many weights as they read.
+    fn share(
+        &mut self,
+        panels: usize,
+        panel: usize,
+        lanes: usize,
+        depth: usize,
+    ) -> Option<(*const f32, usize)> {
+        let weights = self.weights?;
+        let tile = self.done;
+        self.done += 1;
+        let of_each = (self.tiles / panels).max(1);
+        let which = (tile / of_each).min(panels - 1);
+        let first = which * of_each;
+        let count = if which + 1 == panels { self.tiles - first } else { of_each };
+        let step = lanes.div_ceil(count);
+        Some((weights.wrapping_add(which * panel + (tile - first) * step * depth), step))
+    }
+}
+
 impl<'a> Schedule<'a> {
     /// The product of operands that [`super::multiply`] has checked.
     pub(super) fn new(
         panels: PanelsView<'a>,
         factors: &'a Factors<'a>,
         size: Size,
-        (output, target): (*mut f32, Target),
+        results: Results,
         ending: &'a Ending<'a>,
         limits: &'a Limits,
     ) -> Self {
+        let Results { output, target, is_far, .. } = results;
         let output = Output(output);
         let at_a_time = at_a_time(&panels, factors, size);
-        let is_fetched = panels.bytes() > NEAR;
+        let is_fetched = (is_far || panels.bytes() > NEAR) && tile::fetches(panels.isa());
         Self { panels, factors, size, target, ending, limits, at_a_time, is_fetched, output }
     }
 
@@ -139,12 +171,19 @@ impl<'a> Schedule<'a> {
         let at_a_time = rows.len().div_ceil(times).next_multiple_of(step).max(1);
         let group = if self.target.panel == self.panels.lanes() { LONG_GROUP } else { GROUP };
         for first in rows.clone().step_by(at_a_time) {
+            let later_rows = rows.end > first + at_a_time;
             let rows = first..(first + at_a_time).min(rows.end);
             for stretch in self.stretches() {
                 for first in panels.clone().step_by(group) {
                     self.limits.check_deadline()?;
-                    let panels = first..(first + group).min(panels.end);
-                    self.multiply(rows.clone(), panels.clone(), stretch);
+                    let last = panels.end;
+                    let next = match () {
+                        () if first + group < last => Some((first + group, stretch.start)),
+                        () if !stretch.is_last => Some((panels.start, stretch.start + stretch.len)),
+                        () => later_rows.then_some((panels.start, 0)),
+                    };
+                    let panels = first..(first + group).min(last);
+                    self.multiply(rows.clone(), panels.clone(), stretch, next);
                     if stretch.is_last {
                         self.finish(rows.clone(), panels)?;
                     }
@@ -183,28 +222,56 @@ impl<'a> Schedule<'a> {
         })
     }
 
-    fn multiply(&self, rows: Range<usize>, panels: Range<usize>, stretch: Stretch) {
+    /// Multiplies rows with panels, behind which a panel comes next, from somewhere in its depth.
+    fn multiply(
+        &self,
+        rows: Range<usize>,
+        panels: Range<usize>,
+        stretch: Stretch,
+        next: Option<(usize, usize)>,
+    ) {
         let (isa, count, lanes) = (self.panels.isa(), self.panels.count(), self.panels.lanes());
-        let mut first = panels.start;
-        while first < panels.end {
+        let (mut first, end_of_all) = (panels.start, panels.end);
+        while first < end_of_all {
             let is_partial = |panel: usize| panel + 1 == count && self.target.last < lanes;
             // A panel that is stored in part is computed alone.
-            let end = if panels.end - first > 1 && is_partial(panels.end - 1) {
-                panels.end - 1
+            let end = if end_of_all - first > 1 && is_partial(end_of_all - 1) {
+                end_of_all - 1
             } else {
-                panels.end
+                end_of_all
             };
             let longest = self.size.rows.min(rows.len());
             let [width, most] = tile::shape(isa, end - first, longest);
-            for segment in self.segments(rows.clone()) {
-                self.segment(&segment, first..first + width, most, stretch);
-            }
+            let panels = first..first + width;
             first += width;
+            let next = if first < end_of_all { Some((first, stretch.start)) } else { next };
+            let mut ahead = self.ahead(&rows, most, next);
+            for segment in self.segments(rows.clone()) {
+                self.segment(&segment, &panels, most, stretch, &mut ahead);
+            }
         }
     }
 
+    /// What tiles of at most so many rows fetch while they are computed.
+    fn ahead(&self, rows: &Range<usize>, most: usize, next: Option<(usize, usize)>) -> Ahead {
+        let next = next.filter(|_| self.is_fetched);
+        let weights = next.map(|(panel, start)| {
+            self.panels.weights(panel..panel + 1)[start * self.panels.lanes()..].as_ptr()
+        });
+        let tiles = |segment: Segment| segment.rows.div_ceil(most);
+        let tiles = weights.map_or(0, |_| self.segments(rows.clone()).map(tiles).sum());
+        Ahead { weights, tiles, done: 0 }
+    }
+
     /// Cuts a segment into tiles of nearly equal size.
-    fn segment(&self, segment: &Segment, panels: Range<usize>, most: usize, stretch: Stretch) {
+    fn segment(
+        &self,
+        segment: &Segment,
+        panels: &Range<usize>,
+        most: usize,
+        stretch: Stretch,
+        ahead: &mut Ahead,
+    ) {
         let tiles = segment.rows.div_ceil(most);
         let (size, longer) = (segment.rows / tiles, segment.rows % tiles);
         let is_partial = panels.end == self.panels.count() && self.target.last < self.panels.lanes();
@@ -214,7 +281,7 @@ impl<'a> Schedule<'a> {
             let place = Place { line: segment.line, row: first, rows, panels: panels.clone(), stretch };
             match is_partial {
                 true => self.partial_tile(&place),
-                false => self.tile(&place, [tile, tiles]),
+                false => self.tile(&place, ahead),
             }
             first += rows;
         }
@@ -257,29 +324,12 @@ impl<'a> Schedule<'a> {
         }
     }
 
-    /// What one of some tiles fetches for those of the next panels, and how many numbers at each step. Those of a panel are
-    /// fetched by tiles that follow each other. Where there are as many tiles as panels, together they fetch as many weights
-    /// as they read. Behind the last panels it may be anything.
-    fn ahead(
-        &self,
-        operands: &Operands<'_>,
-        place: &Place,
-        [tile, tiles]: [usize; 2],
-    ) -> (*const f32, usize) {
-        let panels = place.panels.len();
-        let of_each = (tiles / panels).max(1);
-        let panel = (tile / of_each).min(panels - 1);
-        let first = panel * of_each;
-        let count = if panel + 1 == panels { tiles - first } else { of_each };
-        let step = self.panels.lanes().div_ceil(count);
-        let next = operands.weights.wrapping_add((panels + panel) * operands.panel);
-        (next.wrapping_add((tile - first) * step * place.stretch.len), step)
-    }
-
-    fn tile(&self, place: &Place, which: [usize; 2]) {
+    fn tile(&self, place: &Place, ahead: &mut Ahead) {
         let mut operands = self.operands(place);
-        if self.is_fetched {
-            operands.ahead = self.ahead(&operands, place, which);
+        if let Some(share) =
+            ahead.share(place.panels.len(), operands.panel, self.panels.lanes(), place.stretch.len)
+        {
+            operands.ahead = share;
         }
         let shape = [place.panels.len(), place.rows];
         let kernel = tile::kernel(self.panels.isa(), shape);

@@ -44,6 +44,11 @@ pub(super) type Kernel = unsafe fn(&Operands<'_>);
 /// The most rows of a tile.
 pub(super) const MOST_ROWS: usize = 14;
 
+/// Whether loops of an instruction set fetch what later ones read.
+pub(super) fn fetches(isa: Isa) -> bool {
+    isa != Isa::Scalar
+}
+
 /// How many panels and at most how many rows a tile has, where so many are left. Sums and weights of a tile fill the
 /// registers; few rows leave room for more panels, so that there are enough sums to hide how long one takes.
 pub(super) fn shape(isa: Isa, panels: usize, rows: usize) -> [usize; 2] {

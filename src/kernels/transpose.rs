@@ -1,0 +1,266 @@
+//! Turns rows of words into columns and back, a square of vectors at a time.
+//!
+//! A word is any element of four bytes: no bit of it is looked at.
+
+use super::isa::isa_for;
+use super::lanes::Lanes;
+
+/// Vectors that can be turned.
+///
+/// # Safety
+/// As for [`Lanes`].
+pub(super) trait Transpose: Lanes {
+    /// Makes columns of as many rows as a vector has numbers: `N` is [`Lanes::COUNT`].
+    unsafe fn transpose<const N: usize>(rows: &mut [Self; N]);
+}
+
+/// Rows of words that lie so far apart, and as many columns as are turned at once, which lie behind each other and have a word
+/// of each row of a vector.
+#[derive(Debug, Clone, Copy)]
+struct Square {
+    rows: *const f32,
+    distance: usize,
+    /// How many rows there are, up to the numbers of a vector.
+    count: usize,
+    columns: *mut f32,
+    /// How many columns there are: a multiple of the numbers of a vector.
+    len: usize,
+}
+
+/// Loops of one instruction set: to columns, and back to rows.
+///
+/// # Safety
+/// For a processor that has the instructions they are made for, with pointers to so many words; what is written, nobody else
+/// uses.
+#[derive(Debug, Clone, Copy)]
+struct Loops {
+    to_columns: unsafe fn(&Square),
+    to_rows: unsafe fn(&Square),
+}
+
+/// Words of a plane of `rows`, each of so many words, as columns: of all rows the first word, then the second, and so on, and
+/// zeros where a column is wider than there are rows.
+///
+/// # Panics
+/// When there are more rows than a column is wide, or fewer words than that.
+pub(super) fn to_columns(rows: &[u32], len: usize, columns: &mut [u32], width: usize) {
+    let count = rows.len() / len.max(1);
+    assert!(count <= width && rows.len() == count * len && columns.len() == len * width, "planes of a size");
+    let mut done = 0;
+    if let Some(loops) = loops(width) {
+        done = len / width * width;
+        let (rows, columns) = (rows.as_ptr().cast(), columns.as_mut_ptr().cast());
+        // SAFETY: the processor has the instructions, and all rows and columns are as long as asserted.
+        unsafe { (loops.to_columns)(&Square { rows, distance: len, count, columns, len: done }) };
+    }
+    for (at, column) in columns.chunks_exact_mut(width.max(1)).enumerate().skip(done) {
+        let words = rows.iter().skip(at).step_by(len.max(1)).copied().chain(std::iter::repeat(0));
+        column.iter_mut().zip(words).for_each(|(to, from)| *to = from);
+    }
+}
+
+/// Words of columns of so many words as rows, as many as there is room for.
+///
+/// # Panics
+/// When there are more rows than a column is wide, or fewer words than that.
+pub(super) fn to_rows(columns: &[u32], width: usize, rows: &mut [u32], len: usize) {
+    let count = rows.len() / len.max(1);
+    assert!(count <= width && rows.len() == count * len && columns.len() == len * width, "planes of a size");
+    let mut done = 0;
+    if let Some(loops) = loops(width) {
+        done = len / width * width;
+        let (rows, columns) = (rows.as_mut_ptr().cast(), columns.as_ptr().cast_mut().cast());
+        // SAFETY: as above; columns are read alone.
+        unsafe { (loops.to_rows)(&Square { rows, distance: len, count, columns, len: done }) };
+    }
+    for (row, words) in rows.chunks_exact_mut(len.max(1)).enumerate() {
+        let column = columns.chunks_exact(width.max(1)).skip(done);
+        words[done..].iter_mut().zip(column).for_each(|(to, column)| *to = column[row]);
+    }
+}
+
+/// # Safety
+/// As [`Loops`], and it must be inlined where the instructions of `L` are enabled.
+#[inline(always)]
+#[cfg_attr(
+    not(target_arch = "x86_64"),
+    allow(dead_code, reason = "vectors of other processors turn nothing yet")
+)]
+unsafe fn columns_of<L: Transpose, const N: usize>(square: &Square) {
+    let Square { rows, distance, count, columns, len } = *square;
+    // SAFETY: the caller's promise.
+    unsafe {
+        for at in (0..len).step_by(N) {
+            let mut vectors = [L::splat(0.0); N];
+            match count == N {
+                // A number that is known keeps vectors in registers.
+                true => (0..N).for_each(|row| vectors[row] = L::load(rows.add(row * distance + at))),
+                false => (0..count).for_each(|row| vectors[row] = L::load(rows.add(row * distance + at))),
+            }
+            L::transpose(&mut vectors);
+            for (column, vector) in vectors.into_iter().enumerate() {
+                vector.store(columns.add((at + column) * N));
+            }
+        }
+    }
+}
+
+/// # Safety
+/// As [`columns_of`]; rows are written.
+#[inline(always)]
+#[cfg_attr(
+    not(target_arch = "x86_64"),
+    allow(dead_code, reason = "vectors of other processors turn nothing yet")
+)]
+unsafe fn rows_of<L: Transpose, const N: usize>(square: &Square) {
+    let Square { rows, distance, count, columns, len } = *square;
+    let rows = rows.cast_mut();
+    // SAFETY: the caller's promise.
+    unsafe {
+        for at in (0..len).step_by(N) {
+            let mut vectors = [L::splat(0.0); N];
+            for (column, vector) in vectors.iter_mut().enumerate() {
+                *vector = L::load(columns.add((at + column) * N));
+            }
+            L::transpose(&mut vectors);
+            match count == N {
+                true => (0..N).for_each(|row| vectors[row].store(rows.add(row * distance + at))),
+                false => (0..count).for_each(|row| vectors[row].store(rows.add(row * distance + at))),
+            }
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use super::super::lanes::x86::{Avx2, Avx512};
+    use super::{Loops, Square, Transpose, columns_of, rows_of};
+    use std::arch::x86_64::*;
+
+    impl Transpose for Avx512 {
+        #[inline(always)]
+        unsafe fn transpose<const N: usize>(rows: &mut [Self; N]) {
+            // SAFETY: the caller's promise.
+            unsafe {
+                exchange::<8, N>(rows);
+                exchange::<4, N>(rows);
+                exchange::<2, N>(rows);
+                exchange::<1, N>(rows);
+            }
+        }
+    }
+
+    /// Of two rows that are `S` apart: in the first, or in the second, every other run of `S` numbers is that of the other row.
+    const fn exchanged<const S: usize>(is_second: bool) -> [i32; 16] {
+        let mut from = [0; 16];
+        let mut at = 0;
+        while at < 16 {
+            let is_own = (at & S == 0) != is_second;
+            let place = if is_own { at } else { at ^ S };
+            from[at] = if is_own == is_second { 16 + place } else { place } as i32;
+            at += 1;
+        }
+        from
+    }
+
+    /// Exchanges the squares of `S`×`S` beside the diagonal of each square of twice that size.
+    #[inline(always)]
+    unsafe fn exchange<const S: usize, const N: usize>(rows: &mut [Avx512; N]) {
+        // SAFETY: the caller's promise; indices are as long as a vector.
+        unsafe {
+            let first = _mm512_loadu_si512(const { &exchanged::<S>(false) }.as_ptr().cast());
+            let second = _mm512_loadu_si512(const { &exchanged::<S>(true) }.as_ptr().cast());
+            for row in (0..N).filter(|row| row & S == 0) {
+                let (a, b) = (rows[row].0, rows[row + S].0);
+                rows[row].0 = _mm512_permutex2var_ps(a, first, b);
+                rows[row + S].0 = _mm512_permutex2var_ps(a, second, b);
+            }
+        }
+    }
+
+    impl Transpose for Avx2 {
+        #[inline(always)]
+        unsafe fn transpose<const N: usize>(rows: &mut [Self; N]) {
+            // SAFETY: the caller's promise.
+            unsafe {
+                // Numbers, pairs of them, and halves of vectors are brought to where they belong.
+                for row in (0..N).step_by(2) {
+                    let (a, b) = (rows[row].0, rows[row + 1].0);
+                    rows[row].0 = _mm256_unpacklo_ps(a, b);
+                    rows[row + 1].0 = _mm256_unpackhi_ps(a, b);
+                }
+                for row in (0..N).filter(|row| row & 2 == 0) {
+                    let (a, b) = (_mm256_castps_pd(rows[row].0), _mm256_castps_pd(rows[row + 2].0));
+                    rows[row].0 = _mm256_castpd_ps(_mm256_unpacklo_pd(a, b));
+                    rows[row + 2].0 = _mm256_castpd_ps(_mm256_unpackhi_pd(a, b));
+                }
+                for row in (0..N).step_by(4) {
+                    // What unpacking left: columns 0, 2, 1 and 3.
+                    rows.swap(row + 1, row + 2);
+                }
+                for row in 0..N / 2 {
+                    let (a, b) = (rows[row].0, rows[row + N / 2].0);
+                    rows[row].0 = _mm256_permute2f128_ps::<0x20>(a, b);
+                    rows[row + N / 2].0 = _mm256_permute2f128_ps::<0x31>(a, b);
+                }
+            }
+        }
+    }
+
+    macro_rules! loops {
+        ($name:ident, $lanes:ty, $count:literal, $feature:literal) => {
+            pub(super) const $name: Loops = {
+                #[target_feature(enable = $feature)]
+                unsafe fn to_columns(square: &Square) {
+                    // SAFETY: the caller's promise.
+                    unsafe { columns_of::<$lanes, $count>(square) }
+                }
+                #[target_feature(enable = $feature)]
+                unsafe fn to_rows(square: &Square) {
+                    // SAFETY: the caller's promise.
+                    unsafe { rows_of::<$lanes, $count>(square) }
+                }
+                Loops { to_columns, to_rows }
+            };
+        };
+    }
+
+    loops! { AVX512, Avx512, 16, "avx512f" }
+    loops! { AVX2, Avx2, 8, "avx2,fma" }
+}
+
+/// Loops for columns of so many words, where there are any.
+fn loops(width: usize) -> Option<Loops> {
+    match isa_for(width)? {
+        #[cfg(target_arch = "x86_64")]
+        super::isa::Isa::Avx512 => Some(x86::AVX512),
+        #[cfg(target_arch = "x86_64")]
+        super::isa::Isa::Avx2 => Some(x86::AVX2),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn columns_are_those_of_rows(
+            (width, count) in prop::sample::select(vec![1usize, 3, 8, 16]).prop_flat_map(|width| (Just(width), 0..=width)),
+            len in 0usize..70,
+        ) {
+            let rows: Vec<u32> = (0..count * len).map(|at| f32::NAN.to_bits() ^ at as u32).collect();
+            let mut columns = vec![7; width * len];
+            to_columns(&rows, len, &mut columns, width);
+            for (at, &word) in columns.iter().enumerate() {
+                let row = at % width;
+                prop_assert_eq!(word, if row < count { rows[row * len + at / width] } else { 0 });
+            }
+            let mut back = vec![7; rows.len()];
+            to_rows(&columns, width, &mut back, len);
+            prop_assert_eq!(back, rows);
+        }
+    }
+}
