@@ -5,9 +5,9 @@
 //! cargo bench --bench kernels -- json    # the same for programs
 //! ```
 //!
-//! Each is a model of one operator, run by the engine with its weights packed; conversions to its layout don't count. Its operations are those of the definition;
-//! Winograd's method does with fewer, and so may be above the processor's peak. The shortest of many runs counts: what else the
-//! machine does can make a run longer, never shorter.
+//! Each is a model of one operator, run by the engine with its weights packed; conversions to its layout don't count. Its
+//! operations are those of the definition; Winograd's method does with fewer, and so may be above the processor's peak. The
+//! shortest of many runs counts: what else the machine does can make a run longer, never shorter.
 
 #![allow(missing_docs, clippy::expect_used, reason = "a bench that cannot run should stop")]
 
@@ -103,9 +103,9 @@ impl Measured {
             while start.elapsed() < SLICE {
                 let trace = context.run_traced(&[self.input.view()]).expect("it runs");
                 // In a network, neighbours have the same layout: what brings this one's input to it doesn't count.
-                let is_layer =
-                    |step: &&StepTrace| context.plan().graph().operator(step.operator).name == "layer";
-                let time = trace.steps.iter().filter(is_layer).map(|step| step.time).sum();
+                let graph = context.plan().graph();
+                let is_layer = |step: &&StepTrace| graph.operator(step.operator).name() == "layer";
+                let time: Duration = trace.steps.iter().filter(is_layer).map(|step| step.time).sum();
                 *best = time.min(*best);
             }
         }
