@@ -19,6 +19,7 @@ mod operand;
 mod prepared;
 mod real;
 mod run;
+mod scaling;
 mod source;
 
 use crate::Limits;

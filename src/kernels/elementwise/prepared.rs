@@ -3,6 +3,7 @@
 use super::in_place::InPlace;
 use super::number::{Number, Registers, with_number};
 use super::run::{Run, number_of};
+use super::scaling::Scaling;
 use super::source::Source;
 use super::{Operation, Step, Value};
 use crate::tensor::{Complex, DType, Layout, Result, Shape, TensorError, TensorView};
@@ -39,6 +40,8 @@ pub struct Prepared {
     pub(super) blocks: Registers,
     /// What the program comes down to where it is a function of what stands in the output.
     pub(super) in_place: Option<InPlace>,
+    /// What it comes down to where it is a product with something that repeats.
+    pub(super) scaling: Option<Scaling>,
     pub(super) dtype: DType,
     shape: Shape,
     inputs: Vec<(DType, Layout)>,
@@ -55,8 +58,10 @@ impl Prepared {
             Operation::Input(position) => source(inputs, position, step.dtype, shape).map(Some),
             _ => Ok(None),
         });
+        let sources = sources.collect::<Result<Vec<_>>>()?;
         let mut prepared = Self {
-            sources: sources.collect::<Result<_>>()?,
+            scaling: Scaling::of(steps, &sources),
+            sources,
             steps: steps.to_vec(),
             places: Vec::with_capacity(steps.len()),
             uniform: Vec::new(),

@@ -2,6 +2,7 @@
 
 use super::number::{Number, Registers, Stored, constant, convert, with_number};
 use super::prepared::{Place, Prepared};
+use super::scaling::{Scaling, scale};
 use super::source::{Axes, merge, offset_of, row, slice_of};
 use super::{BLOCK, Operand, Operation, Step, Value};
 use crate::Limits;
@@ -148,11 +149,28 @@ struct Values<'r> {
 impl Block<'_, '_> {
     fn compute(&mut self) -> Result<()> {
         let prepared = self.prepared;
+        match (prepared.scaling, prepared.dtype) {
+            (Some(scaling), DType::F32) => return self.scale::<f32>(scaling),
+            (Some(scaling), DType::F64) => return self.scale::<f64>(scaling),
+            _ => {}
+        }
         prepared.varying.iter().try_for_each(|&index| self.step(index))?;
         match prepared.places.last() {
             Some(Place::Output) | None => Ok(()),
             _ => with_element!(self.output.dtype(), E => self.store::<E>()),
         }
+    }
+
+    fn scale<T: Float>(&mut self, Scaling { scaled, factors }: Scaling) -> Result<()> {
+        let (sources, range) = (&self.prepared.sources, self.range.clone());
+        let output = self.output.slice::<T>()?;
+        if let Some(scaled) = &sources[scaled] {
+            output.copy_from_slice(slice_of(&self.rows[scaled.position], range.clone())?);
+        }
+        if let Some(factors) = &sources[factors] {
+            scale(factors, self.rows[factors.position].slice::<T>()?, range, output);
+        }
+        Ok(())
     }
 
     /// Computes one value.

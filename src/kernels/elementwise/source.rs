@@ -38,16 +38,9 @@ impl Source {
 
     /// Reads the elements at these positions of the output; `storage` begins at the input's first element.
     pub(super) fn gather<E: Stored>(&self, storage: &[E], range: Range<usize>, out: &mut [E::Number]) {
-        let (inner_len, stride) = self.axes.last().copied().unwrap_or((1, 0));
-        let outer = self.axes.split_last().map_or(&[][..], |(_, outer)| outer);
-        // Rows of an axis that is broadcast are equal.
-        let equal = outer.last().map_or(1, |&(len, stride)| if stride == 0 { len } else { 1 });
+        let (inner_len, stride) = self.inner();
         let mut out = out;
-        let mut position = range.start;
-        while position < range.end {
-            let (row, column) = (position / inner_len, position % inner_len);
-            let len = ((equal - row % equal) * inner_len - column).min(range.end - position);
-            let start = offset_of(row, outer);
+        for Rows { start, column, len } in self.rows(range) {
             let (rows, rest) = out.split_at_mut(len);
             let (first, second) = rows.split_at_mut((inner_len - column).min(len));
             read_run(&storage[start + column * stride..], stride, first);
@@ -55,9 +48,41 @@ impl Source {
             read_run(&storage[start..], stride, &mut second[..len]);
             repeat(rows, inner_len);
             out = rest;
-            position += rows.len();
         }
     }
+
+    /// Length and stride of the innermost axis.
+    pub(super) fn inner(&self) -> (usize, usize) {
+        self.axes.last().copied().unwrap_or((1, 0))
+    }
+
+    /// Where the elements at these positions of the output lie.
+    pub(super) fn rows(&self, range: Range<usize>) -> impl Iterator<Item = Rows> {
+        let (inner_len, _) = self.inner();
+        let outer = self.axes.split_last().map_or(&[][..], |(_, outer)| outer);
+        // Rows of an axis that is broadcast are equal.
+        let equal = outer.last().map_or(1, |&(len, stride)| if stride == 0 { len } else { 1 });
+        let mut position = range.start;
+        std::iter::from_fn(move || {
+            if position >= range.end {
+                return None;
+            }
+            let (row, column) = (position / inner_len, position % inner_len);
+            let len = ((equal - row % equal) * inner_len - column).min(range.end - position);
+            position += len;
+            Some(Rows { start: offset_of(row, outer), column, len })
+        })
+    }
+}
+
+/// Elements of rows of the innermost axis that are equal, because they are the same one.
+pub(super) struct Rows {
+    /// Where the row begins.
+    pub(super) start: usize,
+    /// The first element's place in it.
+    pub(super) column: usize,
+    /// How many elements there are, of one row after the other.
+    pub(super) len: usize,
 }
 
 /// A view as the row of elements from its first one on, as far as it reaches.
