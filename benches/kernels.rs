@@ -5,9 +5,10 @@
 //! cargo bench --bench kernels -- json    # the same for programs
 //! ```
 //!
-//! Each is a model of one operator, run by the engine with its weights packed; conversions to its layout don't count. Its
-//! operations are those of the definition; Winograd's method does with fewer, and so may be above the processor's peak. The
-//! shortest of many runs counts: what else the machine does can make a run longer, never shorter.
+//! Each is an operator that the engine runs, with its weights packed; a convolution stands between two of 1×1, which don't
+//! count, so that its layout is that of a network. Its operations are those of the definition; Winograd's method does with
+//! fewer, and so may be above the processor's peak. The shortest of many runs counts: what else the machine does can make a
+//! run longer, never shorter.
 
 #![allow(missing_docs, clippy::expect_used, reason = "a bench that cannot run should stop")]
 
@@ -32,8 +33,8 @@ const SLICE: Duration = Duration::from_millis(40);
 
 struct Kernel {
     name: String,
-    /// A line of a `.param` file from x to y.
-    line: String,
+    /// Lines of a `.param` file from x to y, of which the one named layer is measured.
+    lines: Vec<String>,
     dims: Vec<usize>,
     /// Operations, where they are what counts; otherwise elements are.
     flops: Option<u64>,
@@ -45,24 +46,36 @@ impl Kernel {
             "nn.Linear layer 1 1 x y bias=False in_features={inputs} out_features={outputs} @weight=({outputs},{inputs})f32"
         );
         let name = format!("linear {rows}×{inputs}×{outputs}");
-        Self { name, line, dims: vec![rows, inputs], flops: Some(2 * (rows * inputs * outputs) as u64) }
+        Self {
+            name,
+            lines: vec![line],
+            dims: vec![rows, inputs],
+            flops: Some(2 * (rows * inputs * outputs) as u64),
+        }
     }
 
     fn conv(channels: usize, outputs: usize, side: usize, kernel: usize, groups: usize) -> Self {
-        let (per_group, pad) = (channels / groups, kernel / 2);
-        let line = format!(
-            "nn.Conv2d layer 1 1 x y bias=False dilation=(1,1) groups={groups} in_channels={channels} kernel_size=({kernel},{kernel}) \
-             out_channels={outputs} padding=({pad},{pad}) padding_mode=zeros stride=(1,1) @weight=({outputs},{per_group},{kernel},{kernel})f32"
-        );
+        let line = |ports: &str, [channels, outputs, kernel, groups]: [usize; 4]| {
+            let (per_group, pad) = (channels / groups, kernel / 2);
+            format!(
+                "nn.Conv2d {ports} bias=False dilation=(1,1) groups={groups} in_channels={channels} kernel_size=({kernel},{kernel}) \
+                 out_channels={outputs} padding=({pad},{pad}) padding_mode=zeros stride=(1,1) @weight=({outputs},{per_group},{kernel},{kernel})f32"
+            )
+        };
+        let lines = vec![
+            line("before 1 1 x h", [channels, channels, 1, 1]),
+            line("layer 1 1 h k", [channels, outputs, kernel, groups]),
+            line("after 1 1 k y", [outputs, outputs, 1, 1]),
+        ];
         let kind = if groups > 1 { "depthwise" } else { "conv" };
         let name = format!("{kind} {kernel}×{kernel}, {channels} to {outputs}, {side}×{side}");
-        let flops = 2 * (side * side * outputs * per_group * kernel * kernel) as u64;
-        Self { name, line, dims: vec![1, channels, side, side], flops: Some(flops) }
+        let flops = 2 * (side * side * outputs * (channels / groups) * kernel * kernel) as u64;
+        Self { name, lines, dims: vec![1, channels, side, side], flops: Some(flops) }
     }
 
     fn function(name: &str) -> Self {
         let line = format!("nn.{name} layer 1 1 x y");
-        Self { name: name.to_owned(), line, dims: vec![1, 64, 32, 32], flops: None }
+        Self { name: name.to_owned(), lines: vec![line], dims: vec![1, 64, 32, 32], flops: None }
     }
 
     fn elements(&self) -> usize {
@@ -71,9 +84,10 @@ impl Kernel {
 
     fn context(&self, threads: usize) -> Context<'static> {
         let list = self.dims.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
-        let line = &self.line;
-        let text =
-            format!("7767517\n3 0\npnnx.Input in 0 1 x #x=({list})f32\n{line}\npnnx.Output out 1 0 y\n");
+        let (count, lines) = (self.lines.len() + 2, self.lines.join("\n"));
+        let text = format!(
+            "7767517\n{count} 0\npnnx.Input in 0 1 x #x=({list})f32\n{lines}\npnnx.Output out 1 0 y\n"
+        );
         let graph = Graph::parse(&text, &Limits::default()).expect("the text is a graph");
         let builder = Builder::from_pnnx(graph).with_random_weights(1).with_threads(threads);
         builder.build().and_then(|plan| Context::shared(Arc::new(plan))).expect("it can be built")
@@ -102,7 +116,6 @@ impl Measured {
             let start = Instant::now();
             while start.elapsed() < SLICE {
                 let trace = context.run_traced(&[self.input.view()]).expect("it runs");
-                // In a network, neighbours have the same layout: what brings this one's input to it doesn't count.
                 let graph = context.plan().graph();
                 let is_layer = |step: &&StepTrace| graph.operator(step.operator).name() == "layer";
                 let time: Duration = trace.steps.iter().filter(is_layer).map(|step| step.time).sum();

@@ -3,7 +3,7 @@
 use super::number::{Number, Registers, Stored, constant, convert, with_number};
 use super::prepared::{Place, Prepared};
 use super::scaling::{Scaling, scale};
-use super::source::{Axes, merge, offset_of, row, slice_of};
+use super::source::{Axes, Source, merge, offset_of, row, slice_of};
 use super::{BLOCK, Operand, Operation, Step, Value};
 use crate::Limits;
 use crate::kernels::Float;
@@ -162,13 +162,12 @@ impl Block<'_, '_> {
     }
 
     fn scale<T: Float>(&mut self, Scaling { scaled, factors }: Scaling) -> Result<()> {
-        let (sources, range) = (&self.prepared.sources, self.range.clone());
-        let output = self.output.slice::<T>()?;
-        if let Some(scaled) = &sources[scaled] {
-            output.copy_from_slice(slice_of(&self.rows[scaled.position], range.clone())?);
-        }
-        if let Some(factors) = &sources[factors] {
-            scale(factors, self.rows[factors.position].slice::<T>()?, range, output);
+        let sources = &self.prepared.sources;
+        let row = |source: &Source| &self.rows[source.position];
+        let scaled = sources[scaled].as_ref().map(|source| slice_of(row(source), self.range.clone()));
+        if let Some(source) = &sources[factors] {
+            let factors = (source, row(source).slice::<T>()?);
+            scale(scaled.transpose()?, factors, self.range.clone(), self.output.slice::<T>()?);
         }
         Ok(())
     }

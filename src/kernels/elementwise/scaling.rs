@@ -41,19 +41,29 @@ impl Scaling {
     }
 }
 
-/// Multiplies numbers at positions of the output with what a source has there; `storage` begins at its first element.
+/// Elements of a row that is repeated so often that loops over it are long: several vectors.
+const PATTERN: usize = 128;
+
+/// Writes products of numbers, or of what stands where they go, with what a source has at these positions of the output;
+/// `storage` begins at its first element.
 ///
 /// # Panics
-/// When there are fewer numbers than positions, or the innermost elements of the source do not lie beside each other.
-pub(super) fn scale<T: Float>(source: &Source, storage: &[T], range: Range<usize>, numbers: &mut [T]) {
-    run_widest(Scale { source, storage, range, numbers });
+/// When there are not as many numbers as positions, or the innermost elements of the source do not lie beside each other.
+pub(super) fn scale<T: Float>(
+    numbers: Option<&[T]>,
+    (source, storage): (&Source, &[T]),
+    range: Range<usize>,
+    output: &mut [T],
+) {
+    run_widest(Scale { numbers, source, storage, range, output });
 }
 
 struct Scale<'a, T> {
+    numbers: Option<&'a [T]>,
     source: &'a Source,
     storage: &'a [T],
     range: Range<usize>,
-    numbers: &'a mut [T],
+    output: &'a mut [T],
 }
 
 impl<T: Float> Work for Scale<'_, T> {
@@ -63,41 +73,51 @@ impl<T: Float> Work for Scale<'_, T> {
     fn run(self) {
         let (inner_len, stride) = self.source.inner();
         assert!(stride <= 1, "elements lie beside each other");
-        let mut rest = self.numbers;
+        let mut at = 0;
         for Rows { start, column, len } in self.source.rows(self.range) {
-            let (numbers, later) = rest.split_at_mut(len);
-            rest = later;
+            let output = &mut self.output[at..at + len];
+            let numbers = self.numbers.map(|numbers| &numbers[at..at + len]);
+            at += len;
+            let mut pattern = [T::zero(); 2 * PATTERN];
             if stride == 0 {
-                let factor = self.storage[start];
-                numbers.iter_mut().for_each(|x| *x *= factor);
+                pattern.fill(self.storage[start]);
+                multiply(numbers, &pattern, output);
                 continue;
             }
             let row = &self.storage[start..][..inner_len];
-            let (first, others) = numbers.split_at_mut((inner_len - column).min(len));
-            multiply(first, &row[column..]);
-            // Rows of a vector are most frequent by far: the channels of a block.
-            match inner_len {
-                8 => multiply_rows::<T, 8>(others, row),
-                16 => multiply_rows::<T, 16>(others, row),
-                _ => others.chunks_mut(inner_len).for_each(|numbers| multiply(numbers, row)),
+            let (first, others) = output.split_at_mut((inner_len - column).min(len));
+            multiply(numbers, &row[column..], first);
+            let numbers = numbers.map(|numbers| &numbers[first.len()..]);
+            if inner_len > PATTERN || others.len() <= inner_len {
+                multiply(numbers, row, others);
+                continue;
             }
+            let pattern = &mut pattern[..PATTERN / inner_len * inner_len];
+            pattern.chunks_exact_mut(inner_len).for_each(|part| part.copy_from_slice(row));
+            multiply(numbers, pattern, others);
         }
     }
 }
 
+/// Multiplies with factors, from the first one again where they end. The loop over factors is the inner one and its length is
+/// not known, or else the compiler makes vectors across rows.
 #[inline(always)]
-fn multiply<T: Float>(numbers: &mut [T], factors: &[T]) {
-    numbers.iter_mut().zip(factors).for_each(|(x, &factor)| *x *= factor);
-}
-
-/// Multiplies rows of N numbers, of which the last may be shorter.
-#[inline(always)]
-fn multiply_rows<T: Float, const N: usize>(numbers: &mut [T], row: &[T]) {
-    let (rows, rest) = numbers.as_chunks_mut::<N>();
-    if let Some(&factors) = row.first_chunk::<N>() {
-        rows.iter_mut().for_each(|numbers| multiply(numbers, &factors));
+fn multiply<T: Float>(numbers: Option<&[T]>, factors: &[T], output: &mut [T]) {
+    let parts = output.chunks_mut(factors.len());
+    match numbers {
+        Some(numbers) => {
+            for (output, numbers) in parts.zip(numbers.chunks(factors.len())) {
+                for ((y, &x), &factor) in output.iter_mut().zip(numbers).zip(factors) {
+                    *y = x * factor;
+                }
+            }
+        }
+        None => {
+            for output in parts {
+                output.iter_mut().zip(factors).for_each(|(y, &factor)| *y *= factor);
+            }
+        }
     }
-    multiply(rest, row);
 }
 
 #[cfg(test)]
