@@ -8,16 +8,7 @@ use crate::tensor::DType;
 
 /// A function that is computed where its argument stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum InPlace {
-    Gelu,
-    GeluTanh,
-    Hardsigmoid,
-    Hardswish,
-    Mish,
-    Sigmoid,
-    Silu,
-    Tanh,
-}
+pub(super) struct InPlace(Function);
 
 impl InPlace {
     /// The function that steps come down to, if they do.
@@ -31,17 +22,7 @@ impl InPlace {
     }
 
     fn named(function: Function) -> Option<Self> {
-        Some(match function {
-            Function::Gelu => Self::Gelu,
-            Function::GeluTanh => Self::GeluTanh,
-            Function::Hardsigmoid => Self::Hardsigmoid,
-            Function::Hardswish => Self::Hardswish,
-            Function::Mish => Self::Mish,
-            Function::Sigmoid => Self::Sigmoid,
-            Function::Silu => Self::Silu,
-            Function::Tanh => Self::Tanh,
-            _ => return None,
-        })
+        FUNCTIONS.contains(&function).then_some(Self(function))
     }
 
     /// Computes it, with the bits that [`real`](super::real) gives.
@@ -52,23 +33,35 @@ impl InPlace {
 
 struct Apply<'a, T>(InPlace, &'a mut [T]);
 
-impl<T: Float> Work for Apply<'_, T> {
-    type Output = ();
+/// The list of functions, and the loop over each of them.
+macro_rules! functions {
+    ($($name:ident: $function:path;)*) => {
+        const FUNCTIONS: &[Function] = &[$(Function::$name),*];
 
-    #[inline(always)]
-    fn run(self) {
-        let Self(function, piece) = self;
-        match function {
-            InPlace::Gelu => map(piece, activation::gelu),
-            InPlace::GeluTanh => map(piece, activation::gelu_tanh),
-            InPlace::Hardsigmoid => map(piece, activation::hardsigmoid),
-            InPlace::Hardswish => map(piece, activation::hardswish),
-            InPlace::Mish => map(piece, activation::mish),
-            InPlace::Sigmoid => map(piece, math::sigmoid),
-            InPlace::Silu => map(piece, activation::silu),
-            InPlace::Tanh => map(piece, math::tanh),
+        impl<T: Float> Work for Apply<'_, T> {
+            type Output = ();
+
+            #[inline(always)]
+            fn run(self) {
+                let Self(InPlace(function), piece) = self;
+                match function {
+                    $(Function::$name => map(piece, $function),)*
+                    _ => debug_assert!(false, "{function:?} is not computed in place"),
+                }
+            }
         }
-    }
+    };
+}
+
+functions! {
+    Gelu: activation::gelu;
+    GeluTanh: activation::gelu_tanh;
+    Hardsigmoid: activation::hardsigmoid;
+    Hardswish: activation::hardswish;
+    Mish: activation::mish;
+    Sigmoid: math::sigmoid;
+    Silu: activation::silu;
+    Tanh: math::tanh;
 }
 
 #[inline(always)]
@@ -82,35 +75,55 @@ fn map<T: Copy>(piece: &mut [T], function: impl Fn(T) -> T) {
 mod tests {
     use super::super::{Finish, Program};
     use super::*;
+    use crate::Limits;
     use crate::tensor::{Shape, Tensor};
+
+    /// Applies a function to numbers in place, and by a program that reads them and writes others.
+    fn both<T: Float>(function: Function, numbers: &[T]) -> [Vec<T>; 2] {
+        let shape = Shape::new(&[numbers.len()]).unwrap();
+        let mut program = Program::default();
+        let own = program.output(T::DTYPE);
+        let value = program.apply(function, T::DTYPE, own, own);
+        let mut prepared = program.prepare(value, &[], T::DTYPE, &shape).unwrap();
+        assert_eq!(prepared.in_place, Some(InPlace(function)));
+        let mut piece = numbers.to_vec();
+        prepared.start(&[]).unwrap().finish(0, &mut piece).unwrap();
+
+        let mut program = Program::default();
+        let x = program.input(0, T::DTYPE);
+        let value = program.apply(function, T::DTYPE, x, x);
+        let x = Tensor::from_vec(numbers.to_vec(), &shape).unwrap();
+        let mut y = Tensor::zeros(T::DTYPE, &shape).unwrap();
+        program.run(value, &[x.view()], &mut y.view_mut().unwrap(), &Limits::default()).unwrap();
+        [piece, y.to_vec::<T>().unwrap()]
+    }
 
     #[test]
     fn the_bits_are_those_of_a_program() {
-        let numbers: Vec<f32> =
-            (-300..300).map(|i| i as f32 * 0.05).chain([f32::NAN, f32::INFINITY]).collect();
-        let shape = Shape::new(&[numbers.len()]).unwrap();
-        let mut found = 0;
-        for &function in Function::ALL {
-            let Some(in_place) = InPlace::named(function) else { continue };
-            found += 1;
-            let mut program = Program::default();
-            let own = program.output(DType::F32);
-            let value = program.apply(function, DType::F32, own, own);
-            let mut prepared = program.prepare(value, &[], DType::F32, &shape).unwrap();
-            assert_eq!(prepared.in_place, Some(in_place));
-            let mut piece = numbers.clone();
-            prepared.start(&[]).unwrap().finish(0, &mut piece).unwrap();
-
-            let mut program = Program::default();
-            let x = program.input(0, DType::F32);
-            let value = program.apply(function, DType::F32, x, x);
-            let x = Tensor::from_vec(numbers.clone(), &[numbers.len()]).unwrap();
-            let mut y = Tensor::zeros(DType::F32, &[numbers.len()]).unwrap();
-            let limits = crate::Limits::default();
-            program.run(value, &[x.view()], &mut y.view_mut().unwrap(), &limits).unwrap();
-            let bits = |numbers: &[f32]| numbers.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
-            assert_eq!(bits(&piece), bits(&y.to_vec::<f32>().unwrap()), "{function:?}");
+        let edges =
+            [0.0, -0.0, 1e-310, -1e-40, 1e-45, 800.0, -800.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY];
+        let numbers: Vec<f64> = (-300..300).map(|i| f64::from(i) * 0.05).chain(edges).collect();
+        let singles: Vec<f32> = numbers.iter().map(|&x| x as f32).collect();
+        for &function in FUNCTIONS {
+            let [piece, program] =
+                both(function, &singles).map(|found| found.into_iter().map(f32::to_bits).collect::<Vec<_>>());
+            assert_eq!(piece, program, "{function:?}");
+            let [piece, program] =
+                both(function, &numbers).map(|found| found.into_iter().map(f64::to_bits).collect::<Vec<_>>());
+            assert_eq!(piece, program, "{function:?}");
         }
-        assert_eq!(found, 8);
+    }
+
+    #[test]
+    fn other_functions_and_types_are_left_to_programs() {
+        let in_place = |function: Function, dtype: DType| {
+            let mut program = Program::default();
+            let own = program.output(dtype);
+            let value = program.apply(function, dtype, own, own);
+            program.prepare(value, &[], dtype, &Shape::new(&[3]).unwrap()).unwrap().in_place
+        };
+        assert_eq!(in_place(Function::Silu, DType::F64), Some(InPlace(Function::Silu)));
+        assert_eq!(in_place(Function::Silu, DType::F16), None);
+        assert_eq!(in_place(Function::Cos, DType::F32), None);
     }
 }
