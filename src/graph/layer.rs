@@ -70,8 +70,7 @@ pub trait Layer: fmt::Debug + Send + Sync {
         inputs: &[(DType, Layout)],
         shape: &Shape,
     ) -> Result<Option<View>, LayerError> {
-        let layouts: Vec<Layout> = inputs.iter().map(|input| input.1).collect();
-        self.view(output, &layouts, shape)
+        self.view(output, &layouts_of(inputs), shape)
     }
 
     /// The input whose memory an output may overwrite, element for element. A planner may then give both the same
@@ -250,7 +249,7 @@ pub trait CpuLayer: Layer + CloneCpuLayer {
         context: &mut ForwardContext<'_>,
     ) -> Result<Vec<Tensor>, LayerError> {
         let _ = (inputs, context);
-        Err(LayerError::Unsupported(format!("{self:?} has no outputs of data-dependent size")))
+        Err(cannot(&format_args!("{self:?} has no outputs of data-dependent size")))
     }
 
     /// Computes an output in the memory of the input that [`Layer::in_place`] names; `others` are the other inputs.
@@ -264,7 +263,7 @@ pub trait CpuLayer: Layer + CloneCpuLayer {
         context: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
         let _ = (data, others, context);
-        Err(LayerError::Unsupported(format!("{self:?} cannot work in place")))
+        Err(cannot(&format_args!("{self:?} cannot work in place")))
     }
 
     /// Whether the tensor at `position` may have the format `formats[position]`, given those before it.
@@ -292,10 +291,7 @@ pub trait CpuLayer: Layer + CloneCpuLayer {
     /// # Errors
     /// [`LayerError::Unsupported`] for a number that is not among them.
     fn set_tactic(&mut self, id: u32) -> Result<(), LayerError> {
-        if self.tactics().iter().any(|tactic| tactic.id == id) {
-            return Ok(());
-        }
-        Err(LayerError::Unsupported(format!("there is no tactic {id}")))
+        is_among(&self.tactics(), id)
     }
 
     /// How well the settled tactic uses the processor for what is configured: the multiplications that it does in the time in
@@ -356,10 +352,31 @@ pub trait CpuLayer: Layer + CloneCpuLayer {
     /// # Errors
     /// A [`LayerError`] when these bytes were not written by such a layer. The default takes no bytes at all.
     fn deserialize(&mut self, bytes: &[u8]) -> Result<(), LayerError> {
-        if bytes.is_empty() {
-            return Ok(());
-        }
-        Err(LayerError::Unsupported(format!("{} bytes of state, but this layer keeps none", bytes.len())))
+        no_state(bytes)
+    }
+}
+
+// What defaults do, outside of them: they are compiled once for every layer.
+
+fn layouts_of(inputs: &[(DType, Layout)]) -> Vec<Layout> {
+    inputs.iter().map(|input| input.1).collect()
+}
+
+fn cannot(what: &dyn fmt::Display) -> LayerError {
+    LayerError::Unsupported(what.to_string())
+}
+
+fn is_among(tactics: &[Tactic], id: u32) -> Result<(), LayerError> {
+    match tactics.iter().any(|tactic| tactic.id == id) {
+        true => Ok(()),
+        false => Err(cannot(&format_args!("there is no tactic {id}"))),
+    }
+}
+
+fn no_state(bytes: &[u8]) -> Result<(), LayerError> {
+    match bytes.len() {
+        0 => Ok(()),
+        len => Err(cannot(&format_args!("{len} bytes of state, but this layer keeps none"))),
     }
 }
 
@@ -407,7 +424,10 @@ impl<'a> ForwardContext<'a> {
     ///
     /// # Errors
     /// As [`ForwardContext::scratch`].
-    pub fn scratch_and_limits<T: Element>(&mut self, len: usize) -> Result<(&mut [T], &Limits), LayerError> {
+    pub fn scratch_and_limits<T: Element>(
+        &mut self,
+        len: usize,
+    ) -> Result<(&mut [T], &'a Limits), LayerError> {
         let (wanted, found) = (len.saturating_mul(size_of::<T>()), self.scratch.len());
         if wanted > found {
             return Err(LayerError::Workspace { wanted, found });
@@ -430,7 +450,7 @@ impl<'a> ForwardContext<'a> {
     }
 
     /// The limits of this run; a layer that computes for long checks the deadline from time to time.
-    pub fn limits(&self) -> &Limits {
+    pub fn limits(&self) -> &'a Limits {
         self.limits
     }
 }

@@ -96,9 +96,11 @@ impl<L: ?Sized> Creator<L> {
         version: impl Into<String>,
         create: impl Fn(&mut OperatorReader<'_>) -> Result<Box<L>, LayerError> + Send + Sync + 'static,
     ) -> Self {
-        let (namespace, version) = (namespace.into(), version.into());
-        let (doc, fields) = (String::new(), Vec::new());
-        Self { namespace, version, doc, fields, plugin: None, create: Arc::new(create) }
+        Self::calling(namespace.into(), version.into(), Arc::new(create))
+    }
+
+    fn calling(namespace: String, version: String, create: Create<L>) -> Self {
+        Self { namespace, version, doc: String::new(), fields: Vec::new(), plugin: None, create }
     }
 
     /// The same with what is published of the operator. The order of the fields is that of the arguments of an operator of
@@ -142,7 +144,12 @@ impl Creator<dyn CpuLayer> {
             layer.validate()?;
             Ok(Box::new(layer))
         };
-        Self::new(Self::BUILT_IN, "1", create).described(T::DOC, T::FIELDS)
+        Self::built_in(Arc::new(create), T::DOC, T::FIELDS)
+    }
+
+    /// All of the above that does not depend on the operator.
+    fn built_in(create: Create<dyn CpuLayer>, doc: &str, fields: &[Field]) -> Self {
+        Self::calling(Self::BUILT_IN.to_owned(), "1".to_owned(), create).described(doc, fields)
     }
 }
 

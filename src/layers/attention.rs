@@ -177,7 +177,7 @@ impl ScaledDotProductAttention {
         };
         let mask = self.attn_mask.0.map(|position| inputs[position]);
         let converted = mask.filter(|mask| mask.dtype() != T::DTYPE).map_or(0, |mask| mask.num_elements());
-        let limits = &context.limits().clone();
+        let limits = context.limits();
         let scratch = context.scratch_between::<T>(least + converted, most + converted)?;
         let (scratch, numbers) = scratch.split_at_mut(scratch.len() - converted);
         let mask = match mask {

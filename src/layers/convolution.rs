@@ -197,12 +197,12 @@ impl Conv {
         if out_sample == 0 {
             return Ok(());
         }
-        let limits = context.limits().clone();
+        let limits = context.limits();
         let scratch = context.scratch_between::<T>(ready.conv.least_scratch(), ready.conv.scratch())?;
-        epilogue::with::<T>(epilogue, inputs, output, &limits, |output, finish| {
+        epilogue::with::<T>(epilogue, inputs, output, limits, |output, finish| {
             let factors = Factors { weight: &weights, bias: bias.as_deref(), finish: None };
             each_sample((&data, sample), (output, out_sample), factors, finish, |input, factors, output| {
-                ready.conv.run(input, factors, output, scratch, &limits)
+                ready.conv.run(input, factors, output, scratch, limits)
             })
         })
     }

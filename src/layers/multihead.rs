@@ -239,14 +239,14 @@ impl MultiheadAttention {
         let (sources, extra) = (self.sources, self.extra_rows());
         let [batch, rows, columns] = self.sizes(inputs);
         let with_weights = outputs.len() > 1;
-        let limits = context.limits().clone();
+        let limits = context.limits();
         let held = self.held([batch, rows, columns], with_weights).saturating_mul(size_of::<T>());
         limits.check_tensor("the projections of attention", held as u64)?;
         let query = self.project::<T>(&inputs[sources.query], 0, 0)?;
         let key = self.with_learnt_row(self.project::<T>(&inputs[sources.key], 1, extra)?, &self.bias_k)?;
         let value =
             self.with_learnt_row(self.project::<T>(&inputs[sources.value], 2, extra)?, &self.bias_v)?;
-        let masks = self.masks::<T>(inputs, [batch, rows], &limits)?;
+        let masks = self.masks::<T>(inputs, [batch, rows], limits)?;
         let masks = masks.views::<T>([batch, self.num_heads, rows, columns - extra])?;
         let mut joined = Array3::from_elem((batch, rows, self.embed_dim), T::zero());
         let parts = self.parts();

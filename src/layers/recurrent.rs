@@ -366,7 +366,7 @@ impl Network<'_> {
         outputs: &mut [TensorViewMut<'_>],
         context: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
-        let limits = context.limits().clone();
+        let limits = context.limits();
         let sizes = self.sizes(inputs[0].shape())?;
         limits.check_tensor("the input of a recurrent network", self.held(&inputs[0], &sizes) as u64)?;
         let input = float::read::<T>(&inputs[0].with_layout(self.by_steps(inputs[0].layout())?)?)?;
@@ -394,7 +394,7 @@ impl Network<'_> {
                     memory: part(memory, index, self.states()),
                 };
                 let output = self.columns(to, &sizes, direction.reverse)?;
-                direction.run(input, state, output, scratch, &limits)?;
+                direction.run(input, state, output, scratch, limits)?;
             }
             std::mem::swap(&mut from, &mut to);
         }

@@ -147,14 +147,15 @@ impl Layout {
         if self.format != Format::Plain {
             return false;
         }
-        let row_major = self.shape.row_major_strides();
-        self.shape.num_elements() == 0
-            || self
-                .shape
-                .iter()
-                .zip(self.strides())
-                .zip(row_major)
-                .all(|((&dim, &stride), want)| dim == 1 || stride == want)
+        let (mut is_row_major, mut wanted) = (true, 1usize);
+        for (&dim, &stride) in self.shape.iter().zip(self.strides()).rev() {
+            if dim == 0 {
+                return true;
+            }
+            is_row_major &= dim == 1 || stride == wanted;
+            wanted = wanted.wrapping_mul(dim);
+        }
+        is_row_major
     }
 
     /// The number of elements, from the start of the storage, that this layout needs: one past its last element.
@@ -193,7 +194,7 @@ impl Layout {
     ///
     /// The test is sufficient, not necessary: sorted by stride, each axis must step over all that lies below it.
     pub fn is_injective(&self) -> bool {
-        if self.format != Format::Plain || self.shape.num_elements() <= 1 {
+        if self.is_dense() || self.shape.num_elements() <= 1 {
             return true;
         }
         let mut axes = self.axes();

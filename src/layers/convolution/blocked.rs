@@ -467,7 +467,7 @@ fn run_samples(
     if out_sample == 0 {
         return Ok(());
     }
-    let limits = context.limits().clone();
+    let limits = context.limits();
     let scratch = match sizes {
         Sizes::Dense(conv) => context.scratch::<f32>(conv.scratch())?,
         Sizes::Winograd(conv) => context.scratch_between::<f32>(conv.least_scratch(), conv.scratch())?,
@@ -479,13 +479,13 @@ fn run_samples(
         let ending = Ending { added, first, ..*ending };
         match (sizes, weights) {
             (Sizes::Dense(conv), Weights::Dense(weights)) => {
-                conv.run(input, weights, output, scratch, &ending, &limits)?;
+                conv.run(input, weights, output, scratch, &ending, limits)?;
             }
             (Sizes::Depthwise(conv), Weights::Depthwise(weights)) => {
-                conv.run(input, weights, output, &ending, &limits)?;
+                conv.run(input, weights, output, &ending, limits)?;
             }
             (Sizes::Winograd(conv), Weights::Winograd(weights)) => {
-                conv.run(input, weights, output, scratch, &ending, &limits)?;
+                conv.run(input, weights, output, scratch, &ending, limits)?;
             }
             _ => return Err(LayerError::Unsupported("weights of another kind of convolution".to_owned())),
         }

@@ -180,12 +180,12 @@ impl ConvTranspose {
         if out_sample == 0 {
             return Ok(());
         }
-        let limits = context.limits().clone();
+        let limits = context.limits();
         let scratch = context.scratch::<T>(shape.scratch(size_of::<T>()))?;
-        epilogue::with::<T>(epilogue, inputs, output, &limits, |output, finish| {
+        epilogue::with::<T>(epilogue, inputs, output, limits, |output, finish| {
             let factors = Factors { weight: &weights, bias: bias.as_deref(), finish: None };
             each_sample((&data, sample), (output, out_sample), factors, finish, |input, factors, output| {
-                conv_transpose(shape, input, factors, output, scratch, &limits)
+                conv_transpose(shape, input, factors, output, scratch, limits)
             })
         })
     }

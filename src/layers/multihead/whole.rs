@@ -45,8 +45,8 @@ impl MultiheadAttention {
     ) -> Result<(), LayerError> {
         let (sources, e) = (self.sources, self.embed_dim);
         let sizes @ [samples, rows, columns] = self.sizes(inputs);
-        let limits = context.limits().clone();
-        let masks = self.masks::<f32>(inputs, [samples, rows], &limits)?;
+        let limits = context.limits();
+        let masks = self.masks::<f32>(inputs, [samples, rows], limits)?;
         let views = masks.views::<f32>([samples, self.num_heads, rows, columns])?;
         let add = |at: [usize; 2], first: usize, block: ArrayViewMut2<'_, f32>| views.add(at, first, block);
         let [least, most] = self.whole_scratch(sizes);
@@ -61,7 +61,7 @@ impl MultiheadAttention {
         };
         let [query, key, value] = if self.is_one() {
             let input = Matrix::of(&inputs[sources.query], queries, e)?;
-            input.multiply(self.panels(Part::Together)?, (&mut *projected, 3 * e), &Ending::NONE, &limits)?;
+            input.multiply(self.panels(Part::Together)?, (&mut *projected, 3 * e), &Ending::NONE, limits)?;
             [0, 1, 2].map(|part| Matrices { data: &projected[part * e..], place: place(rows, 3 * e) })
         } else {
             let (query, rest) = projected.split_at_mut(queries * e);
@@ -71,7 +71,7 @@ impl MultiheadAttention {
             for (part, (projected, source)) in parts.into_iter().enumerate() {
                 let (lines, len) = (projected.len() / e, self.lengths()[part]);
                 let input = Matrix::of(&inputs[source], lines, len)?;
-                input.multiply(self.panels(Part::Apart(part))?, (projected, e), &Ending::NONE, &limits)?;
+                input.multiply(self.panels(Part::Apart(part))?, (projected, e), &Ending::NONE, limits)?;
             }
             [(&*query, rows), (&*key, columns), (&*value, columns)]
                 .map(|(data, lines)| Matrices { data, place: place(lines, e) })
@@ -86,8 +86,8 @@ impl MultiheadAttention {
             causal: false,
             blind_is_zero: true,
         };
-        heads.attend((&mut *joined, place(rows, e)), scratch, &limits)?;
-        self.project_whole(joined, output, &limits)
+        heads.attend((&mut *joined, place(rows, e)), scratch, limits)?;
+        self.project_whole(joined, output, limits)
     }
 
     /// The last projection; rows lie in the order of the output.
