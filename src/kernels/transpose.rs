@@ -42,10 +42,13 @@ struct Loops {
 /// zeros where a column is wider than there are rows.
 ///
 /// # Panics
-/// When there are more rows than a column is wide, or fewer words than that.
+/// When there are more rows than a column is wide, or lengths do not agree.
 pub(super) fn to_columns(rows: &[u32], len: usize, columns: &mut [u32], width: usize) {
     let count = rows.len() / len.max(1);
-    assert!(count <= width && rows.len() == count * len && columns.len() == len * width, "planes of a size");
+    assert!(
+        count <= width && rows.len() == count * len && len.checked_mul(width) == Some(columns.len()),
+        "planes of a size"
+    );
     let mut done = 0;
     if let Some(loops) = loops(width) {
         done = len / width * width;
@@ -62,10 +65,13 @@ pub(super) fn to_columns(rows: &[u32], len: usize, columns: &mut [u32], width: u
 /// Words of columns of so many words as rows, as many as there is room for.
 ///
 /// # Panics
-/// When there are more rows than a column is wide, or fewer words than that.
+/// When there are more rows than a column is wide, or lengths do not agree.
 pub(super) fn to_rows(columns: &[u32], width: usize, rows: &mut [u32], len: usize) {
     let count = rows.len() / len.max(1);
-    assert!(count <= width && rows.len() == count * len && columns.len() == len * width, "planes of a size");
+    assert!(
+        count <= width && rows.len() == count * len && len.checked_mul(width) == Some(columns.len()),
+        "planes of a size"
+    );
     let mut done = 0;
     if let Some(loops) = loops(width) {
         done = len / width * width;
@@ -87,6 +93,7 @@ pub(super) fn to_rows(columns: &[u32], width: usize, rows: &mut [u32], len: usiz
     allow(dead_code, reason = "vectors of other processors turn nothing yet")
 )]
 unsafe fn columns_of<L: Transpose, const N: usize>(square: &Square) {
+    const { assert!(N == L::COUNT, "as many rows as a vector has numbers") };
     let Square { rows, distance, count, columns, len } = *square;
     // SAFETY: the caller's promise.
     unsafe {
@@ -113,6 +120,7 @@ unsafe fn columns_of<L: Transpose, const N: usize>(square: &Square) {
     allow(dead_code, reason = "vectors of other processors turn nothing yet")
 )]
 unsafe fn rows_of<L: Transpose, const N: usize>(square: &Square) {
+    const { assert!(N == L::COUNT, "as many rows as a vector has numbers") };
     let Square { rows, distance, count, columns, len } = *square;
     let rows = rows.cast_mut();
     // SAFETY: the caller's promise.

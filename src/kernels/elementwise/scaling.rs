@@ -1,5 +1,5 @@
-//! Products with an input that is repeated, such as the gates of squeeze-and-excitation: it is read where it lies, and not
-//! spread out in a block first.
+//! Products with an input of long or repeated rows, such as the gates of squeeze-and-excitation: it is read where it lies, and
+//! not spread out in a block first.
 
 use super::source::{Rows, Source};
 use super::{Operation, Step, Value};
@@ -32,7 +32,9 @@ impl Scaling {
             None => matches!(steps[value].operation, Operation::Output),
         };
         let repeats = |value: usize| {
-            sources[value].as_ref().is_some_and(|source| !source.is_uniform && source.inner().1 <= 1)
+            sources[value].as_ref().is_some_and(|source| {
+                !source.is_direct && !source.is_uniform && source.repeats_for() >= PATTERN / 2
+            })
         };
         let order =
             [(a, b), (b, a)].into_iter().find(|&(scaled, factors)| is_scaled(scaled) && repeats(factors));
@@ -41,14 +43,14 @@ impl Scaling {
     }
 }
 
-/// Elements of a row that is repeated so often that loops over it are long: several vectors.
+/// Short rows are repeated up to so many elements, so that loops over them are several vectors long.
 const PATTERN: usize = 128;
 
 /// Writes products of numbers, or of what stands where they go, with what a source has at these positions of the output;
 /// `storage` begins at its first element.
 ///
 /// # Panics
-/// When there are not as many numbers as positions, or the innermost elements of the source do not lie beside each other.
+/// When there are fewer numbers than positions, or the innermost elements of the source do not lie beside each other.
 pub(super) fn scale<T: Float>(
     numbers: Option<&[T]>,
     (source, storage): (&Source, &[T]),
@@ -73,12 +75,11 @@ impl<T: Float> Work for Scale<'_, T> {
     fn run(self) {
         let (inner_len, stride) = self.source.inner();
         assert!(stride <= 1, "elements lie beside each other");
-        let mut at = 0;
+        let (mut at, mut pattern) = (0, [T::zero(); PATTERN]);
         for Rows { start, column, len } in self.source.rows(self.range) {
             let output = &mut self.output[at..at + len];
             let numbers = self.numbers.map(|numbers| &numbers[at..at + len]);
             at += len;
-            let mut pattern = [T::zero(); 2 * PATTERN];
             if stride == 0 {
                 pattern.fill(self.storage[start]);
                 multiply(numbers, &pattern, output);
@@ -169,7 +170,7 @@ mod tests {
 
     #[test]
     fn only_one_product_of_real_numbers_is_a_scaling() {
-        let shape = Shape::new(&[2, 5]).unwrap();
+        let shape = Shape::new(&[2, 100]).unwrap();
         let scaling = |dtype: DType, function: Function, gate: &[usize]| {
             let (x, gate) = (Tensor::zeros(dtype, &shape).unwrap(), Tensor::zeros(dtype, gate).unwrap());
             let mut program = Program::default();
@@ -179,10 +180,11 @@ mod tests {
         };
         let found = scaling(DType::F64, Function::Mul, &[2, 1]).unwrap();
         assert_eq!((found.scaled, found.factors), (0, 1));
-        assert!(scaling(DType::F32, Function::Mul, &[5]).is_some());
+        assert!(scaling(DType::F32, Function::Mul, &[100]).is_some());
         assert!(scaling(DType::F32, Function::Mul, &[1]).is_none());
-        assert!(scaling(DType::F32, Function::Add, &[5]).is_none());
-        assert!(scaling(DType::F16, Function::Mul, &[5]).is_none());
-        assert!(scaling(DType::I32, Function::Mul, &[5]).is_none());
+        assert!(scaling(DType::F32, Function::Mul, &[2, 100]).is_none(), "nothing repeats");
+        assert!(scaling(DType::F32, Function::Add, &[100]).is_none());
+        assert!(scaling(DType::F16, Function::Mul, &[100]).is_none());
+        assert!(scaling(DType::I32, Function::Mul, &[100]).is_none());
     }
 }

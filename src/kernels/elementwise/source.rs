@@ -56,6 +56,21 @@ impl Source {
         self.axes.last().copied().unwrap_or((1, 0))
     }
 
+    /// Of how many elements that follow each other all are those of one row whose elements lie beside each other, or of one
+    /// that is a single element. 0 where they lie apart.
+    pub(super) fn repeats_for(&self) -> usize {
+        let [(len, stride), (above, step)] = match self.axes.as_slice() {
+            [.., above, inner] => [*inner, *above],
+            [inner] => [*inner, (1, 0)],
+            [] => return 0,
+        };
+        match stride {
+            0 | 1 if step == 0 => len.saturating_mul(above),
+            0 | 1 => len,
+            _ => 0,
+        }
+    }
+
     /// Where the elements at these positions of the output lie.
     pub(super) fn rows(&self, range: Range<usize>) -> impl Iterator<Item = Rows> {
         let (inner_len, _) = self.inner();
