@@ -47,16 +47,17 @@ impl Cut {
         }
     }
 
-    /// The same from the first element of the index's block, or of some whole lines.
-    fn line_of_block(&self, index: usize) -> (usize, usize) {
-        self.block.map_or((index * self.inner, 1), |block| (index, block))
+    /// The same for the index at a place within its block, counted from the block's first element; where the axis is whole,
+    /// within some lines of it.
+    fn line_within(&self, at: usize) -> (usize, usize) {
+        self.block.map_or((at * self.inner, 1), |block| (at, block))
     }
 }
 
 /// Elements of a line that are moved before the next line: those of a block share cache lines.
 const RUN: usize = 128;
 
-/// Elements that are worth a thread.
+/// Elements that are worth a thread: with fewer than twice as many there is one.
 const WORTH: usize = 1 << 15;
 
 /// Writes every element, converted, to where it lies in another cut of the same tensor; what fills up the last block
@@ -75,16 +76,22 @@ pub fn reformat<T: Copy + Sync, U: Copy + Send + Sync>(
     convert: impl Fn(T) -> U + Sync,
 ) -> Result<(), LimitError> {
     let (source, target) = checked((from, source), (to, target));
-    if from.block == to.block || to.inner == 1 {
-        let slices = target.chunks_exact_mut(to.slice().max(1)).zip(source.chunks_exact(from.slice().max(1)));
-        return widest(|| {
-            for (target, source) in slices {
-                let same = if from.block == to.block { to.slice() } else { to.len };
-                let (stored, filling) = target.split_at_mut(same);
-                stored.iter_mut().zip(source).for_each(|(to, &from)| *to = convert(from));
-                filling.fill(filler);
-            }
-            limits.check_deadline()
+    if from.block == to.block {
+        return for_each_chunk(target, WORTH, &|start, target: &mut [U]| {
+            limits.check_deadline()?;
+            widest(|| target.iter_mut().zip(&source[start..]).for_each(|(to, &from)| *to = convert(from)));
+            Ok(())
+        });
+    }
+    if to.inner == 1 {
+        // Elements of an axis lie behind each other, in blocks or not.
+        return for_each_chunk(target, to.slice().max(1), &|start, target: &mut [U]| {
+            limits.check_deadline()?;
+            let (stored, filling) = target.split_at_mut(to.len);
+            let source = &source[start / to.slice().max(1) * from.slice()..];
+            widest(|| stored.iter_mut().zip(source).for_each(|(to, &from)| *to = convert(from)));
+            filling.fill(filler);
+            Ok(())
         });
     }
     each_block(from, (to, target), limits, &|outer, first, target| {
@@ -92,7 +99,7 @@ pub fn reformat<T: Copy + Sync, U: Copy + Send + Sync>(
         for start in (0..to.inner).step_by(RUN) {
             let run = start..(start + RUN).min(to.inner);
             for index in first..first + lines {
-                let (line, step) = to.line_of_block(index - first);
+                let (line, step) = to.line_within(index - first);
                 if index >= from.len {
                     run.clone().for_each(|i| target[line + i * step] = filler);
                     continue;
@@ -121,10 +128,10 @@ pub fn rearrange<B: Bits>(
         return reformat((from, source), (to, target), B::default(), limits, |x| x);
     }
     // SAFETY: this is their type.
-    let source = unsafe { std::slice::from_raw_parts(source.as_ptr().cast(), source.len()) };
+    let source = unsafe { std::slice::from_raw_parts(source.as_ptr().cast::<u32>(), source.len()) };
     // SAFETY: as above.
-    let target = unsafe { std::slice::from_raw_parts_mut(target.as_mut_ptr().cast(), target.len()) };
-    let (source, target): (&[u32], &mut [u32]) = checked((from, source), (to, target));
+    let target = unsafe { std::slice::from_raw_parts_mut(target.as_mut_ptr().cast::<u32>(), target.len()) };
+    let (source, target) = checked((from, source), (to, target));
     each_block(from, (to, target), limits, &|outer, first, target| {
         let (read, _) = from.line(outer, first);
         match from.block {
@@ -240,7 +247,7 @@ mod tests {
     proptest! {
         #[test]
         fn blocks_are_those_of_tensors(
-            dims in [1usize..4, 1usize..40, 1usize..300], block in prop_oneof![Just(8), Just(16), 1usize..20], other in 1usize..20,
+            dims in [0usize..4, 0usize..40, 0usize..300], block in prop_oneof![Just(8), Just(16), 1usize..20], other in 1usize..20,
         ) {
             let x: Vec<i32> = (0..dims.iter().product::<usize>() as i32).collect();
             let wanted = Tensor::from_vec(x.clone(), &dims).unwrap().to_blocked(1, block).unwrap();
@@ -264,16 +271,25 @@ mod tests {
             rearrange((blocked, &moved), (plain, &mut back), &limits).unwrap();
             prop_assert_eq!(back, words);
         }
+    }
 
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(20))]
         #[test]
-        fn threads_change_nothing(outer in 1usize..3, len in 1usize..50) {
-            let (plain, blocked) = (cut([outer, len, 3001], None), cut([outer, len, 3001], Some(16)));
+        fn threads_change_nothing(outer in 1usize..3, len in 22usize..50) {
+            let [plain, blocked, eights] = [None, Some(16), Some(8)].map(|block| cut([outer, len, 3001], block));
             let words: Vec<u32> = (0..plain.stored() as u32).collect();
             let (alone, shared) = on_threads(&[1, 2, 3], || {
                 let (mut there, mut back) = (vec![1u32; blocked.stored()], vec![0u32; words.len()]);
                 let limits = Limits::default();
                 rearrange((plain, &words), (blocked, &mut there), &limits).unwrap();
                 reformat((blocked, &there), (plain, &mut back), 0, &limits, |x| x).unwrap();
+                let mut between = vec![1u32; eights.stored()];
+                reformat((blocked, &there), (eights, &mut between), 0, &limits, |x| x).unwrap();
+                let mut doubled = vec![1u32; plain.stored()];
+                reformat((plain, &back), (plain, &mut doubled), 0, &limits, |x| 2 * x).unwrap();
+                rearrange((eights, &between), (plain, &mut back), &limits).unwrap();
+                assert!(doubled.iter().zip(&words).all(|(doubled, word)| *doubled == 2 * word));
                 (there, back)
             });
             prop_assert_eq!(&alone.1, &words);

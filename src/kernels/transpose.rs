@@ -14,18 +14,21 @@ pub(super) trait Transpose: Lanes {
     unsafe fn transpose<const N: usize>(rows: &mut [Self; N]);
 }
 
-/// Rows of words that lie so far apart, and as many columns as are turned at once, which lie behind each other and have a word
-/// of each row of a vector.
+/// Rows of words that lie so far apart, and columns that lie behind each other and have a word of each row of a vector. One
+/// of the two pointers is written to.
 #[derive(Debug, Clone, Copy)]
-struct Square {
-    rows: *const f32,
+struct Plane<R, C> {
+    rows: R,
     distance: usize,
     /// How many rows there are, up to the numbers of a vector.
     count: usize,
-    columns: *mut f32,
+    columns: C,
     /// How many columns there are: a multiple of the numbers of a vector.
     len: usize,
 }
+
+type ToColumns = Plane<*const f32, *mut f32>;
+type ToRows = Plane<*mut f32, *const f32>;
 
 /// Loops of one instruction set: to columns, and back to rows.
 ///
@@ -34,8 +37,18 @@ struct Square {
 /// uses.
 #[derive(Debug, Clone, Copy)]
 struct Loops {
-    to_columns: unsafe fn(&Square),
-    to_rows: unsafe fn(&Square),
+    to_columns: unsafe fn(&ToColumns),
+    to_rows: unsafe fn(&ToRows),
+}
+
+/// How many rows there are of so many words, where columns of such a width have room for them.
+fn count(rows: usize, len: usize, columns: usize, width: usize) -> usize {
+    let count = rows / len.max(1);
+    assert!(
+        count <= width && rows == count * len && len.checked_mul(width) == Some(columns),
+        "planes of a size"
+    );
+    count
 }
 
 /// Words of a plane of `rows`, each of so many words, as columns: of all rows the first word, then the second, and so on, and
@@ -44,17 +57,13 @@ struct Loops {
 /// # Panics
 /// When there are more rows than a column is wide, or lengths do not agree.
 pub(super) fn to_columns(rows: &[u32], len: usize, columns: &mut [u32], width: usize) {
-    let count = rows.len() / len.max(1);
-    assert!(
-        count <= width && rows.len() == count * len && len.checked_mul(width) == Some(columns.len()),
-        "planes of a size"
-    );
+    let count = count(rows.len(), len, columns.len(), width);
     let mut done = 0;
     if let Some(loops) = loops(width) {
         done = len / width * width;
-        let (rows, columns) = (rows.as_ptr().cast(), columns.as_mut_ptr().cast());
+        let (rows, columns) = (rows.as_ptr().cast::<f32>(), columns.as_mut_ptr().cast::<f32>());
         // SAFETY: the processor has the instructions, and all rows and columns are as long as asserted.
-        unsafe { (loops.to_columns)(&Square { rows, distance: len, count, columns, len: done }) };
+        unsafe { (loops.to_columns)(&Plane { rows, distance: len, count, columns, len: done }) };
     }
     for (at, column) in columns.chunks_exact_mut(width.max(1)).enumerate().skip(done) {
         let words = rows.iter().skip(at).step_by(len.max(1)).copied().chain(std::iter::repeat(0));
@@ -67,17 +76,13 @@ pub(super) fn to_columns(rows: &[u32], len: usize, columns: &mut [u32], width: u
 /// # Panics
 /// When there are more rows than a column is wide, or lengths do not agree.
 pub(super) fn to_rows(columns: &[u32], width: usize, rows: &mut [u32], len: usize) {
-    let count = rows.len() / len.max(1);
-    assert!(
-        count <= width && rows.len() == count * len && len.checked_mul(width) == Some(columns.len()),
-        "planes of a size"
-    );
+    let count = count(rows.len(), len, columns.len(), width);
     let mut done = 0;
     if let Some(loops) = loops(width) {
         done = len / width * width;
-        let (rows, columns) = (rows.as_mut_ptr().cast(), columns.as_ptr().cast_mut().cast());
-        // SAFETY: as above; columns are read alone.
-        unsafe { (loops.to_rows)(&Square { rows, distance: len, count, columns, len: done }) };
+        let (rows, columns) = (rows.as_mut_ptr().cast::<f32>(), columns.as_ptr().cast::<f32>());
+        // SAFETY: as above.
+        unsafe { (loops.to_rows)(&Plane { rows, distance: len, count, columns, len: done }) };
     }
     for (row, words) in rows.chunks_exact_mut(len.max(1)).enumerate() {
         let column = columns.chunks_exact(width.max(1)).skip(done);
@@ -92,17 +97,22 @@ pub(super) fn to_rows(columns: &[u32], width: usize, rows: &mut [u32], len: usiz
     not(target_arch = "x86_64"),
     allow(dead_code, reason = "vectors of other processors turn nothing yet")
 )]
-unsafe fn columns_of<L: Transpose, const N: usize>(square: &Square) {
+unsafe fn columns_of<L: Transpose, const N: usize>(plane: &ToColumns) {
     const { assert!(N == L::COUNT, "as many rows as a vector has numbers") };
-    let Square { rows, distance, count, columns, len } = *square;
+    let Plane { rows, distance, count, columns, len } = *plane;
     // SAFETY: the caller's promise.
     unsafe {
         for at in (0..len).step_by(N) {
             let mut vectors = [L::splat(0.0); N];
-            match count == N {
-                // A number that is known keeps vectors in registers.
-                true => (0..N).for_each(|row| vectors[row] = L::load(rows.add(row * distance + at))),
-                false => (0..count).for_each(|row| vectors[row] = L::load(rows.add(row * distance + at))),
+            // A number that is known keeps vectors in registers.
+            if count == N {
+                for (row, vector) in vectors.iter_mut().enumerate() {
+                    *vector = L::load(rows.add(row * distance + at));
+                }
+            } else {
+                for (row, vector) in vectors.iter_mut().enumerate().take(count) {
+                    *vector = L::load(rows.add(row * distance + at));
+                }
             }
             L::transpose(&mut vectors);
             for (column, vector) in vectors.into_iter().enumerate() {
@@ -119,10 +129,9 @@ unsafe fn columns_of<L: Transpose, const N: usize>(square: &Square) {
     not(target_arch = "x86_64"),
     allow(dead_code, reason = "vectors of other processors turn nothing yet")
 )]
-unsafe fn rows_of<L: Transpose, const N: usize>(square: &Square) {
+unsafe fn rows_of<L: Transpose, const N: usize>(plane: &ToRows) {
     const { assert!(N == L::COUNT, "as many rows as a vector has numbers") };
-    let Square { rows, distance, count, columns, len } = *square;
-    let rows = rows.cast_mut();
+    let Plane { rows, distance, count, columns, len } = *plane;
     // SAFETY: the caller's promise.
     unsafe {
         for at in (0..len).step_by(N) {
@@ -131,9 +140,14 @@ unsafe fn rows_of<L: Transpose, const N: usize>(square: &Square) {
                 *vector = L::load(columns.add((at + column) * N));
             }
             L::transpose(&mut vectors);
-            match count == N {
-                true => (0..N).for_each(|row| vectors[row].store(rows.add(row * distance + at))),
-                false => (0..count).for_each(|row| vectors[row].store(rows.add(row * distance + at))),
+            if count == N {
+                for (row, vector) in vectors.into_iter().enumerate() {
+                    vector.store(rows.add(row * distance + at));
+                }
+            } else {
+                for (row, vector) in vectors.into_iter().enumerate().take(count) {
+                    vector.store(rows.add(row * distance + at));
+                }
             }
         }
     }
@@ -142,7 +156,7 @@ unsafe fn rows_of<L: Transpose, const N: usize>(square: &Square) {
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use super::super::lanes::x86::{Avx2, Avx512};
-    use super::{Loops, Square, Transpose, columns_of, rows_of};
+    use super::{Loops, ToColumns, ToRows, Transpose, columns_of, rows_of};
     use std::arch::x86_64::*;
 
     impl Transpose for Avx512 {
@@ -219,14 +233,14 @@ mod x86 {
         ($name:ident, $lanes:ty, $count:literal, $feature:literal) => {
             pub(super) const $name: Loops = {
                 #[target_feature(enable = $feature)]
-                unsafe fn to_columns(square: &Square) {
+                unsafe fn to_columns(plane: &ToColumns) {
                     // SAFETY: the caller's promise.
-                    unsafe { columns_of::<$lanes, $count>(square) }
+                    unsafe { columns_of::<$lanes, $count>(plane) }
                 }
                 #[target_feature(enable = $feature)]
-                unsafe fn to_rows(square: &Square) {
+                unsafe fn to_rows(plane: &ToRows) {
                     // SAFETY: the caller's promise.
-                    unsafe { rows_of::<$lanes, $count>(square) }
+                    unsafe { rows_of::<$lanes, $count>(plane) }
                 }
                 Loops { to_columns, to_rows }
             };

@@ -92,7 +92,8 @@ struct Ahead {
 }
 
 impl Ahead {
-    /// What the next tile fetches, and how many numbers at each step of its depth. The numbers of a panel are fetched by tiles
+    /// What the next tile fetches, and how many numbers at each step of its depth; nothing where the tiles before it fetched
+    /// the whole panel. The numbers of a panel are fetched by tiles
     /// that follow each other. Where there are as many tiles as panels, together they fetch as many weights as they read.
     fn share(
         &mut self,
@@ -109,7 +110,8 @@ impl Ahead {
         let first = which * of_each;
         let count = if which + 1 == panels { self.tiles - first } else { of_each };
         let step = lanes.div_ceil(count);
-        Some((weights.wrapping_add(which * panel + (tile - first) * step * depth), step))
+        let lane = (tile - first) * step;
+        (lane < lanes).then(|| (weights.wrapping_add(which * panel + lane * depth), step))
     }
 }
 
@@ -177,10 +179,12 @@ impl<'a> Schedule<'a> {
                 for first in panels.clone().step_by(group) {
                     self.limits.check_deadline()?;
                     let last = panels.end;
-                    let next = match () {
-                        () if first + group < last => Some((first + group, stretch.start)),
-                        () if !stretch.is_last => Some((panels.start, stretch.start + stretch.len)),
-                        () => later_rows.then_some((panels.start, 0)),
+                    let next = if first + group < last {
+                        Some((first + group, stretch.start))
+                    } else if !stretch.is_last {
+                        Some((panels.start, stretch.start + stretch.len))
+                    } else {
+                        later_rows.then_some((panels.start, 0))
                     };
                     let panels = first..(first + group).min(last);
                     self.multiply(rows.clone(), panels.clone(), stretch, next);
@@ -430,4 +434,34 @@ fn at_a_time(panels: &PanelsView<'_>, factors: &Factors<'_>, size: Size) -> usiz
     };
     let step = if size.lines == 1 { MOST_ROWS } else { size.rows };
     (most / step * step).max(step)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn tiles_fetch_all_weights_that_come_next_and_no_panel_twice(
+            panels in 1usize..9, tiles in 1usize..40, depth in 1usize..20, lanes in prop::sample::select(vec![8usize, 16]),
+        ) {
+            let weights = vec![0f32; panels * lanes * depth];
+            let mut ahead = Ahead { weights: Some(weights.as_ptr()), tiles, done: 0 };
+            let mut fetched = vec![0; panels];
+            for _ in 0..tiles {
+                let Some((from, step)) = ahead.share(panels, lanes * depth, lanes, depth) else { continue };
+                let at = (from as usize - weights.as_ptr() as usize) / size_of::<f32>();
+                let panel = at / (lanes * depth);
+                // What it fetches begins where the tile before ended, or at the panel's beginning.
+                prop_assert_eq!(at % (lanes * depth), fetched[panel]);
+                fetched[panel] += step * depth;
+            }
+            let whole = fetched.iter().filter(|len| **len >= lanes * depth).count();
+            prop_assert_eq!(whole, panels.min(tiles));
+            prop_assert!(fetched[whole..].iter().all(|len| *len == 0));
+            let mut none = Ahead { weights: None, tiles: 0, done: 0 };
+            prop_assert!(none.share(panels, lanes * depth, lanes, depth).is_none());
+        }
+    }
 }
