@@ -37,6 +37,21 @@ fn every_convolution_passes_by_every_tactic() {
     }
 }
 
+/// How far from PyTorch's results those of rounded factors may be.
+const ROUNDED: &str = "0.08";
+
+/// Where the processor multiplies pairs of bf16; elsewhere the same is computed without them.
+#[test]
+fn products_of_rounded_factors_are_near_the_exact_ones() {
+    let mut cases = common::conformance_cases();
+    cases.extend(common::runnable_cases());
+    let multiplies = |text: &str| ["onv2d", "inear", "MultiheadAttention"].iter().any(|it| text.contains(it));
+    cases.retain(|case| std::fs::read_to_string(text_in(case)).is_ok_and(|text| multiplies(&text)));
+    let mut wrong = wrong("bf16", &["--tactic", "bf16", "--tolerance", ROUNDED], &cases);
+    wrong.retain(|line| !JUMP.iter().any(|name| line.contains(name)));
+    assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n"));
+}
+
 #[test]
 fn every_case_gives_the_same_bits_from_a_saved_plan() {
     let wrong = differences(&common::conformance_cases(), &Formats::Cheapest);

@@ -28,10 +28,16 @@ nn.MultiheadAttention a 1 1 x h add_bias_kv=False add_zero_attn=False batch_firs
 nn.MultiheadAttention b 2 1 x h y add_bias_kv=False add_zero_attn=False batch_first=True bias=True embed_dim=16 num_heads=2 @in_proj_bias=(48)f32 @in_proj_weight=(48,16)f32 @out_proj.bias=(16)f32 @out_proj.weight=(16,16)f32";
 
 fn plan(operators: &str) -> Plan {
+    plan_by(operators, &[])
+}
+
+/// A plan whose layers have these tactics wherever they can.
+fn plan_by(operators: &str, tactics: &[&str]) -> Plan {
     let count = operators.lines().count() + 1;
     let text = format!("7767517\n{count} 0\n{operators}\npnnx.Output y 1 0 y\n");
     let graph = Graph::parse(&text, &Limits::default()).unwrap();
-    Builder::from_pnnx(graph).with_random_weights(7).build().unwrap()
+    let tactics = tactics.iter().map(|name| (*name).to_owned());
+    Builder::from_pnnx(graph).with_random_weights(7).with_tactics(tactics).build().unwrap()
 }
 
 fn saved(plan: &Plan) -> (tempfile::TempDir, PathBuf) {
@@ -73,17 +79,34 @@ fn plans_compute_with_the_packed_weights_that_they_store() {
         (LINEAR, &[3, 20], &["a"]),
         (ATTENTION, &[2, 9, 16], &["a", "b"]),
     ] {
-        let plan = plan(text);
-        let x = Tensor::randn(shape, 3).unwrap();
-        let (_folder, path) = saved(&plan);
-        let loaded = Plan::load(&path).unwrap();
-        let run = |plan: &Plan| bits(&plan.context().unwrap().run(&[x.clone()]).unwrap());
-        assert_eq!(run(&loaded), run(&plan), "{text}");
-        let packed = packed(&path);
-        assert_eq!(packed.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), names, "{text}");
-        for (name, bytes) in packed {
-            assert!(is_computed_with(&path, &bytes, &x), "`{name}` of\n{text}");
+        for tactics in [&[][..], &["bf16"]] {
+            let plan = plan_by(text, tactics);
+            let x = Tensor::randn(shape, 3).unwrap();
+            let (_folder, path) = saved(&plan);
+            let loaded = Plan::load(&path).unwrap();
+            let run = |plan: &Plan| bits(&plan.context().unwrap().run(&[x.clone()]).unwrap());
+            assert_eq!(run(&loaded), run(&plan), "{text}");
+            let packed = packed(&path);
+            assert_eq!(packed.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), names, "{text}");
+            for (name, bytes) in packed {
+                assert!(is_computed_with(&path, &bytes, &x), "`{name}` of\n{text}");
+            }
         }
+    }
+}
+
+/// Half the bytes, where the processor multiplies pairs of bf16.
+#[test]
+fn rounded_weights_are_stored_rounded() {
+    let len = |tactics: &[&str]| {
+        let (_folder, path) = saved(&plan_by(LINEAR, tactics));
+        packed(&path).remove(0).1.len()
+    };
+    let lines = |factors: usize| 2 * 64 * (factors + 1);
+    if ixion::kernels::multiplies_pairs() {
+        assert_eq!([len(&[]), len(&["bf16"])], [lines(20), lines(10)]);
+    } else {
+        assert_eq!(len(&[]), len(&["bf16"]));
     }
 }
 

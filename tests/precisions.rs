@@ -71,6 +71,46 @@ fn what_waits_for_its_weights_takes_half_the_bits() {
     }
 }
 
+/// The tactics that `a` and `c` settled on.
+fn tactics(plan: &Plan) -> Vec<&'static str> {
+    let settled = plan.settled().iter().filter(|settled| ["a", "c"].contains(&settled.operator.as_str()));
+    settled.map(|settled| settled.candidates[settled.chosen.unwrap()].tactic.name).collect()
+}
+
+#[test]
+fn factors_are_rounded_where_that_is_asked_for() {
+    const ROWS: &str = "pnnx.Input in 0 1 x #x=(64,65)f32\n\
+        nn.Linear a 1 1 x a bias=True in_features=65 out_features=128 @weight=(128,65)f32 @bias=(128)f32\n\
+        nn.GELU b 1 1 a b approximate=none\n\
+        nn.Linear c 1 1 b y bias=False in_features=128 out_features=40 @weight=(40,128)f32\n\
+        pnnx.Output out 1 0 y";
+    if !ixion::kernels::multiplies_pairs() {
+        let plan = builder(ROWS).with_tactics(["bf16"]).build().unwrap();
+        assert_eq!(tactics(&plan), ["default"; 2]);
+        return;
+    }
+    let exact = builder(ROWS).build().unwrap();
+    let by_name = builder(ROWS).with_tactics(["bf16"]).build().unwrap();
+    let without = builder(ROWS).with_precisions([Precision::Bf16]).without_tactics(["bf16"]).build().unwrap();
+    let of_others = builder(ROWS).with_precisions([Precision::F16]).build().unwrap();
+    assert_eq!(tactics(&by_name), ["bf16"; 2]);
+    for plan in [&exact, &without, &of_others] {
+        assert!(tactics(plan).iter().all(|name| *name == "default"), "{:?}", tactics(plan));
+    }
+    let allowed = builder(ROWS).with_precisions([Precision::Bf16]).build().unwrap();
+    let is_quicker = ixion::kernels::gain_of_pairs(40.0) > 1.0;
+    assert_eq!(tactics(&allowed).contains(&"bf16"), is_quicker, "{:?}", tactics(&allowed));
+
+    for rows in [64, 1, 7] {
+        let x = noise(&[rows, 65]);
+        let (got, want) = (run(&by_name, &x), run(&exact, &x));
+        let comparison = got.allclose(&want, 0.0, 0.02, false).unwrap();
+        assert!(comparison.holds() && got != want, "{rows} rows: {comparison}");
+        let threads = builder(ROWS).with_tactics(["bf16"]).with_threads(2).build().unwrap();
+        assert_eq!(run(&threads, &x), got, "threads change no bit");
+    }
+}
+
 #[test]
 fn models_in_half_the_bits_give_nearly_the_same() {
     for (model, dims) in [("digits", &[3, 1, 8, 8][..]), ("shapes_unet", &[1, 3, 64, 64])] {

@@ -197,7 +197,8 @@ pub const PACKED: &str = "ixion.packed";
 pub struct Tactic {
     /// The number by which the layer knows it.
     pub id: u32,
-    /// A short name for reports, such as `im2col`.
+    /// A short name for reports, such as `im2col`. One that is named after a precision, such as `bf16`, loses as much: the engine
+    /// chooses it only where that precision is allowed, or the tactic is asked for by name.
     pub name: &'static str,
 }
 

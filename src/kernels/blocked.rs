@@ -8,7 +8,7 @@ mod depthwise;
 mod winograd;
 
 use super::window::Window;
-pub use dense::{Blocking, DenseConv, DenseWeights};
+pub use dense::{Blocking, DenseConv, DenseMethod, DenseWeights};
 pub use depthwise::DepthwiseConv;
 pub use winograd::{Tile, WinogradConv, WinogradWeights};
 
@@ -47,7 +47,7 @@ impl BlockedShape {
     }
 
     /// Places of a window.
-    fn taps(&self) -> usize {
+    pub fn taps(&self) -> usize {
         self.windows[0].kernel * self.windows[1].kernel
     }
 

@@ -143,5 +143,16 @@ pub(super) mod x86 {
         Avx2(__m256) of 8: _mm256_set1_ps, _mm256_loadu_ps, _mm256_storeu_ps, _mm256_add_ps, _mm256_fmadd_ps, _mm256_max_ps, _mm256_min_ps;
         /// AVX-512.
         Avx512(__m512) of 16: _mm512_set1_ps, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_add_ps, _mm512_fmadd_ps, _mm512_max_ps, _mm512_min_ps;
+        /// AVX-512 BF16: sums of `f32`, to which products of pairs of `bf16` are added. Such a pair fills the place of one number.
+        Pairs(__m512) of 16: _mm512_set1_ps, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_add_ps, add_pairs, _mm512_max_ps, _mm512_min_ps;
+    }
+
+    /// Adds both products of each pair. They are not rounded before they are added; numbers below the normal ones are zero.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bf16")]
+    fn add_pairs(a: __m512, b: __m512, sum: __m512) -> __m512 {
+        // SAFETY: both are 64 bytes, of which any are numbers.
+        let [a, b] = unsafe { [a, b].map(|pairs| std::mem::transmute::<__m512, __m512bh>(pairs)) };
+        _mm512_dpbf16_ps(sum, a, b)
     }
 }

@@ -47,5 +47,5 @@ mod wide;
 pub mod window;
 
 pub use float::Float;
-pub use isa::{Isa, isa};
+pub use isa::{Isa, gain_of_pairs, isa, multiplies_pairs};
 pub use wide::{Work, run_widest, widest};

@@ -9,21 +9,59 @@
 //! computed beside it: neither sizes nor threads change a bit. The products are rounded together with the sums where the
 //! processor can do that.
 
+mod pairs;
 mod panels;
 mod schedule;
 mod tile;
 mod view;
 
 use super::elementwise::Finish;
+use super::isa::multiplies_pairs;
 use super::parallel::threads;
 use crate::Limits;
+pub(super) use pairs::round;
+pub use pairs::{Rounded, round_rows};
 pub use panels::Panels;
 use schedule::Schedule;
 pub(super) use view::{PanelsView, pack_columns, pack_rows};
 
-/// The factors: rows of numbers, in pieces that lie anywhere. The last pieces may be shorter than those before.
+/// What is multiplied at each step of a sum, and fills four bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Words {
+    /// A number of `f32`.
+    #[default]
+    Singles,
+    /// Two of `bf16`, the first in the lower half; [`multiplies_pairs`] says whether the processor can do it. Their sums are
+    /// of `f32`.
+    ///
+    /// [`multiplies_pairs`]: crate::kernels::multiplies_pairs
+    Pairs,
+}
+
+impl Words {
+    /// Numbers of a word.
+    pub fn numbers(self) -> usize {
+        match self {
+            Self::Singles => 1,
+            Self::Pairs => 2,
+        }
+    }
+
+    /// How many words so many numbers are, the last of which may be filled up.
+    pub fn count(self, numbers: usize) -> usize {
+        numbers.div_ceil(self.numbers())
+    }
+
+    /// Whether the instructions of this process multiply them.
+    pub fn are_here(self) -> bool {
+        self == Self::Singles || multiplies_pairs()
+    }
+}
+
+/// The factors: rows of words, in pieces that lie anywhere. The last pieces may be shorter than those before.
 ///
-/// Row i of a line begins at `line · lines' distance + i · row`; its piece j lies `pieces[j]` further.
+/// Row i of a line begins at `line · lines' distance + i · row`; its piece j lies `pieces[j]` further. All lengths and
+/// distances count words, as the weights have them.
 #[derive(Debug, Clone, Copy)]
 pub struct Factors<'a> {
     /// Where they are.

@@ -3,9 +3,9 @@
 mod blocked;
 mod common;
 mod deformable;
+mod method;
 mod transposed;
 mod whole;
-mod winograd;
 
 use super::choices::PerAxis;
 use super::epilogue::{self, Epilogue};
@@ -28,6 +28,7 @@ use crate::tensor::{DType, Dim, Format, Shape, TensorError, TensorView, TensorVi
 use blocked::Blocks;
 use common::{Parameters, Sizes, each_sample, per_axis};
 pub use deformable::{DeformConv, DeformConvFunction};
+use method::Method;
 use ndarray::{ArrayViewD, IxDyn};
 use std::borrow::Cow;
 use std::ops::RangeInclusive;
@@ -299,11 +300,11 @@ impl CpuLayer for Conv {
     }
 
     fn tactics(&self) -> Vec<Tactic> {
-        self.methods()
+        self.methods().into_iter().map(Method::tactic).collect()
     }
 
     fn set_tactic(&mut self, id: u32) -> Result<(), LayerError> {
-        self.settle_method(id)
+        self.settle_tactic(id)
     }
 
     fn efficiency(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> f64 {

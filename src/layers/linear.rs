@@ -8,7 +8,7 @@ use super::packed::{self, Early, Matrix, Packed};
 use super::stored::numbers_of;
 use crate::Limits;
 use crate::graph::{
-    Cost, CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, RuntimeAttribute,
+    Cost, CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, RuntimeAttribute, Tactic,
     TensorFormat, TensorMeta, Weight,
 };
 use crate::kernels::Float;
@@ -126,7 +126,7 @@ impl Linear {
         };
         let panels = self.packed.get_or_make(|| match self.early.part(0, sizes)? {
             Some(stored) => Ok(stored),
-            None => packed::pack(weight, bias, 0..outputs, features),
+            None => packed::pack(weight, bias, 0..outputs, (features, self.early.words())),
         })?;
         Ok((panels, sizes))
     }
@@ -136,13 +136,13 @@ impl Linear {
         &mut self,
         inputs: &[TensorView<'_>],
         output: &mut TensorViewMut<'_>,
-        limits: &Limits,
+        context: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
         if output.num_elements() == 0 {
             return Ok(());
         }
         let mut epilogue = self.epilogue.take();
-        let result = self.multiply_packed(epilogue.as_mut(), inputs, output, limits);
+        let result = self.multiply_packed(epilogue.as_mut(), inputs, output, context);
         self.epilogue = epilogue;
         result
     }
@@ -152,19 +152,21 @@ impl Linear {
         epilogue: Option<&mut Epilogue>,
         inputs: &[TensorView<'_>],
         output: &mut TensorViewMut<'_>,
-        limits: &Limits,
+        context: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
         let (panels, [outputs, features]) = self.panels()?;
         let rows = output.num_elements().checked_div(outputs).unwrap_or(0);
         let input = Matrix::of(&inputs[0], rows, features)?;
+        let (scratch, limits) = context.scratch_and_limits(self.early.scratch(rows, features))?;
+        let weights = (panels, scratch);
         if let Some((bounds, added)) =
             epilogue.as_ref().and_then(|epilogue| epilogue.in_registers(inputs, output))
         {
             let ending = Ending { bounds, added, ..Ending::NONE };
-            return input.multiply(panels, (output.slice()?, outputs), &ending, limits);
+            return input.multiply(weights, (output.slice()?, outputs), &ending, limits);
         }
         epilogue::with::<f32>(epilogue, inputs, output, limits, |output, finish| {
-            input.multiply(panels, (output, outputs), &Ending { finish, ..Ending::NONE }, limits)
+            input.multiply(weights, (output, outputs), &Ending { finish, ..Ending::NONE }, limits)
         })
     }
 }
@@ -393,11 +395,33 @@ impl CpuLayer for Linear {
     fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<(), LayerError> {
         self.int8.configure(inputs, outputs);
         let mut early = std::mem::take(&mut self.early);
-        if let Some((weight, bias)) = self.attributes() {
-            early.settle(inputs.first(), [weight].into_iter().chain(bias));
-        }
+        let settled = match self.attributes() {
+            Some((weight, bias)) => early.settle(inputs.first(), [weight].into_iter().chain(bias)),
+            None => Ok(()),
+        };
         self.early = early;
+        settled
+    }
+
+    fn tactics(&self) -> Vec<Tactic> {
+        Early::tactics(
+            self.attributes().into_iter().flat_map(|(weight, bias)| [weight].into_iter().chain(bias)),
+        )
+    }
+
+    fn set_tactic(&mut self, id: u32) -> Result<(), LayerError> {
+        let tactics = self.tactics();
+        if self.early.settle_tactic(id, &tactics)? {
+            self.packed = Packed::default();
+        }
         Ok(())
+    }
+
+    fn workspace(&self, inputs: &[TensorMeta], _: &[TensorMeta]) -> usize {
+        let Some(shape) = inputs.first().and_then(|input| input.shape().ok()) else { return 0 };
+        let Some((&features, rows)) = shape.split_last() else { return 0 };
+        let rows = rows.iter().copied().fold(1, usize::saturating_mul);
+        self.early.scratch(rows, features).saturating_mul(size_of::<f32>())
     }
 
     fn initialize(&mut self) -> Result<(), LayerError> {
@@ -417,7 +441,7 @@ impl CpuLayer for Linear {
 
     fn deserialize(&mut self, bytes: &[u8]) -> Result<(), LayerError> {
         let has_weights = int8::has_weights(&self.weight, self.bias.as_ref());
-        if self.early.restore(bytes) || has_weights && self.int8.restore(bytes) {
+        if self.early.restore(bytes)? || has_weights && self.int8.restore(bytes) {
             return Ok(());
         }
         Err(LayerError::Unsupported(format!("{bytes:?} are neither scales nor an order of weights")))
@@ -429,11 +453,13 @@ impl CpuLayer for Linear {
         let rows = outputs.first().and_then(|output| {
             output.dims().split_last()?.1.iter().try_fold(1, |rows, dim| i64::checked_mul(rows, dim.fixed()?))
         });
+        let weight_rows =
+            self.attributes().and_then(|(weight, _)| weight.shape().first().copied()).unwrap_or(1);
         match (inputs.first().map(TensorMeta::dtype), rows) {
             (Some(DType::Bf16), Some(1)) => 0.8,
             (Some(DType::F16), Some(1)) => 0.04,
             (Some(DType::F16 | DType::Bf16), _) => 0.7,
-            _ => 1.0,
+            _ => self.early.gain(weight_rows),
         }
     }
 
@@ -450,7 +476,7 @@ impl CpuLayer for Linear {
             return self.run_complex(inputs, &mut outputs[0], context.limits());
         }
         if self.is_packed(&inputs[0]) {
-            return self.run_packed(inputs, &mut outputs[0], context.limits());
+            return self.run_packed(inputs, &mut outputs[0], context);
         }
         with_real!(inputs[0].dtype(), T => self.run::<T>(inputs, &mut outputs[0], context.limits()))
     }

@@ -8,7 +8,9 @@ mod whole;
 use super::attention::scratch_bytes;
 use super::broadcast::owned;
 use super::float::{self, with_float};
-use crate::graph::{Cost, CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
+use crate::graph::{
+    Cost, CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, Tactic, TensorMeta,
+};
 use crate::kernels::Float;
 use crate::kernels::attention::{Head, attend_with, scratch_len};
 use crate::kernels::gemm::gemm;
@@ -376,8 +378,20 @@ impl Layer for MultiheadAttention {
 
 impl CpuLayer for MultiheadAttention {
     fn configure(&mut self, inputs: &[TensorMeta], _: &[TensorMeta]) -> Result<(), LayerError> {
-        self.settle_projections(inputs);
-        Ok(())
+        self.settle_projections(inputs)
+    }
+
+    fn tactics(&self) -> Vec<Tactic> {
+        self.tactics_of_projections()
+    }
+
+    fn set_tactic(&mut self, id: u32) -> Result<(), LayerError> {
+        self.settle_tactic(id)
+    }
+
+    /// Most multiplications are those of the projections.
+    fn efficiency(&self, _: &[TensorMeta], _: &[TensorMeta]) -> f64 {
+        self.early().gain(self.embed_dim)
     }
 
     fn initialize(&mut self) -> Result<(), LayerError> {

@@ -4,13 +4,17 @@ use super::float;
 use super::product::storage;
 use super::stored::Stored;
 use crate::Limits;
-use crate::graph::{FieldValue, LayerError, NO_KEY, OperatorReader, RuntimeAttribute, TensorMeta};
-use crate::kernels::isa;
-use crate::kernels::packed::{Ending, Factors, Panels, Size, Target, multiply};
+use crate::graph::{FieldValue, LayerError, NO_KEY, OperatorReader, RuntimeAttribute, Tactic, TensorMeta};
+use crate::kernels::packed::{Ending, Factors, Panels, Rounded, Size, Target, Words, multiply, round_rows};
+use crate::kernels::{gain_of_pairs, isa, multiplies_pairs};
 use crate::tensor::{DType, Shape, TensorView};
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
+
+/// Products of factors that are rounded to `bf16`, where the processor multiplies pairs of them; sums and results are those of
+/// `f32`. Like the precision that it is named after, it is only chosen where it is allowed.
+pub(super) const BF16: Tactic = Tactic { id: 16, name: "bf16" };
 
 /// Packed weights, which are made once. Clones share them.
 #[derive(Debug, Clone, Default)]
@@ -46,11 +50,13 @@ impl Packed {
     }
 }
 
-/// Weights that are packed before the first run, if they are wanted; a plan stores them, with the numbers of a vector as the
-/// layer's state.
+/// Weights that are packed before the first run, if they are wanted; a plan stores them, with the numbers of a vector and
+/// what is multiplied as the layer's state.
 #[derive(Debug, Clone, Default)]
 pub struct Early {
     is_wanted: bool,
+    /// What was settled to be multiplied.
+    words: Words,
     stored: Stored<u8>,
 }
 
@@ -58,24 +64,81 @@ impl FieldValue for Early {
     const KIND: &'static str = NO_KEY;
 
     fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>, LayerError> {
-        Ok(Stored::read(reader, key)?.map(|stored| Self { is_wanted: false, stored }))
+        Ok(Stored::read(reader, key)?.map(|stored| Self { stored, ..Self::default() }))
     }
 }
 
 impl Early {
-    fn lanes() -> u8 {
-        isa().lanes() as u8
+    /// In the state of a layer, beside the numbers of a vector.
+    const PAIRS: u8 = 0x40;
+
+    /// The order in which weights are.
+    fn order(&self) -> u8 {
+        let pairs = if self.words == Words::Pairs { Self::PAIRS } else { 0 };
+        isa().lanes() as u8 | pairs
+    }
+
+    /// The ways of multiplying with these weights.
+    pub(super) fn tactics<'a>(weights: impl IntoIterator<Item = &'a RuntimeAttribute>) -> Vec<Tactic> {
+        let mut weights = weights.into_iter().peekable();
+        let are_single = weights.peek().is_some() && weights.all(|weight| weight.dtype() == DType::F32);
+        let bf16 = (are_single && multiplies_pairs()).then_some(BF16);
+        [Tactic::DEFAULT].into_iter().chain(bf16).collect()
+    }
+
+    /// Settles one of them. What was packed for another is to be forgotten: that is what the answer says.
+    ///
+    /// # Errors
+    /// [`LayerError::Unsupported`] for a number that is not among them.
+    pub(super) fn settle_tactic(&mut self, id: u32, tactics: &[Tactic]) -> Result<bool, LayerError> {
+        if !tactics.iter().any(|tactic| tactic.id == id) {
+            return Err(LayerError::Unsupported(format!("there is no tactic {id}")));
+        }
+        let words = if id == BF16.id { Words::Pairs } else { Words::Singles };
+        Ok(std::mem::replace(&mut self.words, words) != words)
     }
 
     /// Settles whether they are wanted: where an input is of this type. Weights of half the bits are packed by the first run,
     /// so that plans stay as small as they are.
+    ///
+    /// # Errors
+    /// [`LayerError::Unsupported`] where pairs are to be multiplied and these are not `f32` that could be rounded.
     pub(super) fn settle<'a>(
         &mut self,
         input: Option<&TensorMeta>,
         weights: impl IntoIterator<Item = &'a RuntimeAttribute>,
-    ) {
+    ) -> Result<(), LayerError> {
         let is_f32 = input.is_some_and(|input| input.dtype() == DType::F32 && input.scale().is_none());
         self.is_wanted = is_f32 && weights.into_iter().all(|weight| weight.dtype() == DType::F32);
+        match self.words {
+            Words::Pairs if !self.is_wanted => {
+                Err(LayerError::Unsupported("the tactic bf16 rounds factors of f32".to_owned()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What is multiplied.
+    pub(super) fn words(&self) -> Words {
+        self.words
+    }
+
+    /// Numbers of scratch memory in which so many rows and columns of factors are rounded.
+    pub(super) fn scratch(&self, rows: usize, columns: usize) -> usize {
+        match self.words {
+            Words::Singles => 0,
+            Words::Pairs => Rounded::new(columns).len(rows),
+        }
+    }
+
+    /// How many times as fast the settled tactic is as products of `f32`, for so many outputs.
+    pub(super) fn gain(&self, outputs: usize) -> f64 {
+        if self.words == Words::Pairs { gain_of_pairs(outputs as f64) } else { 1.0 }
+    }
+
+    /// How many numbers are stored of panels of so many outputs and factors.
+    pub(super) fn len(&self, [outputs, numbers]: [usize; 2]) -> usize {
+        Panels::len(isa(), outputs, self.words.count(numbers))
     }
 
     /// Whether they are.
@@ -85,19 +148,27 @@ impl Early {
 
     /// What a plan stores of it.
     pub(super) fn to_bytes(&self) -> Vec<u8> {
-        if self.is_wanted { vec![Self::lanes()] } else { Vec::new() }
+        if self.is_wanted { vec![self.order()] } else { Vec::new() }
     }
 
     /// Takes over what [`Early::to_bytes`] returned; false for anything else.
-    pub(super) fn restore(&mut self, bytes: &[u8]) -> bool {
-        let lanes = match *bytes {
+    ///
+    /// # Errors
+    /// [`LayerError::Unsupported`] for pairs, where the processor cannot multiply them.
+    pub(super) fn restore(&mut self, bytes: &[u8]) -> Result<bool, LayerError> {
+        const PAIRS: u8 = 16 | Early::PAIRS;
+        let order = match *bytes {
             [] => None,
-            [lanes @ (8 | 16)] => Some(lanes),
-            _ => return false,
+            [order @ (8 | 16 | PAIRS)] => Some(order),
+            _ => return Ok(false),
         };
-        self.is_wanted = lanes.is_some();
-        self.stored.settle(lanes);
-        true
+        self.words = if order == Some(PAIRS) { Words::Pairs } else { Words::Singles };
+        if !self.words.are_here() {
+            return Err(LayerError::Unsupported(NO_PAIRS.to_owned()));
+        }
+        self.is_wanted = order.is_some();
+        self.stored.settle(order);
+        Ok(true)
     }
 
     /// Panels of so many outputs and factors, whose numbers are stored behind so many others. None where they are not.
@@ -107,13 +178,18 @@ impl Early {
     pub(super) fn part(
         &self,
         first: usize,
-        [outputs, depth]: [usize; 2],
+        sizes @ [outputs, numbers]: [usize; 2],
     ) -> Result<Option<Panels>, LayerError> {
-        let Some(numbers) = self.stored.numbers(&Self::lanes())? else { return Ok(None) };
-        let part = numbers.narrow(0, first, Panels::len(isa(), outputs, depth)).ok();
-        Ok(part.and_then(|part| Panels::stored(isa(), outputs, depth, part)))
+        let Some(stored) = self.stored.numbers(&self.order())? else { return Ok(None) };
+        let part = stored.narrow(0, first, self.len(sizes)).ok();
+        let (kind, depth) = ((isa(), self.words), self.words.count(numbers));
+        Ok(part.and_then(|part| Panels::stored(kind, outputs, depth, part)))
     }
 }
+
+/// Why a plan's state is refused that rounds factors.
+pub(super) const NO_PAIRS: &str =
+    "products of bf16 need a processor with AVX-512 BF16: build the plan on one like this";
 
 /// Whether products with a weight of this type are sums of `f32`.
 pub(super) fn suits(dtype: DType) -> bool {
@@ -128,9 +204,9 @@ pub(super) fn pack(
     weight: &RuntimeAttribute,
     bias: Option<&RuntimeAttribute>,
     rows: Range<usize>,
-    features: usize,
+    (features, words): (usize, Words),
 ) -> Result<Panels, LayerError> {
-    pack_parts((weight, rows.clone()), bias.map(|bias| (bias, rows)), features)
+    pack_parts((weight, rows.clone()), bias.map(|bias| (bias, rows)), (features, words))
 }
 
 /// As [`pack`], where the elements of the bias are others than the rows of the weight.
@@ -140,7 +216,7 @@ pub(super) fn pack(
 pub(super) fn pack_parts(
     (weight, rows): (&RuntimeAttribute, Range<usize>),
     bias: Option<(&RuntimeAttribute, Range<usize>)>,
-    features: usize,
+    (features, words): (usize, Words),
 ) -> Result<Panels, LayerError> {
     let weight = weight.load()?;
     let values = float::read::<f32>(&weight.view())?;
@@ -155,12 +231,12 @@ pub(super) fn pack_parts(
     let first = rows.start.saturating_mul(features);
     let count = rows.len().saturating_mul(features);
     let values = values.get(first..).and_then(|values| values.get(..count)).ok_or_else(|| fewer(&rows))?;
-    Ok(Panels::new(
-        rows.len(),
-        features,
-        |output, k| values[output * features + k],
-        |output| biases.as_ref().and_then(|biases| biases.get(output)).copied().unwrap_or(0.0),
-    ))
+    let weight = |output: usize, k: usize| values[output * features + k];
+    let bias = |output: usize| biases.as_ref().and_then(|biases| biases.get(output)).copied().unwrap_or(0.0);
+    Ok(match words {
+        Words::Singles => Panels::new(rows.len(), features, weight, bias),
+        Words::Pairs => Panels::pairs(rows.len(), features, weight, bias),
+    })
 }
 
 fn fewer(rows: &Range<usize>) -> LayerError {
@@ -196,25 +272,30 @@ impl<'a> Matrix<'a> {
     }
 
     /// Writes the products of all rows with packed weights, one row after the other, each `row` numbers from the one before.
+    /// Where the weights are pairs, the rows are rounded in scratch memory, of which there must be as much as
+    /// [`Early::scratch`] says.
     ///
     /// # Errors
-    /// A deadline that has passed; what the ending says.
+    /// A deadline that has passed; what the ending says; too little scratch memory.
     pub(super) fn multiply(
         &self,
-        panels: &Panels,
+        (panels, scratch): (&Panels, &mut [f32]),
         (output, row): (&mut [f32], usize),
         ending: &Ending<'_>,
         limits: &Limits,
     ) -> Result<(), LayerError> {
         let (lanes, pieces) = (panels.lanes(), [0]);
-        let factors = Factors {
-            data: &self.data,
-            pieces: &pieces,
-            piece: self.columns,
-            last: (0, 0),
-            row: self.row,
-            line: 0,
+        let (data, piece, distance) = match panels.words() {
+            Words::Singles => (&*self.data, self.columns, self.row),
+            Words::Pairs => {
+                let rounded = Rounded::new(self.columns);
+                let (wanted, found) = (rounded.len(self.rows), scratch.len());
+                let scratch = scratch.get_mut(..wanted).ok_or(LayerError::Workspace { wanted, found })?;
+                round_rows((&self.data, self.row), [self.rows, self.columns], scratch, limits)?;
+                (&*scratch, rounded.depth, rounded.row)
+            }
         };
+        let factors = Factors { data, pieces: &pieces, piece, last: (0, 0), row: distance, line: 0 };
         let last = panels.outputs() - panels.count().saturating_sub(1) * lanes;
         let target = Target { last, row, line: 0, panel: lanes };
         let size = Size { lines: 1, rows: self.rows };
@@ -232,11 +313,12 @@ mod tests {
         let weight = RuntimeAttribute::random(DType::F32, &[3, 5], 1);
         let (packed, refuse) = (Packed::default(), || Err(fewer(&(0..0))));
         assert!(packed.get_or_make(refuse).is_err());
-        let panels = packed.get_or_make(|| pack(&weight, None, 0..3, 5)).unwrap();
+        let panels = packed.get_or_make(|| pack(&weight, None, 0..3, (5, Words::Singles))).unwrap();
         assert_eq!((panels.outputs(), panels.depth()), (3, 5));
         assert!(packed.clone().get_or_make(refuse).is_ok() && !weight.is_decoded());
-        assert!(pack(&weight, None, 2..4, 5).is_err());
-        assert!(pack(&weight, Some(&RuntimeAttribute::random(DType::F32, &[2], 1)), 0..3, 5).is_err());
+        assert!(pack(&weight, None, 2..4, (5, Words::Singles)).is_err());
+        let bias = RuntimeAttribute::random(DType::F32, &[2], 1);
+        assert!(pack(&weight, Some(&bias), 0..3, (5, Words::Singles)).is_err());
     }
 
     #[test]
@@ -247,12 +329,12 @@ mod tests {
         let turned = view.with_layout(layout.transpose(0, 1).unwrap()).unwrap();
         let weight =
             RuntimeAttribute::from_tensor(Tensor::from_vec(vec![1.0f32, 10.0, 100.0], &[1, 3]).unwrap());
-        let panels = pack(&weight, None, 0..1, 3).unwrap();
+        let panels = pack(&weight, None, 0..1, (3, Words::Singles)).unwrap();
         for (view, rows, is_borrowed, first) in [(narrow, 4, true, 321.0), (turned, 8, false, 1260.0)] {
             let matrix = Matrix::of(&view, rows, 3).unwrap();
             assert_eq!(matches!(matrix.data, Cow::Borrowed(_)), is_borrowed);
             let mut output = vec![0.0; rows];
-            matrix.multiply(&panels, (&mut output, 1), &Ending::NONE, &Limits::default()).unwrap();
+            matrix.multiply((&panels, &mut []), (&mut output, 1), &Ending::NONE, &Limits::default()).unwrap();
             assert_eq!(output[0], first);
         }
     }

@@ -249,11 +249,11 @@ pub(super) fn priced(
     (terms, key): (&Terms, &Key),
 ) -> Result<Vec<Candidate>, LayerError> {
     let Tensors { inputs, outputs, .. } = tensors.in_formats(formats);
-    let (prices, left_out) = (terms.prices(), &terms.left_out);
+    let prices = terms.prices();
     guarded(|| {
         let mut candidates = Vec::new();
         let tactics = layer.tactics().into_iter().enumerate();
-        for (_, tactic) in tactics.filter(|(at, tactic)| *at == 0 || !is_named(tactic, left_out)) {
+        for (_, tactic) in tactics.filter(|(at, tactic)| *at == 0 || terms.allows(tactic)) {
             let mut layer = layer.clone_layer();
             layer.set_tactic(tactic.id)?;
             match layer.configure(&inputs, &outputs) {

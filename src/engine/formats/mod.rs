@@ -15,7 +15,7 @@ use super::tuning::Tuner;
 use super::{EngineError, Fingerprint, Precision, Scales};
 use crate::graph::{
     CpuLayer, GraphError, Insertion, LayerError, OperandIndex, OperatorIndex, RuntimeGraph, RuntimeOperator,
-    Stage, TensorFormat, TensorMeta, guarded,
+    Stage, Tactic, TensorFormat, TensorMeta, guarded,
 };
 use crate::layers::reformat::Reformat;
 use crate::pnnx;
@@ -77,6 +77,15 @@ impl Terms {
     /// The types of real numbers beside f32.
     fn narrow(&self) -> Vec<DType> {
         self.precisions.iter().filter_map(|precision| precision.narrow()).collect()
+    }
+
+    /// Whether a tactic may be chosen: not where its name is left out; one that is named after a precision only where that is
+    /// allowed, or the tactic itself is preferred.
+    fn allows(&self, tactic: &Tactic) -> bool {
+        let named = Precision::ALL.into_iter().find(|precision| precision.name() == tactic.name);
+        let is_precise = named.is_none_or(|precision| self.precisions.contains(&precision));
+        !candidates::is_named(tactic, &self.left_out)
+            && (is_precise || candidates::is_named(tactic, &self.preferred))
     }
 
     fn prices(&self) -> Prices<'_> {

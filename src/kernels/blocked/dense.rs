@@ -4,7 +4,7 @@
 use super::BlockedShape;
 use crate::Limits;
 use crate::kernels::isa::isa_for;
-use crate::kernels::packed::{Ending, Factors, Panels, Size, Target, multiply};
+use crate::kernels::packed::{Ending, Factors, Panels, Size, Target, Words, multiply, round};
 use crate::kernels::parallel::for_each_chunk;
 use crate::tensor::{Result, Tensor};
 
@@ -15,6 +15,30 @@ pub struct Blocking {
     pub block: usize,
     /// Whether the input lies in the same blocks; otherwise it is plain.
     pub is_input_blocked: bool,
+}
+
+/// How a convolution is computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DenseMethod {
+    /// How channels lie.
+    pub blocking: Blocking,
+    /// What is multiplied: with pairs, input and weights are rounded to `bf16`.
+    pub words: Words,
+}
+
+impl DenseMethod {
+    /// Words of a place that lie beside each other in the input.
+    fn input_block(self) -> usize {
+        self.words.count(self.blocking.input_block())
+    }
+
+    /// Whether there are kernels. The pairs are channels of a block, of which none may be left alone.
+    pub fn suits(self, channels: usize, out_channels: usize, groups: usize) -> bool {
+        let Self { blocking, words } = self;
+        let are_pairs = blocking.is_input_blocked && blocking.block == 16 && channels.is_multiple_of(2);
+        blocking.suits(channels, out_channels, groups)
+            && (words == Words::Singles || words.are_here() && are_pairs)
+    }
 }
 
 impl Blocking {
@@ -34,54 +58,58 @@ impl Blocking {
 /// The weights of each group, in the order in which they are multiplied. They are the same for all sizes of planes.
 #[derive(Debug)]
 pub struct DenseWeights {
-    blocking: Blocking,
+    method: DenseMethod,
     panels: Vec<Panels>,
 }
 
 impl DenseWeights {
-    /// Orders weights O×(C/groups)×KH×KW, and as many biases as output channels or none. None where [`Blocking::suits`] says
-    /// that there are no kernels.
+    /// Orders weights O×(C/groups)×KH×KW, and as many biases as output channels or none. None where [`DenseMethod::suits`]
+    /// says that there are no kernels.
     ///
     /// # Panics
     /// When there are fewer weights or biases than the shape says.
     pub fn new(
         shape: &BlockedShape,
         (weight, bias): (&[f32], Option<&[f32]>),
-        blocking: Blocking,
+        method: DenseMethod,
     ) -> Option<Self> {
         let (groups, taps) = (shape.groups, shape.taps());
-        let isa = isa_for(blocking.block)?;
-        if !blocking.suits(shape.channels, shape.out_channels, groups) {
+        let isa = isa_for(method.blocking.block)?;
+        if !method.suits(shape.channels, shape.out_channels, groups) {
             return None;
         }
         let (channels, outputs) = (shape.channels / groups, shape.out_channels / groups);
-        let order = order(channels, taps, blocking.input_block());
+        let order = order(channels, taps, method.blocking.input_block());
         let panels = (0..groups).map(|group| {
             let weights = &weight[group * outputs * channels * taps..][..outputs * channels * taps];
             let weight = |o: usize, k: usize| weights[o * channels * taps + order[k]];
             let bias = |o: usize| bias.map_or(0.0, |bias| bias[group * outputs + o]);
-            Panels::for_isa(isa, outputs, order.len(), weight, bias)
+            match method.words {
+                Words::Singles => Panels::for_isa(isa, outputs, order.len(), weight, bias),
+                Words::Pairs => Panels::pairs(outputs, order.len(), weight, bias),
+            }
         });
-        Some(Self { blocking, panels: panels.collect() })
+        Some(Self { method, panels: panels.collect() })
     }
 
     /// Weights in order that were stored: the [numbers](Panels::numbers) of all panels, one behind the other. None where
     /// there are more or fewer than the shape says, or no kernels.
-    pub fn stored(shape: &BlockedShape, numbers: Tensor, blocking: Blocking) -> Option<Self> {
-        let (isa, groups) = (isa_for(blocking.block)?, shape.groups);
-        if !blocking.suits(shape.channels, shape.out_channels, groups) {
+    pub fn stored(shape: &BlockedShape, numbers: Tensor, method: DenseMethod) -> Option<Self> {
+        let (isa, groups) = (isa_for(method.blocking.block)?, shape.groups);
+        if !method.suits(shape.channels, shape.out_channels, groups) {
             return None;
         }
-        let (outputs, depth) = (shape.out_channels / groups, shape.channels / groups * shape.taps());
+        let (outputs, channels) = (shape.out_channels / groups, shape.channels / groups);
+        let depth = method.words.count(channels * shape.taps());
         let len = Panels::len(isa, outputs, depth);
         if numbers.num_elements() != len.checked_mul(groups)? {
             return None;
         }
         let panels = (0..groups).map(|group| {
             let part = numbers.narrow(0, group * len, len).ok()?;
-            Panels::stored(isa, outputs, depth, part)
+            Panels::stored((isa, method.words), outputs, depth, part)
         });
-        Some(Self { blocking, panels: panels.collect::<Option<_>>()? })
+        Some(Self { method, panels: panels.collect::<Option<_>>()? })
     }
 
     /// The panels of each group.
@@ -104,8 +132,8 @@ fn order(channels: usize, taps: usize, block: usize) -> Vec<usize> {
 #[derive(Debug)]
 pub struct DenseConv {
     shape: BlockedShape,
-    blocking: Blocking,
-    /// Where the pieces of what a window sees lie in a padded sample, how long they are, and how many are shorter.
+    method: DenseMethod,
+    /// Where the pieces of what a window sees lie in a padded sample, how long they are, and how many are shorter: in words.
     pieces: Vec<usize>,
     piece: usize,
     last: (usize, usize),
@@ -113,8 +141,9 @@ pub struct DenseConv {
 
 impl DenseConv {
     /// Everything that depends on the sizes of planes.
-    pub fn new(shape: BlockedShape, blocking: Blocking) -> Self {
-        let (block, channels) = (blocking.input_block(), shape.channels / shape.groups.max(1));
+    pub fn new(shape: BlockedShape, method: DenseMethod) -> Self {
+        let (block, channels) = (method.input_block(), shape.channels / shape.groups.max(1));
+        let channels = method.words.count(channels);
         let [height, width] = shape.padded_lens();
         let [high, wide] = shape.windows;
         // In a plain input, places of a row are a piece if they lie beside each other.
@@ -129,18 +158,24 @@ impl DenseConv {
         }
         let (piece, rest) = (if is_row_a_piece { wide.kernel } else { block }, channels % block);
         let last = if rest > 0 { (shape.taps(), rest) } else { (0, 0) };
-        Self { shape, blocking, pieces, piece, last }
+        Self { shape, method, pieces, piece, last }
     }
 
-    /// Numbers of scratch memory that [`DenseConv::run`] takes: a sample with the padding around it, where there is any.
+    /// Numbers of scratch memory that [`DenseConv::run`] takes: a sample with the padding around it, where there is any, or in
+    /// pairs.
     pub fn scratch(&self) -> usize {
         let lens = self.shape.padded_lens();
-        if lens == self.shape.lens {
+        if self.reads_in_place() {
             return 0;
         }
-        let block = self.blocking.input_block();
-        let planes = self.shape.channels.div_ceil(block);
+        let block = self.method.input_block();
+        let planes = self.shape.channels.div_ceil(self.method.blocking.input_block());
         [planes, lens[0], lens[1], block].into_iter().fold(1, usize::saturating_mul)
+    }
+
+    /// Whether windows see the input itself.
+    fn reads_in_place(&self) -> bool {
+        self.method.words == Words::Singles && self.shape.padded_lens() == self.shape.lens
     }
 
     /// Convolves one sample.
@@ -159,7 +194,7 @@ impl DenseConv {
         ending: &Ending<'_>,
         limits: &Limits,
     ) -> Result<()> {
-        assert_eq!(weights.blocking, self.blocking, "weights are in the order of the convolution");
+        assert_eq!(weights.method, self.method, "weights are in the order of the convolution");
         let outputs: usize = weights.panels.iter().map(Panels::outputs).sum();
         let sizes = (weights.panels.len(), outputs);
         assert_eq!(
@@ -167,14 +202,13 @@ impl DenseConv {
             (self.shape.groups, self.shape.out_channels),
             "weights are those of the convolution"
         );
-        let (block, input_block) = (self.blocking.block, self.blocking.input_block());
+        let (block, input_block) = (self.method.blocking.block, self.method.input_block());
         let [rows, columns] = self.shape.outputs();
         let [height, width] = self.shape.padded_lens();
-        let data =
-            if [height, width] == self.shape.lens { input } else { self.padded(input, scratch, limits)? };
+        let data = if self.reads_in_place() { input } else { self.padded(input, scratch, limits)? };
         let [high, wide] = self.shape.windows;
         let (groups, plane) = (self.shape.groups, rows * columns * block);
-        let group_planes = self.shape.channels / groups.max(1) / input_block;
+        let group_planes = self.shape.channels / groups.max(1) / self.method.blocking.input_block();
         let row = wide.stride * input_block;
         // Without a step beyond the width, all rows of a plane are one line.
         let is_flat = self.shape.taps() == 1 && high.stride == 1 && wide.stride == 1;
@@ -200,11 +234,12 @@ impl DenseConv {
         Ok(())
     }
 
-    /// The sample with zeros around its planes.
+    /// The sample with zeros around its planes, in words.
     fn padded<'a>(&self, input: &[f32], scratch: &'a mut [f32], limits: &Limits) -> Result<&'a [f32]> {
-        let (block, [height, width]) = (self.blocking.input_block(), self.shape.lens);
+        let (block, [height, width]) = (self.method.input_block(), self.shape.lens);
         let [padded_height, padded_width] = self.shape.padded_lens();
         let (line, padded_line) = (width * block, padded_width * block);
+        let numbers = line * self.method.words.numbers();
         let [top, left] = self.shape.windows.map(|window| window.pad_before);
         let scratch = &mut scratch[..self.scratch()];
         for_each_chunk(scratch, padded_height * padded_line, &|start, padded: &mut [f32]| -> Result<()> {
@@ -213,9 +248,13 @@ impl DenseConv {
             for (row, padded) in padded.chunks_exact_mut(padded_line).enumerate() {
                 match row.checked_sub(top).filter(|&row| row < height) {
                     Some(row) => {
-                        let source = &input[(plane * height + row) * line..][..line];
+                        let source = &input[(plane * height + row) * numbers..][..numbers];
                         padded[..left * block].fill(0.0);
-                        padded[left * block..][..line].copy_from_slice(source);
+                        let words = &mut padded[left * block..][..line];
+                        match self.method.words {
+                            Words::Singles => words.copy_from_slice(source),
+                            Words::Pairs => round(source, words),
+                        }
                         padded[left * block + line..].fill(0.0);
                     }
                     None => padded.fill(0.0),

@@ -8,7 +8,7 @@ mod tile;
 use super::BlockedShape;
 use crate::Limits;
 use crate::kernels::isa::{Isa, isa_for};
-use crate::kernels::packed::{Ending, Panels};
+use crate::kernels::packed::{Ending, Panels, Words};
 use crate::kernels::parallel::for_each_chunk;
 use crate::kernels::window::Window;
 use crate::tensor::{Result, Tensor};
@@ -77,7 +77,7 @@ impl DepthwiseConv {
     /// Weights in order that were stored: their [numbers](Panels::numbers). None where there are more or fewer than the
     /// shape says.
     pub fn stored(shape: &BlockedShape, block: usize, numbers: Tensor) -> Option<Panels> {
-        Panels::stored(isa_for(block)?, shape.out_channels, shape.taps(), numbers)
+        Panels::stored((isa_for(block)?, Words::Singles), shape.out_channels, shape.taps(), numbers)
     }
 
     /// Convolves one sample.

@@ -1,7 +1,7 @@
 use super::*;
 use crate::Limits;
 use crate::kernels::naive;
-use crate::kernels::packed::Ending;
+use crate::kernels::packed::{Ending, Words};
 use crate::kernels::parallel::tests::on_threads;
 use crate::kernels::reformat::{Cut, reformat};
 use crate::kernels::testing::whole_noise;
@@ -37,14 +37,16 @@ fn check(shape: &BlockedShape, block: usize, with_bias: bool) {
     let (weight, bias) = (single(weight.as_slice().unwrap()), bias.map(single));
     let weights = (&weight[..], bias.as_deref());
 
-    for (input, is_input_blocked) in [(&blocked, true), (&plain, false)] {
-        let blocking = Blocking { block, is_input_blocked };
-        let (alone, pooled) = on_threads(&[1, 3], || convolved(shape, weights, blocking, input));
+    for (input, is_input_blocked, words) in
+        [(&blocked, true, Words::Singles), (&plain, false, Words::Singles), (&blocked, true, Words::Pairs)]
+    {
+        let method = DenseMethod { blocking: Blocking { block, is_input_blocked }, words };
+        let (alone, pooled) = on_threads(&[1, 3], || convolved(shape, weights, method, input));
         let Some(alone) = alone else { continue };
         let mut got = vec![0.0; want.len()];
         let [from, to] = [Some(block), None].map(|block| cut(shape.out_channels, rows * columns, block));
         reformat((from, &alone), (to, &mut got), 0.0, &limits, |x| x).unwrap();
-        assert_eq!(got, single(&want.iter().copied().collect::<Vec<_>>()), "{shape:?} {blocking:?}");
+        assert_eq!(got, single(&want.iter().copied().collect::<Vec<_>>()), "{shape:?} {method:?}");
         let bits = |values: &[f32]| values.iter().map(|x| x.to_bits()).collect::<Vec<u32>>();
         assert!(pooled.iter().flatten().all(|pooled| bits(pooled) == bits(&alone)));
     }
@@ -54,21 +56,23 @@ fn check(shape: &BlockedShape, block: usize, with_bias: bool) {
 fn convolved(
     shape: &BlockedShape,
     weights: (&[f32], Option<&[f32]>),
-    blocking: Blocking,
+    method: DenseMethod,
     input: &[f32],
 ) -> Option<Vec<f32>> {
+    let DenseMethod { blocking, words } = method;
     let mut output = vec![7.0; shape.sample(blocking.block)[1]];
     let limits = Limits::default();
-    match blocking {
-        Blocking { is_input_blocked: false, .. } if shape.is_depthwise() => return None,
-        _ if shape.is_depthwise() => {
+    let is_as_depthwise = blocking.is_input_blocked && words == Words::Singles;
+    match shape.is_depthwise() {
+        true if !is_as_depthwise => return None,
+        true => {
             let conv = DepthwiseConv::new(shape.clone(), blocking.block)?;
             let ordered = conv.weights(weights.0, weights.1);
             conv.run(input, &ordered, &mut output, &Ending::NONE, &limits).unwrap();
         }
-        _ => {
-            let ordered = DenseWeights::new(shape, weights, blocking)?;
-            let conv = DenseConv::new(shape.clone(), blocking);
+        false => {
+            let ordered = DenseWeights::new(shape, weights, method)?;
+            let conv = DenseConv::new(shape.clone(), method);
             let mut scratch = vec![f32::NAN; conv.scratch()];
             conv.run(input, &ordered, &mut output, &mut scratch, &Ending::NONE, &limits).unwrap();
         }
@@ -125,6 +129,17 @@ fn blocks_of_other_lengths_and_groups_within_blocks_have_no_kernels() {
     assert!(!suits(8, [8, 8], 2) && !suits(8, [16, 24], 2) && !suits(8, [8, 8], 0));
     assert!(!suits(4, [8, 8], 1) && !suits(32, [32, 32], 1));
     assert_eq!(suits(16, [8, 8], 1), crate::kernels::isa().lanes() == 16);
+}
+
+#[test]
+fn pairs_are_channels_of_blocks_that_lie_so_already() {
+    let suits = |block: usize, is_input_blocked: bool, channels: usize, groups: usize| {
+        let blocking = Blocking { block, is_input_blocked };
+        DenseMethod { blocking, words: Words::Pairs }.suits(channels, 32, groups)
+    };
+    let is_here = crate::kernels::multiplies_pairs();
+    assert_eq!([suits(16, true, 6, 1), suits(16, true, 64, 2)], [is_here; 2]);
+    assert!(!suits(16, true, 5, 1) && !suits(16, false, 6, 1) && !suits(8, true, 6, 1));
 }
 
 #[test]

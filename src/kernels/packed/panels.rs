@@ -1,5 +1,7 @@
 //! Weights in the order in which they are multiplied.
 
+use super::Words;
+use super::pairs::round;
 use super::view::PanelsView;
 use crate::kernels::isa::{Isa, isa};
 use crate::tensor::Tensor;
@@ -13,11 +15,12 @@ struct Line([f32; LINE]);
 /// Numbers in a line.
 const LINE: usize = 16;
 
-/// Packed weights: for each panel of output channels and each factor, as many weights as a vector has numbers. What fills up
+/// Packed weights: for each panel of output channels and each factor, as many words of weights as a vector has. What fills up
 /// the last panel is 0. Each panel has as many biases.
 #[derive(Debug, Clone)]
 pub struct Panels {
     isa: Isa,
+    words: Words,
     outputs: usize,
     depth: usize,
     numbers: Numbers,
@@ -70,22 +73,45 @@ impl Panels {
             let outputs = panel * lanes..((panel + 1) * lanes).min(outputs);
             vector.iter_mut().zip(outputs).for_each(|(number, output)| *number = weight(output, k));
         }
-        Self { isa, outputs, depth, numbers: Numbers::Made(lines) }
+        Self { isa, words: Words::Singles, outputs, depth, numbers: Numbers::Made(lines) }
     }
 
-    /// Panels whose [numbers](Panels::numbers) were stored, for so many outputs and factors. None where these are others.
+    /// As [`Panels::new`], with weights that are [rounded to pairs](Words::Pairs).
     ///
     /// # Panics
-    /// When the processor doesn't have the instruction set.
-    pub fn stored(isa: Isa, outputs: usize, depth: usize, numbers: Tensor) -> Option<Self> {
-        assert!(isa.is_here(), "panels are for instructions that there are");
+    /// When the processor doesn't multiply pairs.
+    pub fn pairs(
+        outputs: usize,
+        numbers: usize,
+        weight: impl Fn(usize, usize) -> f32,
+        bias: impl Fn(usize) -> f32,
+    ) -> Self {
+        assert!(Words::Pairs.are_here(), "panels are for instructions that there are");
+        let depth = Words::Pairs.count(numbers);
+        let mut rounded = vec![0.0; outputs.saturating_mul(depth)];
+        let mut row = vec![0.0; numbers];
+        for (output, rounded) in rounded.chunks_exact_mut(depth.max(1)).enumerate() {
+            row.iter_mut().enumerate().for_each(|(k, number)| *number = weight(output, k));
+            round(&row, rounded);
+        }
+        let panels = Self::new(outputs, depth, |output, k| rounded[output * depth + k], bias);
+        Self { words: Words::Pairs, ..panels }
+    }
+
+    /// Panels whose [numbers](Panels::numbers) were stored, for so many outputs and words of factors. None where these are
+    /// others.
+    ///
+    /// # Panics
+    /// When the processor doesn't have the instruction set, or doesn't multiply such words.
+    pub fn stored((isa, words): (Isa, Words), outputs: usize, depth: usize, numbers: Tensor) -> Option<Self> {
+        assert!(isa.is_here() && words.are_here(), "panels are for instructions that there are");
         let len = numbers.slice::<f32>().ok()?.len();
         let [weights, biases] = lens(isa, outputs, depth);
         let is_right = Some(len) == weights.checked_add(biases);
-        is_right.then_some(Self { isa, outputs, depth, numbers: Numbers::Stored(numbers) })
+        is_right.then_some(Self { isa, words, outputs, depth, numbers: Numbers::Stored(numbers) })
     }
 
-    /// How many numbers panels of so many outputs and factors have: whole lines of 64 bytes.
+    /// How many numbers panels of so many outputs and words of factors have: whole lines of 64 bytes.
     pub fn len(isa: Isa, outputs: usize, depth: usize) -> usize {
         lens(isa, outputs, depth).into_iter().fold(0, usize::saturating_add)
     }
@@ -108,9 +134,14 @@ impl Panels {
         self.outputs
     }
 
-    /// How many factors each output has.
+    /// How many words of factors each output has.
     pub fn depth(&self) -> usize {
         self.depth
+    }
+
+    /// What is multiplied at each step.
+    pub fn words(&self) -> Words {
+        self.words
     }
 
     /// Output channels of a panel.
@@ -127,7 +158,8 @@ impl Panels {
     pub(in crate::kernels) fn view(&self) -> PanelsView<'_> {
         let [weights, _] = lens(self.isa, self.outputs, self.depth);
         let (weights, biases) = self.numbers().split_at(weights);
-        PanelsView { isa: self.isa, outputs: self.outputs, depth: self.depth, weights, biases: Some(biases) }
+        let Self { isa, words, outputs, depth, .. } = *self;
+        PanelsView { isa, words, outputs, depth, weights, biases: Some(biases) }
     }
 
     /// The instructions that multiply with them.

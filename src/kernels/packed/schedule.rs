@@ -336,7 +336,7 @@ impl<'a> Schedule<'a> {
             operands.ahead = share;
         }
         let shape = [place.panels.len(), place.rows];
-        let kernel = tile::kernel(self.panels.isa(), shape);
+        let kernel = tile::kernel(self.panels.isa(), self.panels.words(), shape);
         debug_assert!(kernel.is_some(), "a loop for {shape:?} panels and rows");
         if let Some(kernel) = kernel {
             // SAFETY: panels are made for an instruction set that the processor has. `multiply` has checked that all rows lie
@@ -371,7 +371,7 @@ impl<'a> Schedule<'a> {
         if !place.stretch.is_first {
             (operands.first, operands.first_row) = (operands.output.cast_const(), lanes);
         }
-        let Some(kernel) = tile::kernel(self.panels.isa(), [1, rows]) else { return };
+        let Some(kernel) = tile::kernel(self.panels.isa(), self.panels.words(), [1, rows]) else { return };
         // SAFETY: as in `tile`; results and what is added have room for the most rows of a tile.
         unsafe { kernel(&operands) };
         for (index, results) in results.chunks_exact(lanes).take(rows).enumerate() {

@@ -1,9 +1,16 @@
 use super::*;
 use crate::kernels::isa::Isa;
 use crate::kernels::parallel::tests::on_threads;
+use crate::tensor::bf16;
 use proptest::prelude::*;
 
-/// A product, and how its operands lie.
+/// All that is multiplied by any instructions of this processor.
+fn kinds() -> impl Iterator<Item = (Isa, Words)> {
+    let pairs = Words::Pairs.are_here().then_some((Isa::Avx512, Words::Pairs));
+    Isa::here().map(|isa| (isa, Words::Singles)).chain(pairs)
+}
+
+/// A product, and how its operands lie: lengths and distances count words.
 #[derive(Debug, Clone)]
 struct Case {
     outputs: usize,
@@ -43,9 +50,11 @@ impl Case {
         self.row * self.size.rows + 3
     }
 
-    fn data(&self) -> Vec<f32> {
+    /// The numbers of all words of factors.
+    fn data(&self, words: Words) -> Vec<f32> {
         let reach = self.pieces.iter().max().unwrap() + self.piece.max(self.last.1);
-        (0..self.line() * self.size.lines + reach).map(|index| number(index, 1)).collect()
+        let len = (self.line() * self.size.lines + reach) * words.numbers();
+        (0..len).map(|index| number(index, 1)).collect()
     }
 
     /// Where the numbers of a row lie, from its beginning.
@@ -59,6 +68,14 @@ impl Case {
 
     fn weight(&self, output: usize, k: usize) -> f32 {
         number(output * self.depth() + k, 2)
+    }
+
+    fn panels(&self, (isa, words): (Isa, Words)) -> Panels {
+        let (weight, bias) = (|o: usize, k: usize| self.weight(o, k), |o: usize| number(o, 3));
+        match words {
+            Words::Singles => Panels::for_isa(isa, self.outputs, self.depth(), weight, bias),
+            Words::Pairs => Panels::pairs(self.outputs, 2 * self.depth(), weight, bias),
+        }
     }
 
     /// Where the result of a row and an output is stored, and how many places there are.
@@ -89,9 +106,8 @@ impl Case {
         }
     }
 
-    fn run(&self, isa: Isa) -> Vec<f32> {
-        let panels =
-            Panels::for_isa(isa, self.outputs, self.depth(), |o, k| self.weight(o, k), |o| number(o, 3));
+    fn run(&self, kind: (Isa, Words)) -> Vec<f32> {
+        let panels = self.panels(kind);
         let (target, len) = self.target(panels.lanes());
         let added: Vec<f32> = (0..len).map(|index| number(index, 4)).collect();
         let ending = Ending {
@@ -100,7 +116,12 @@ impl Case {
             finish: self.is_finished.then_some(&Double),
             first: 1,
         };
-        let data = self.data();
+        let mut data = self.data(kind.1);
+        if kind.1 == Words::Pairs {
+            let mut words = vec![f32::NAN; data.len() / 2];
+            round(&data, &mut words);
+            data = words;
+        }
         let factors = Factors {
             data: &data,
             pieces: &self.pieces,
@@ -115,16 +136,17 @@ impl Case {
     }
 
     /// One result after the other.
-    fn naive(&self, lanes: usize) -> Vec<(usize, f32)> {
-        let (data, mut results) = (self.data(), Vec::new());
+    fn naive(&self, lanes: usize, words: Words) -> Vec<(usize, f32)> {
+        let (data, mut results, numbers) = (self.data(words), Vec::new(), words.numbers());
         for line in 0..self.size.lines {
             for row in 0..self.size.rows {
                 for output in 0..self.outputs {
                     let place = self.place(lanes, line, row, output);
                     let mut sum = number(output, 3);
                     let first = line * self.line() + row * self.row;
-                    for (k, from) in self.row_places().enumerate() {
-                        sum += data[first + from] * self.weight(output, k);
+                    let places = self.row_places().flat_map(|from| (0..numbers).map(move |i| (from, i)));
+                    for (k, (from, i)) in places.enumerate() {
+                        sum += data[(first + from) * numbers + i] * self.weight(output, k);
                     }
                     if self.is_added {
                         sum += number(place, 4);
@@ -186,10 +208,10 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
     #[test]
     fn it_equals_the_naive_product(case in prop_oneof![4 => cases(), 1 => deep_cases()]) {
-        for isa in Isa::here() {
-            let got = case.run(isa);
-            for (place, want) in case.naive(isa.lanes()) {
-                prop_assert_eq!(got[place], want, "{:?} at {}", isa, place);
+        for kind in kinds() {
+            let got = case.run(kind);
+            for (place, want) in case.naive(kind.0.lanes(), kind.1) {
+                prop_assert_eq!(got[place], want, "{:?} at {}", kind, place);
             }
         }
     }
@@ -212,9 +234,9 @@ proptest! {
             is_added: false,
             is_finished: true,
         };
-        for isa in Isa::here() {
-            let (alone, pooled) = on_threads(&[1, 2, 3], || case.run(isa));
-            prop_assert!(pooled.iter().all(|got| *got == alone), "{:?}", isa);
+        for kind in kinds() {
+            let (alone, pooled) = on_threads(&[1, 2, 3], || case.run(kind));
+            prop_assert!(pooled.iter().all(|got| *got == alone), "{:?}", kind);
         }
     }
 }
@@ -231,6 +253,31 @@ fn rows_of_seventy(panels: &Panels, data: &[f32], rows: std::ops::Range<usize>) 
     output
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+    #[test]
+    fn pairs_are_as_exact_as_their_rounded_factors(
+        depth in 1usize..900, seed in 0usize..1000,
+    ) {
+        prop_assume!(Words::Pairs.are_here());
+        let rounded = |index: usize| bf16::from_f32(rough(index + seed));
+        let panels = Panels::pairs(5, depth, |o, k| rough(o * depth + k + seed), |_| 0.25);
+        let row: Vec<f32> = (0..depth).map(|k| rough(7 * k + seed)).collect();
+        let mut words = vec![0.0; Words::Pairs.count(depth)];
+        round(&row, &mut words);
+        let (piece, size) = (words.len(), Size { lines: 1, rows: 1 });
+        let factors = Factors { data: &words, pieces: &[0], piece, last: (0, 0), row: 0, line: 0 };
+        let (target, mut output) = (Target { row: 5, line: 0, panel: 16, last: 5 }, [0.0; 5]);
+        multiply(&panels, &factors, size, (&mut output, target), &Ending::NONE, &Limits::default()).unwrap();
+        for (o, got) in output.into_iter().enumerate() {
+            let product = |k: usize| f64::from(rounded(7 * k)) * f64::from(rounded(o * depth + k));
+            let (sum, size) = (0..depth).map(product).fold((0.25, 0.25), |(sum, size), x| (sum + x, size + x.abs()));
+            let error = (f64::from(got) - sum).abs();
+            prop_assert!(error <= size * 2f64.powi(-24) * depth as f64, "{} for {}", got, sum);
+        }
+    }
+}
+
 /// Numbers whose sums are rounded, so that another order of sums shows.
 fn rough(index: usize) -> f32 {
     (index * 37 % 101) as f32 / 7.3 - 6.1
@@ -238,13 +285,22 @@ fn rough(index: usize) -> f32 {
 
 #[test]
 fn sums_are_rounded_in_the_same_way_wherever_they_stand() {
-    for (isa, depth) in Isa::here().flat_map(|isa| [(isa, 55), (isa, 2500)]) {
-        let panels = Panels::for_isa(isa, 70, depth, |o, k| rough(o * depth + k), |_| 0.1);
-        let data: Vec<f32> = (0..30 * depth).map(rough).collect();
+    for ((isa, words), depth) in kinds().flat_map(|kind| [(kind, 55), (kind, 2500)]) {
+        let weight = |o: usize, k: usize| rough(o * depth + k);
+        let panels = match words {
+            Words::Singles => Panels::for_isa(isa, 70, depth, weight, |_| 0.1),
+            Words::Pairs => Panels::pairs(70, 2 * depth, weight, |_| 0.1),
+        };
+        let mut data: Vec<f32> = (0..30 * depth * words.numbers()).map(rough).collect();
+        if words == Words::Pairs {
+            let mut rounded = vec![0.0; data.len() / 2];
+            round(&data, &mut rounded);
+            data = rounded;
+        }
         let all = rows_of_seventy(&panels, &data, 0..30);
         for (first, rows) in [(0, 1), (3, 7), (11, 14), (29, 1), (13, 17)] {
             let got = rows_of_seventy(&panels, &data, first..first + rows);
-            assert_eq!(got, all[first * 70..][..rows * 70], "{isa:?}");
+            assert_eq!(got, all[first * 70..][..rows * 70], "{isa:?} {words:?}");
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The innermost loops: some rows times some panels, whose sums stay in registers.
 
+use super::Words;
 use crate::kernels::isa::Isa;
 use crate::kernels::lanes::{Lanes, Plain};
 
@@ -155,6 +156,15 @@ kernels! { avx512, crate::kernels::lanes::x86::Avx512, "avx512f":
 }
 
 #[cfg(target_arch = "x86_64")]
+kernels! { pairs, crate::kernels::lanes::x86::Pairs, "avx512f,avx512bf16":
+    1 x [1 2 3 4 5 6 7 8 9 10 11 12 13 14];
+    2 x [1 2 3 4 5 6 7 8 9 10 11 12 13 14];
+    3 x [1 2 3 4 5 6 7 8 9];
+    4 x [1 2 3 4 5 6];
+    8 x [1];
+}
+
+#[cfg(target_arch = "x86_64")]
 kernels! { avx2, crate::kernels::lanes::x86::Avx2, "avx2,fma":
     1 x [1 2 3 4 5 6];
     2 x [1 2 3 4 5 6];
@@ -168,15 +178,16 @@ kernels! { plain, Plain, :
     2 x [1];
 }
 
-/// The loop for so many panels and rows, where there is one.
-pub(super) fn kernel(isa: Isa, shape: [usize; 2]) -> Option<Kernel> {
-    match isa {
-        Isa::Scalar => plain(shape),
+/// The loop for words of this kind and so many panels and rows, where there is one.
+pub(super) fn kernel(isa: Isa, words: Words, shape: [usize; 2]) -> Option<Kernel> {
+    match (isa, words) {
+        (Isa::Scalar, Words::Singles) => plain(shape),
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx2 => avx2(shape),
+        (Isa::Avx2, Words::Singles) => avx2(shape),
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx512 => avx512(shape),
-        #[cfg(not(target_arch = "x86_64"))]
+        (Isa::Avx512, Words::Singles) => avx512(shape),
+        #[cfg(target_arch = "x86_64")]
+        (Isa::Avx512, Words::Pairs) => pairs(shape),
         _ => None,
     }
 }
@@ -193,7 +204,13 @@ mod tests {
                     let [p, most] = shape(isa, panels, rows);
                     assert!(p <= panels && most <= MOST_ROWS);
                     for rows in 1..=most.min(rows) {
-                        assert!(kernel(isa, [p, rows]).is_some(), "{isa:?}: {p}×{rows} of {panels}");
+                        let all = [Words::Singles, Words::Pairs]
+                            .into_iter()
+                            .filter(|words| *words == Words::Singles || isa == Isa::Avx512);
+                        for words in all {
+                            let there_is = kernel(isa, words, [p, rows]).is_some();
+                            assert!(there_is, "{isa:?}, {words:?}: {p}×{rows} of {panels}");
+                        }
                     }
                 }
             }

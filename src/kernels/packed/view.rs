@@ -1,5 +1,6 @@
 //! Weights that are packed in memory which others own: those of [`Panels`](super::Panels), or what is packed for a moment.
 
+use super::Words;
 use crate::kernels::isa::Isa;
 use crate::kernels::wide::{Work, run_widest};
 use std::ops::Range;
@@ -8,6 +9,7 @@ use std::ops::Range;
 #[derive(Debug, Clone, Copy)]
 pub(in crate::kernels) struct PanelsView<'a> {
     pub(super) isa: Isa,
+    pub(super) words: Words,
     pub(super) outputs: usize,
     pub(super) depth: usize,
     pub(super) weights: &'a [f32],
@@ -33,7 +35,8 @@ impl<'a> PanelsView<'a> {
     /// When there are too few, or the processor doesn't have the instructions.
     pub(in crate::kernels) fn new(isa: Isa, outputs: usize, depth: usize, weights: &'a [f32]) -> Self {
         assert!(isa.is_here(), "panels are for instructions that there are");
-        Self { isa, outputs, depth, weights: &weights[..Self::len_of(isa, outputs, depth)], biases: None }
+        let weights = &weights[..Self::len_of(isa, outputs, depth)];
+        Self { isa, words: Words::Singles, outputs, depth, weights, biases: None }
     }
 
     pub(super) fn count(&self) -> usize {
@@ -55,6 +58,11 @@ impl<'a> PanelsView<'a> {
     /// The instructions that multiply with them.
     pub(super) fn isa(&self) -> Isa {
         self.isa
+    }
+
+    /// What is multiplied at each step.
+    pub(super) fn words(&self) -> Words {
+        self.words
     }
 
     /// The weights of some panels, which there must be.

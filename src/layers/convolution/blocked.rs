@@ -1,20 +1,23 @@
 //! Convolution of tensors whose channels lie in blocks.
 
+mod state;
+
 use super::super::epilogue::Epilogue;
 use super::super::float;
 use super::super::padding::PaddingMode;
 use super::super::ready::Ready;
 use super::super::stored::{Stored, numbers_of};
-use super::{Conv, pad_same, winograd};
+use super::method::Method;
+use super::{Conv, pad_same};
 use crate::graph::{
     FieldValue, ForwardContext, LayerError, NO_KEY, OperatorReader, TensorFormat, TensorMeta, Weight,
 };
 use crate::kernels::blocked::{
-    BlockedShape, Blocking, DenseConv, DenseWeights, DepthwiseConv, Tile, WinogradConv, WinogradWeights,
+    BlockedShape, Blocking, DenseConv, DenseWeights, DepthwiseConv, WinogradConv, WinogradWeights,
 };
 use crate::kernels::elementwise::Finish;
+use crate::kernels::isa;
 use crate::kernels::packed::{Ending, Panels};
-use crate::kernels::{Isa, isa};
 use crate::tensor::{DType, Format, Shape, Tensor, TensorView, TensorViewMut};
 use smallvec::SmallVec;
 use std::sync::{Arc, OnceLock};
@@ -28,10 +31,9 @@ const ALWAYS: usize = 1 << 20;
 pub struct Blocks {
     /// None where tensors were not settled to be blocked.
     blocking: Option<Blocking>,
-    /// The tiles of Winograd's method, where it was settled.
-    tile: Option<Tile>,
+    method: Method,
     weights: Option<Arc<OnceLock<Weights>>>,
-    stored: Stored<(Blocking, Option<Tile>)>,
+    stored: Stored<(Blocking, Method)>,
     sizes: Ready<(Shape, Sizes)>,
 }
 
@@ -132,7 +134,7 @@ impl Conv {
     ///
     /// # Errors
     /// [`LayerError::Unsupported`] for a single sample, for padding that is larger than what it surrounds, an epilogue that
-    /// broadcasts, or Winograd's method on an input that is not blocked.
+    /// broadcasts, or another method than the definition on an input that is not blocked, or that it doesn't suit.
     pub(super) fn configure_blocks(
         &mut self,
         inputs: &[TensorMeta],
@@ -141,11 +143,13 @@ impl Conv {
         let formats = inputs.first().zip(outputs.first());
         let blocking = formats.and_then(|(input, output)| blocking_of(input.format(), output.format()));
         if blocking != self.blocks.blocking {
-            self.settle_blocks(blocking, self.blocks.tile);
+            self.settle_blocks(blocking, self.blocks.method);
         }
-        if self.blocks.tile.is_some() && !blocking.is_some_and(|blocking| blocking.is_input_blocked) {
-            let reason = "Winograd's method needs the input's channels in blocks";
-            return Err(LayerError::Unsupported(reason.to_owned()));
+        if self.blocks.method != Method::Definition
+            && !blocking.is_some_and(|blocking| self.has_method(blocking, self.blocks.method))
+        {
+            let (name, reason) = (self.blocks.method.tactic().name, "needs the input's channels in blocks");
+            return Err(LayerError::Unsupported(format!("the tactic {name} {reason} that suit it")));
         }
         let (Some(_), Some(output)) = (blocking, outputs.first()) else { return Ok(()) };
         let further = inputs.get(1..).unwrap_or_default();
@@ -164,57 +168,16 @@ impl Conv {
         }
     }
 
-    /// What a plan stores of it: the channels of a block and whether the input lies in blocks, where there are blocks; and
-    /// how long tiles are, where Winograd's method computes them.
-    pub(super) fn stored_blocks(&self) -> Vec<u8> {
-        let Some(Blocking { block, is_input_blocked }) = self.blocks.blocking else { return Vec::new() };
-        let tile = self.blocks.tile.map(|tile| tile.side() as u8);
-        [block as u8, is_input_blocked.into()].into_iter().chain(tile).collect()
-    }
-
-    /// Takes over what [`Conv::stored_blocks`] returned.
-    ///
-    /// # Errors
-    /// [`LayerError::Unsupported`] for anything else.
-    pub(super) fn restore_blocks(&mut self, bytes: &[u8]) -> Result<(), LayerError> {
-        let of_len = |len: u8| self.tiles().into_iter().find(|tile| tile.side() == usize::from(len));
-        let (lying, tile) = match *bytes {
-            [block, 1, len] => (Some([block, 1]), of_len(len)),
-            [block, flag] => (Some([block, flag]), None),
-            _ => (None, None),
-        };
-        let stored = match lying {
-            Some([block @ (8 | 16), flag @ (0 | 1)]) if bytes.len() == 2 || tile.is_some() => {
-                Some(Blocking { block: block.into(), is_input_blocked: flag == 1 })
-            }
-            _ => None,
-        };
-        let blocking = stored.filter(|&blocking| self.suits(blocking));
-        if blocking.is_none() && !bytes.is_empty() {
-            let reason = match stored {
-                Some(Blocking { block: 16, .. }) if isa() < Isa::Avx512 => {
-                    "blocks of 16 channels may need AVX-512: build the plan on a processor like this one"
-                        .to_owned()
-                }
-                _ => format!("{bytes:?} are no blocks of channels that there are kernels for"),
-            };
-            return Err(LayerError::Unsupported(reason));
-        }
-        self.settle_blocks(blocking, tile);
-        self.blocks.stored.settle(blocking.map(|blocking| (blocking, tile)));
-        Ok(())
-    }
-
     /// Forgets what was prepared for tensors that lie otherwise, and for another method.
-    fn settle_blocks(&mut self, blocking: Option<Blocking>, tile: Option<Tile>) {
+    fn settle_blocks(&mut self, blocking: Option<Blocking>, method: Method) {
         let stored = std::mem::take(&mut self.blocks.stored);
-        self.blocks = Blocks { blocking, tile, stored, ..Blocks::default() };
+        self.blocks = Blocks { blocking, method, stored, ..Blocks::default() };
     }
 
-    /// Settles the tiles of Winograd's method, or the definition.
-    pub(super) fn settle_tile(&mut self, tile: Option<Tile>) {
-        if tile != self.blocks.tile {
-            self.settle_blocks(self.blocks.blocking, tile);
+    /// Settles how blocks are computed.
+    pub(super) fn settle_method(&mut self, method: Method) {
+        if method != self.blocks.method {
+            self.settle_blocks(self.blocks.blocking, method);
         }
     }
 
@@ -253,17 +216,19 @@ impl Conv {
 
     /// Those that a plan stored, where they are of the right order and size.
     fn stored_weights(&self, blocking: Blocking) -> Result<Option<Weights>, LayerError> {
-        let tile = self.blocks.tile;
-        let Some(numbers) = self.blocks.stored.numbers(&(blocking, tile))? else { return Ok(None) };
+        let method = self.blocks.method;
+        let Some(numbers) = self.blocks.stored.numbers(&(blocking, method))? else { return Ok(None) };
         let shape = self.blocked_shape(&[1, 1, 1, 1])?;
-        Ok(match tile {
-            Some(tile) => {
+        Ok(match method {
+            Method::Winograd(tile) => {
                 WinogradWeights::stored(&shape, &numbers, (tile, blocking.block)).map(Weights::Winograd)
             }
-            None if shape.is_depthwise() => {
+            _ if shape.is_depthwise() => {
                 DepthwiseConv::stored(&shape, blocking.block, numbers).map(Weights::Depthwise)
             }
-            None => DenseWeights::stored(&shape, numbers, blocking).map(Weights::Dense),
+            _ => {
+                DenseWeights::stored(&shape, numbers, self.blocks.method.dense(blocking)).map(Weights::Dense)
+            }
         })
     }
 
@@ -286,11 +251,11 @@ impl Conv {
         let weights = if shape.is_depthwise() {
             let conv = DepthwiseConv::new(shape, blocking.block);
             conv.map(|conv| Weights::Depthwise(conv.weights(weight, bias)))
-        } else if let Some(tile) = self.blocks.tile {
+        } else if let Method::Winograd(tile) = self.blocks.method {
             let method = (tile, blocking.block);
             WinogradWeights::new(&shape, (weight, bias), method).map(Weights::Winograd)
         } else {
-            DenseWeights::new(&shape, (weight, bias), blocking).map(Weights::Dense)
+            DenseWeights::new(&shape, (weight, bias), self.blocks.method.dense(blocking)).map(Weights::Dense)
         };
         weights.ok_or_else(no_kernel)
     }
@@ -328,7 +293,9 @@ impl Conv {
         if with_channels(&shape, shape.padded_lens()) > isize::MAX as usize {
             return Err(LayerError::Unsupported("the padding is longer than memory".to_owned()));
         }
-        let Some(tile) = self.blocks.tile else { return Ok(Sizes::Dense(DenseConv::new(shape, blocking))) };
+        let Method::Winograd(tile) = self.blocks.method else {
+            return Ok(Sizes::Dense(DenseConv::new(shape, self.blocks.method.dense(blocking))));
+        };
         WinogradConv::new(shape, (tile, blocking.block)).map(Sizes::Winograd).ok_or_else(no_kernel)
     }
 
@@ -357,8 +324,8 @@ impl Conv {
             return Err(LayerError::Unsupported("tensors that lie in different blocks".to_owned()));
         };
         if self.blocks.weights.is_none() || self.blocks.blocking != Some(blocking) {
-            let tile = self.blocks.tile.filter(|_| blocking.is_input_blocked);
-            self.settle_blocks(Some(blocking), tile);
+            let method = Some(self.blocks.method).filter(|_| blocking.is_input_blocked);
+            self.settle_blocks(Some(blocking), method.unwrap_or_default());
         }
         let weights = Arc::clone(self.blocks.weights.get_or_insert_default());
         let weights = self.made(blocking, &weights)?;
@@ -372,9 +339,8 @@ impl Conv {
 
     /// How many times as fast the settled method is as the definition.
     fn gain(&self, input: &TensorMeta, block: usize) -> f64 {
-        let Some(tile) = self.blocks.tile else { return 1.0 };
         let shape = input.shape().map_err(LayerError::from).and_then(|shape| self.blocked_shape(&shape));
-        shape.map_or(1.0, |shape| winograd::gain(&shape, tile, block))
+        shape.map_or(1.0, |shape| self.blocks.method.gain(&shape, block))
     }
 
     /// How well the kernel uses the processor, compared with a product of matrices: measured on AVX-512, but for the 1.3 of dense

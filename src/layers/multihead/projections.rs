@@ -3,8 +3,7 @@
 use super::super::packed::{self, Early, Packed, pack};
 use super::super::stored::numbers_of;
 use super::{MultiheadAttention, Sources};
-use crate::graph::{FieldValue, LayerError, NO_KEY, OperatorReader, RuntimeAttribute, TensorMeta};
-use crate::kernels::isa;
+use crate::graph::{FieldValue, LayerError, NO_KEY, OperatorReader, RuntimeAttribute, Tactic, TensorMeta};
 use crate::kernels::packed::Panels;
 
 /// The projections as they are multiplied with.
@@ -46,11 +45,38 @@ impl Projections {
 
 impl MultiheadAttention {
     /// Settles whether projections are packed before the first run.
-    pub(super) fn settle_projections(&mut self, inputs: &[TensorMeta]) {
+    ///
+    /// # Errors
+    /// [`LayerError::Unsupported`] for a tactic that doesn't suit the inputs.
+    pub(super) fn settle_projections(&mut self, inputs: &[TensorMeta]) -> Result<(), LayerError> {
         let mut early = std::mem::take(&mut self.projections.early);
         let input = inputs.get(self.sources.query);
-        early.settle(input.filter(|_| self.outputs.count < 2 && self.extra_rows() == 0), self.stored());
+        let input = input.filter(|_| self.outputs.count < 2 && self.extra_rows() == 0);
+        let settled = early.settle(input, self.stored());
         self.projections.early = early;
+        settled
+    }
+
+    /// The ways of computing projections.
+    pub(super) fn tactics_of_projections(&self) -> Vec<Tactic> {
+        Early::tactics(self.stored())
+    }
+
+    /// Settles one of them.
+    ///
+    /// # Errors
+    /// [`LayerError::Unsupported`] for a number that is not among them.
+    pub(super) fn settle_tactic(&mut self, id: u32) -> Result<(), LayerError> {
+        let tactics = self.tactics_of_projections();
+        if self.projections.early.settle_tactic(id, &tactics)? {
+            self.projections.packed = Default::default();
+        }
+        Ok(())
+    }
+
+    /// What is said of their weights.
+    pub(super) fn early(&self) -> &Early {
+        &self.projections.early
     }
 
     /// Packs them.
@@ -81,7 +107,7 @@ impl MultiheadAttention {
     /// # Errors
     /// [`LayerError::Unsupported`] for anything else.
     pub(super) fn restore_projections(&mut self, bytes: &[u8]) -> Result<(), LayerError> {
-        if self.projections.early.restore(bytes) {
+        if self.projections.early.restore(bytes)? {
             return Ok(());
         }
         Err(LayerError::Unsupported(format!("{bytes:?} are no order of weights")))
@@ -118,7 +144,7 @@ impl MultiheadAttention {
     pub(super) fn panels(&self, part: Part) -> Result<&Panels, LayerError> {
         self.projections.of(part).get_or_make(|| {
             let before = self.kept_parts().into_iter().take_while(|&other| other != part);
-            let lens = before.map(|other| self.sizes_of(other)).map(|[o, d]| Panels::len(isa(), o, d));
+            let lens = before.map(|other| self.projections.early.len(self.sizes_of(other)));
             let first = lens.fold(0, usize::saturating_add);
             let is_stored = self.kept_parts().contains(&part);
             let stored = is_stored.then(|| self.projections.early.part(first, self.sizes_of(part)));
@@ -128,22 +154,23 @@ impl MultiheadAttention {
 
     fn pack(&self, part: Part) -> Result<Panels, LayerError> {
         let ([outputs, features], e) = (self.sizes_of(part), self.embed_dim);
+        let factors = (features, self.projections.early.words());
         let missing = |key: &str| LayerError::MissingWeight { key: key.to_owned() };
         let (all, bias) = (self.in_proj_weight.0.as_ref(), self.in_proj_bias.0.as_ref());
         match (part, all) {
             (Part::Back, _) => {
                 let weight = self.out_weight.0.as_ref().ok_or_else(|| missing("out_proj.weight"))?;
-                pack(weight, self.out_bias.0.as_ref(), 0..outputs, features)
+                pack(weight, self.out_bias.0.as_ref(), 0..outputs, factors)
             }
             (Part::Together, all) => {
-                pack(all.ok_or_else(|| missing("in_proj_weight"))?, bias, 0..outputs, features)
+                pack(all.ok_or_else(|| missing("in_proj_weight"))?, bias, 0..outputs, factors)
             }
-            (Part::Apart(part), Some(all)) => pack(all, bias, part * e..(part + 1) * e, features),
+            (Part::Apart(part), Some(all)) => pack(all, bias, part * e..(part + 1) * e, factors),
             (Part::Apart(part), None) => {
                 let own = [&self.q_proj_weight, &self.k_proj_weight, &self.v_proj_weight][part];
                 let weight = own.0.as_ref().ok_or_else(|| missing("in_proj_weight"))?;
                 let bias = bias.map(|bias| (bias, part * e..(part + 1) * e));
-                packed::pack_parts((weight, 0..outputs), bias, features)
+                packed::pack_parts((weight, 0..outputs), bias, factors)
             }
         }
     }

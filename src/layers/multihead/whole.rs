@@ -26,14 +26,22 @@ impl MultiheadAttention {
         Sizes { samples, heads: self.num_heads, rows, columns, width, out_width: width }
     }
 
-    /// Elements of scratch memory, what is needed and what is of use: the projections, what the heads give, and what attention
-    /// takes.
+    /// Elements of scratch memory, what is needed and what is of use: the projections, what the heads give, what attention
+    /// takes, and the factors of projections where these are rounded.
     pub(super) fn whole_scratch(&self, sizes: [usize; 3]) -> [usize; 2] {
         let [samples, rows, columns] = sizes;
         let projected = rows.saturating_mul(2).saturating_add(columns.saturating_mul(2));
         let projected = projected.saturating_mul(samples).saturating_mul(self.embed_dim);
-        let sizes = self.head_sizes(sizes);
-        [sizes.least_scratch(), sizes.scratch()].map(|len| projected.saturating_add(len))
+        let (rounded, sizes) = (self.rounded(sizes), self.head_sizes(sizes));
+        [sizes.least_scratch(), sizes.scratch()].map(|len| projected.saturating_add(len.max(rounded)))
+    }
+
+    /// Elements that the rounded factors of one projection take; none where they are multiplied as they are.
+    fn rounded(&self, [samples, rows, columns]: [usize; 3]) -> usize {
+        let lines = [rows, columns, columns, rows].map(|lines| lines.saturating_mul(samples));
+        let [query, key, value] = self.lengths();
+        let rounded = lines.into_iter().zip([query, key, value, self.embed_dim]);
+        rounded.map(|(lines, len)| self.early().scratch(lines, len)).max().unwrap_or(0)
     }
 
     /// Attention without weights as an output.
@@ -54,6 +62,7 @@ impl MultiheadAttention {
         let (queries, offered) = (samples * rows, samples * columns);
         let (projected, scratch) = scratch.split_at_mut((queries + 2 * offered) * e);
         let (joined, scratch) = scratch.split_at_mut(queries * e);
+        let rounded = self.rounded(sizes);
         let are_samples_first = self.batch_first || inputs[sources.query].shape().rank() == 2;
         let place = |lines: usize, row: usize| {
             let [sample, row] = if are_samples_first { [lines * row, row] } else { [row, samples * row] };
@@ -61,7 +70,8 @@ impl MultiheadAttention {
         };
         let [query, key, value] = if self.is_one() {
             let input = Matrix::of(&inputs[sources.query], queries, e)?;
-            input.multiply(self.panels(Part::Together)?, (&mut *projected, 3 * e), &Ending::NONE, limits)?;
+            let weights = (self.panels(Part::Together)?, &mut scratch[..rounded]);
+            input.multiply(weights, (&mut *projected, 3 * e), &Ending::NONE, limits)?;
             [0, 1, 2].map(|part| Matrices { data: &projected[part * e..], place: place(rows, 3 * e) })
         } else {
             let (query, rest) = projected.split_at_mut(queries * e);
@@ -71,7 +81,8 @@ impl MultiheadAttention {
             for (part, (projected, source)) in parts.into_iter().enumerate() {
                 let (lines, len) = (projected.len() / e, self.lengths()[part]);
                 let input = Matrix::of(&inputs[source], lines, len)?;
-                input.multiply(self.panels(Part::Apart(part))?, (projected, e), &Ending::NONE, limits)?;
+                let weights = (self.panels(Part::Apart(part))?, &mut scratch[..rounded]);
+                input.multiply(weights, (projected, e), &Ending::NONE, limits)?;
             }
             [(&*query, rows), (&*key, columns), (&*value, columns)]
                 .map(|(data, lines)| Matrices { data, place: place(lines, e) })
@@ -87,7 +98,7 @@ impl MultiheadAttention {
             blind_is_zero: true,
         };
         heads.attend((&mut *joined, place(rows, e)), scratch, limits)?;
-        self.project_whole(joined, output, limits)
+        self.project_whole(joined, output, &mut scratch[..rounded], limits)
     }
 
     /// The last projection; rows lie in the order of the output.
@@ -95,11 +106,14 @@ impl MultiheadAttention {
         &self,
         joined: &[f32],
         output: &mut TensorViewMut<'_>,
+        scratch: &mut [f32],
         limits: &Limits,
     ) -> Result<(), LayerError> {
         let (e, rows) = (self.embed_dim, joined.len() / self.embed_dim);
         let panels = self.panels(Part::Back)?;
         let joined = Matrix { data: Cow::Borrowed(joined), rows, columns: e, row: e };
-        float::write::<f32>(output, |output| joined.multiply(panels, (output, e), &Ending::NONE, limits))
+        float::write::<f32>(output, |output| {
+            joined.multiply((panels, scratch), (output, e), &Ending::NONE, limits)
+        })
     }
 }

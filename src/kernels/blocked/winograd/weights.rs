@@ -4,7 +4,7 @@ use super::super::BlockedShape;
 use super::Tile;
 use super::points::points;
 use crate::kernels::isa::{Isa, isa_for};
-use crate::kernels::packed::Panels;
+use crate::kernels::packed::{Panels, Words};
 use crate::kernels::parallel::for_each_chunk;
 use crate::kernels::widest;
 use crate::tensor::{Result, Tensor};
@@ -65,7 +65,7 @@ impl WinogradWeights {
         let panels = depths.map(|depth| {
             let (first, len) = (end, Panels::len(isa, outputs, depth));
             end = first.checked_add(len)?;
-            Panels::stored(isa, outputs, depth, numbers.narrow(0, first, len).ok()?)
+            Panels::stored((isa, Words::Singles), outputs, depth, numbers.narrow(0, first, len).ok()?)
         });
         let panels = panels.collect::<Option<_>>()?;
         (numbers.num_elements() == end).then_some(Self { tile, panels })
