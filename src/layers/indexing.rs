@@ -338,6 +338,14 @@ impl Layer for Embedding {
 }
 
 impl CpuLayer for Embedding {
+    /// Rows that are in the file are read before the first run, which would wait for them.
+    fn initialize(&mut self) -> Result<(), LayerError> {
+        match &self.weight {
+            Weight::Attribute(rows) => rows.decode().map(drop),
+            Weight::Input(_) => Ok(()),
+        }
+    }
+
     fn forward(
         &mut self,
         inputs: &[TensorView<'_>],
