@@ -37,13 +37,20 @@ impl Isa {
 
     /// Whether this processor has it.
     pub fn is_here(self) -> bool {
+        static WIDEST: OnceLock<Isa> = OnceLock::new();
+        let widest = || Self::ALL.into_iter().filter(|isa| isa.is_detected()).max();
+        self <= *WIDEST.get_or_init(|| widest().unwrap_or(Self::Scalar))
+    }
+
+    /// The same, asked of the processor. Whoever has one of them has all that are narrower.
+    fn is_detected(self) -> bool {
         match self {
             Self::Scalar => true,
             #[cfg(target_arch = "x86_64")]
             Self::Avx2 => is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma"),
             #[cfg(target_arch = "x86_64")]
             Self::Avx512 => {
-                Self::Avx2.is_here()
+                Self::Avx2.is_detected()
                     && is_x86_feature_detected!("avx512f")
                     && is_x86_feature_detected!("avx512vl")
                     && is_x86_feature_detected!("avx512dq")

@@ -4,7 +4,7 @@
 //! their memory and that nothing is written that anybody else sees, so that a wrong plan ends in an error.
 
 use super::{Arena, MemoryError, Place, Root};
-use crate::tensor::{ALIGNMENT, DType, Layout, Scratch, Tensor, TensorView, TensorViewMut, with_element};
+use crate::tensor::{ALIGNMENT, DType, Scratch, Tensor, TensorView, TensorViewMut, with_element};
 use smallvec::SmallVec;
 use std::ops::Range;
 
@@ -60,17 +60,15 @@ pub struct Borrowed<'a> {
 }
 
 /// A tensor's bytes, from its first element to its last.
-struct Region {
+struct Region<'p> {
     start: *mut u8,
     bytes: usize,
-    dtype: DType,
-    /// Counted from `start`.
-    layout: Layout,
+    place: &'p Place,
     /// The element type that the bytes are known to hold; none for the arena's.
     holds: Option<DType>,
 }
 
-type Regions = SmallVec<[Region; 4]>;
+type Regions<'p> = SmallVec<[Region<'p>; 4]>;
 
 impl Memory<'_, '_> {
     /// Lends tensors for reading and writing, and the scratch memory of a step. For work in place, the data is among
@@ -86,9 +84,14 @@ impl Memory<'_, '_> {
         writes: &[Place],
         workspace: Range<usize>,
     ) -> Result<Borrowed<'_>, MemoryError> {
-        let read: Regions = reads.iter().map(|place| self.region(place, false)).collect::<Result<_, _>>()?;
-        let written: Regions =
-            writes.iter().map(|place| self.region(place, true)).collect::<Result<_, _>>()?;
+        let (mut read, mut written) = (Regions::new(), Regions::new());
+        // Plain loops: this is done for every operator of every run, and to collect results is slower.
+        for place in reads {
+            read.push(self.region(place, false)?);
+        }
+        for place in writes {
+            written.push(self.region(place, true)?);
+        }
         let (scratch, scratch_bytes) = self.scratch(&workspace)?;
         let scratch_ends = ends(scratch, scratch_bytes);
         for (position, write) in written.iter().enumerate() {
@@ -109,11 +112,15 @@ impl Memory<'_, '_> {
         // SAFETY: all regions lie within memory that `self` borrows exclusively (or shares, for what is only read). Those
         // that are written were just shown to overlap with nothing else, and so was the scratch memory.
         unsafe {
-            Ok(Borrowed {
-                inputs: read.iter().map(|region| region.for_reading()).collect::<Result<_, _>>()?,
-                outputs: written.iter().map(|region| region.for_writing()).collect::<Result<_, _>>()?,
-                scratch: Scratch::from_raw(scratch, scratch_bytes),
-            })
+            let scratch = Scratch::from_raw(scratch, scratch_bytes);
+            let mut lent = Borrowed { inputs: SmallVec::new(), outputs: SmallVec::new(), scratch };
+            for region in &read {
+                lent.inputs.push(region.for_reading()?);
+            }
+            for region in &written {
+                lent.outputs.push(region.for_writing()?);
+            }
+            Ok(lent)
         }
     }
 
@@ -131,7 +138,7 @@ impl Memory<'_, '_> {
     }
 
     /// The bytes of a place, if they are within its root.
-    fn region(&mut self, place: &Place, is_written: bool) -> Result<Region, MemoryError> {
+    fn region<'p>(&mut self, place: &'p Place, is_written: bool) -> Result<Region<'p>, MemoryError> {
         let (start, room, holds) = self.root(place.root, is_written)?;
         let size = place.dtype.size();
         let refuse =
@@ -149,8 +156,7 @@ impl Memory<'_, '_> {
         if !(start as usize).is_multiple_of(with_element!(place.dtype, T => align_of::<T>())) {
             return Err(refuse("does not begin at a multiple of its alignment"));
         }
-        let layout = place.layout.with_offset(0);
-        Ok(Region { start, bytes: (end - first) * size, dtype: place.dtype, layout, holds })
+        Ok(Region { start, bytes: (end - first) * size, place, holds })
     }
 
     /// The bytes of a root, and what they hold.
@@ -213,14 +219,14 @@ fn overlap(left: &Range<usize>, right: &Range<usize>) -> bool {
     !left.is_empty() && !right.is_empty() && left.start < right.end && right.start < left.end
 }
 
-impl Region {
+impl Region<'_> {
     fn ends(&self) -> Range<usize> {
         ends(self.start, self.bytes)
     }
 
     /// True when the bytes may be anything that was left there.
     fn is_unknown(&self) -> bool {
-        self.holds != Some(self.dtype)
+        self.holds != Some(self.place.dtype)
     }
 
     /// Bytes of bools are 0 or 1, all else would be undefined behaviour.
@@ -228,7 +234,8 @@ impl Region {
     /// # Safety
     /// The region must be readable, and nobody may write to it for `'a`.
     unsafe fn for_reading<'a>(&self) -> Result<TensorView<'a>, MemoryError> {
-        if self.dtype == DType::Bool && self.is_unknown() {
+        let (dtype, layout) = (self.place.dtype, self.place.layout.with_offset(0));
+        if dtype == DType::Bool && self.is_unknown() {
             // SAFETY: by contract; every byte of our memory is initialised.
             let bytes = unsafe { std::slice::from_raw_parts(self.start, self.bytes) };
             if bytes.iter().any(|&byte| byte > 1) {
@@ -236,16 +243,15 @@ impl Region {
             }
         }
         // SAFETY: by contract; alignment and size were checked when the region was made.
-        Ok(unsafe {
-            TensorView::from_raw(self.dtype, self.layout, self.start, self.bytes / self.dtype.size())
-        })
+        Ok(unsafe { TensorView::from_raw(dtype, layout, self.start, self.bytes / dtype.size()) })
     }
 
     /// # Safety
     /// The region must be writable, and nobody else may touch it for `'a`.
     unsafe fn for_writing<'a>(&self) -> Result<TensorViewMut<'a>, MemoryError> {
-        let is_bool = self.dtype == DType::Bool || self.holds == Some(DType::Bool);
-        if is_bool && self.holds.is_some_and(|holds| holds != self.dtype) {
+        let (dtype, layout) = (self.place.dtype, self.place.layout.with_offset(0));
+        let is_bool = dtype == DType::Bool || self.holds == Some(DType::Bool);
+        if is_bool && self.holds.is_some_and(|holds| holds != dtype) {
             return Err(MemoryError::Plan("bools are not written as another type".into()));
         }
         if is_bool && self.is_unknown() {
@@ -254,8 +260,6 @@ impl Region {
             bytes.iter_mut().for_each(|byte| *byte = u8::from(*byte != 0));
         }
         // SAFETY: by contract; alignment and size were checked when the region was made, and the layout is injective.
-        Ok(unsafe {
-            TensorViewMut::from_raw(self.dtype, self.layout, self.start, self.bytes / self.dtype.size())
-        })
+        Ok(unsafe { TensorViewMut::from_raw(dtype, layout, self.start, self.bytes / dtype.size()) })
     }
 }

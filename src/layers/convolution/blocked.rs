@@ -404,8 +404,10 @@ fn run(
     output: &mut TensorViewMut<'_>,
     context: &mut ForwardContext<'_>,
 ) -> Result<(), LayerError> {
-    let lying = inputs.iter().map(|input| Ok(input.with_layout(input.layout().unrolled()?)?));
-    let lying = lying.collect::<Result<SmallVec<[TensorView<'_>; 4]>, LayerError>>()?;
+    let mut lying: SmallVec<[TensorView<'_>; 4]> = SmallVec::new();
+    for input in inputs {
+        lying.push(input.with_layout(input.layout().unrolled()?)?);
+    }
     let layout = output.layout().unrolled()?;
     let mut output = output.reborrow().with_layout(layout)?;
     let simple = epilogue.as_ref().and_then(|epilogue| epilogue.in_registers(&lying, &output));
