@@ -8,10 +8,10 @@
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use ixion::Limits;
 use ixion::engine::{Builder, Formats, Precision};
-use ixion::kernels::blocked::{BlockedShape, Blocking, DenseConv, DenseWeights, DepthwiseConv};
+use ixion::kernels::blocked::{BlockedShape, Blocking, DenseConv, DenseMethod, DenseWeights, DepthwiseConv};
 use ixion::kernels::conv::{ConvPlan, ConvShape, Factors};
 use ixion::kernels::isa;
-use ixion::kernels::packed::Ending;
+use ixion::kernels::packed::{Ending, Words};
 use ixion::kernels::window::Window;
 use ixion::pnnx;
 use ixion::tensor::Tensor;
@@ -54,21 +54,26 @@ fn convolutions(criterion: &mut Criterion) {
         let block = isa().lanes();
         let [inputs, outputs] = blocked.sample(block);
         let (input, mut output) = (noise(inputs), vec![0.0; outputs]);
-        group.bench_function(BenchmarkId::from_parameter("blocked"), |bencher| {
-            if is_depthwise {
-                let conv = DepthwiseConv::new(blocked.clone(), block).expect("there is a kernel");
-                let weights = conv.weights(&weight, None);
+        if is_depthwise {
+            let conv = DepthwiseConv::new(blocked.clone(), block).expect("there is a kernel");
+            let weights = conv.weights(&weight, None);
+            group.bench_function("blocked", |bencher| {
                 let mut run = || conv.run(&input, &weights, &mut output, &Ending::NONE, &limits);
-                return bencher.iter(|| run().expect("it runs"));
-            }
-            let blocking = Blocking { block, is_input_blocked: true };
-            let weights = DenseWeights::new(&blocked, (&weight, None), blocking).expect("there is a kernel");
-            let conv = DenseConv::new(blocked.clone(), blocking);
+                bencher.iter(|| run().expect("it runs"));
+            });
+            continue;
+        }
+        for (name, words) in [("blocked", Words::Singles), ("blocked bf16", Words::Pairs)] {
+            let method = DenseMethod { blocking: Blocking { block, is_input_blocked: true }, words };
+            let Some(weights) = DenseWeights::new(&blocked, (&weight, None), method) else { continue };
+            let conv = DenseConv::new(blocked.clone(), method);
             let mut scratch = vec![0.0; conv.scratch()];
-            let mut run = || conv.run(&input, &weights, &mut output, &mut scratch, &Ending::NONE, &limits);
-            bencher.iter(|| run().expect("it runs"));
-        });
-        group.finish();
+            group.bench_function(name, |bencher| {
+                let mut run =
+                    || conv.run(&input, &weights, &mut output, &mut scratch, &Ending::NONE, &limits);
+                bencher.iter(|| run().expect("it runs"));
+            });
+        }
     }
 }
 

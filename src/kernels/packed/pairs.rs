@@ -100,7 +100,8 @@ mod tests {
 
     #[test]
     fn words_hold_what_is_nearest_and_zero_behind_it() {
-        let numbers = [1.0, -2.5, f32::NAN, f32::INFINITY, f32::MAX, -0.0, 1e-40, 1.003_906_25, 1.011_718_8];
+        let numbers =
+            [1.0, -2.5, f32::NAN, f32::INFINITY, f32::MAX, -0.0, 1e-40, 1.0 + 1.0 / 256.0, 1.0 + 3.0 / 256.0];
         let mut words = [7.0; 6];
         round(&numbers, &mut words);
         let halves =
