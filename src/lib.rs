@@ -35,6 +35,8 @@
 //!
 //! Dependencies point one way: `engine → passes, shape, memory → layers → graph, kernels → pnnx, tensor`.
 
+#[cfg(feature = "gpu")]
+pub mod cuda;
 pub mod engine;
 pub mod graph;
 pub mod kernels;

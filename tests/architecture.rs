@@ -17,14 +17,15 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("shape", &["graph", "pnnx", "tensor"]),
     ("memory", &["shape", "graph", "pnnx", "tensor"]),
     ("passes", &["shape", "layers", "graph", "pnnx", "tensor"]),
-    ("engine", &["passes", "shape", "memory", "layers", "graph", "kernels", "pnnx", "tensor"]),
+    ("cuda", &["layers", "graph", "kernels", "pnnx", "tensor"]),
+    ("engine", &["passes", "shape", "memory", "cuda", "layers", "graph", "kernels", "pnnx", "tensor"]),
     ("plugin", &["graph", "pnnx", "tensor"]),
     ("vision", &["tensor"]),
     (
         "cli",
         &[
-            "engine", "passes", "plugin", "shape", "memory", "vision", "layers", "graph", "kernels", "pnnx",
-            "tensor",
+            "engine", "passes", "plugin", "shape", "memory", "vision", "cuda", "layers", "graph", "kernels",
+            "pnnx", "tensor",
         ],
     ),
 ];

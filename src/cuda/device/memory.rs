@@ -1,0 +1,91 @@
+//! Memory of a device.
+
+use super::{CudaError, Device, DeviceTensor, Result};
+use crate::tensor::{DType, Layout};
+use std::marker::PhantomData;
+use std::sync::atomic::Ordering;
+
+/// A block of memory on a device. It is let go when it is dropped.
+#[derive(Debug)]
+pub struct Memory {
+    device: Device,
+    address: u64,
+    bytes: usize,
+}
+
+impl Memory {
+    pub(super) fn new(device: &Device, bytes: usize) -> Result<Self> {
+        let address = if bytes == 0 {
+            0
+        } else {
+            device.0.driver.allocate(bytes).map_err(|e| full(device, bytes, e))?
+        };
+        device.0.taken.fetch_add(bytes, Ordering::Relaxed);
+        device.0.blocks.fetch_add(usize::from(bytes > 0), Ordering::Relaxed);
+        Ok(Self { device: device.clone(), address, bytes })
+    }
+
+    /// How many bytes there are.
+    pub fn len(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+
+    /// The device that it is on.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// A tensor that lies in the `room` bytes from byte `first` on.
+    ///
+    /// # Errors
+    /// [`CudaError::OutOfBounds`] where there are fewer.
+    pub fn tensor(
+        &self,
+        dtype: DType,
+        layout: Layout,
+        first: usize,
+        room: usize,
+    ) -> Result<DeviceTensor<'_>> {
+        let end = first.saturating_add(room);
+        if end > self.bytes || layout.check_within(room / dtype.size()).is_err() {
+            let needed = layout.span().saturating_mul(dtype.size());
+            let end = end.max(first.saturating_add(needed));
+            return Err(CudaError::OutOfBounds { first, end, room: self.bytes });
+        }
+        Ok(DeviceTensor {
+            dtype,
+            layout,
+            address: self.address + first as u64,
+            bytes: room,
+            memory: PhantomData,
+        })
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        if self.bytes == 0 {
+            return;
+        }
+        // SAFETY: the address is that of an allocation which nobody else has, and queues outlive no memory: drivers wait for
+        // work on it.
+        unsafe { self.device.0.driver.free(self.address) };
+        self.device.0.taken.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.device.0.blocks.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Says how much is taken already.
+fn full(device: &Device, wanted: usize, error: CudaError) -> CudaError {
+    match error {
+        CudaError::OutOfMemory { device: name, .. } => {
+            CudaError::OutOfMemory { device: name, wanted, taken: device.allocated() }
+        }
+        other => other,
+    }
+}

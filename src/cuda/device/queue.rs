@@ -1,0 +1,265 @@
+//! Work for a device, done in order.
+
+use super::{CudaError, Device, DeviceTensor, DriverQueue, Extent, Kernel, Kind, Launch, Result};
+use crate::tensor::DType;
+use smallvec::SmallVec;
+use std::ffi::c_void;
+use std::sync::atomic::Ordering;
+
+/// How many blocks of how many threads there are, and what each block shares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Grid {
+    /// Blocks along x, y and z.
+    pub blocks: [u32; 3],
+    /// Threads of a block along x, y and z.
+    pub threads: [u32; 3],
+    /// Bytes that the threads of a block share, beside those that the kernel declares.
+    pub shared: u32,
+}
+
+impl Grid {
+    /// Threads of a block where there is no reason for others.
+    pub const THREADS: u32 = 256;
+
+    /// Blocks of so many threads each.
+    pub fn of(blocks: usize, threads: u32) -> Self {
+        let blocks = u32::try_from(blocks).unwrap_or(i32::MAX as u32).min(i32::MAX as u32);
+        Self { blocks: [blocks, 1, 1], threads: [threads, 1, 1], shared: 0 }
+    }
+
+    /// A thread for each of so many elements; kernels go on with the next in steps of all threads, where there are more.
+    pub fn over(elements: usize) -> Self {
+        Self::of(elements.div_ceil(Self::THREADS as usize), Self::THREADS)
+    }
+}
+
+/// The structure `Shape` of kernels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(C)]
+pub struct KernelShape {
+    /// How many axes.
+    pub rank: i32,
+    /// Their lengths, outermost first.
+    pub dims: [i32; 8],
+}
+
+/// The structure `Strides` of kernels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(C)]
+pub struct KernelStrides {
+    /// How many elements apart neighbours along each axis are.
+    pub by: [i64; 8],
+}
+
+/// What is passed to a kernel. Tensors are passed as pointers to their first element.
+#[derive(Debug, Clone, Copy)]
+pub enum Argument<'a> {
+    /// A tensor that is read.
+    Read(DeviceTensor<'a>),
+    /// A tensor that is written.
+    Write(DeviceTensor<'a>),
+    /// No tensor, in the place of one that is read.
+    None,
+    /// `int`.
+    Int(i32),
+    /// `i64`.
+    Long(i64),
+    /// `float`.
+    Float(f32),
+    /// `double`.
+    Double(f64),
+    /// `Shape`.
+    Shape(KernelShape),
+    /// `Strides`.
+    Strides(KernelStrides),
+}
+
+impl Argument<'_> {
+    /// What a kernel must declare for it.
+    fn fits(&self, kind: &Kind) -> bool {
+        let value = |names: &[&str]| matches!(kind, Kind::Value(name) if names.contains(&name.as_str()));
+        match self {
+            Self::Read(tensor) => matches!(kind, Kind::Read(name) if is_of(name, tensor.dtype)),
+            Self::Write(tensor) => matches!(kind, Kind::Write(name) if is_of(name, tensor.dtype)),
+            Self::None => matches!(kind, Kind::Read(_)),
+            Self::Int(_) => value(&["int", "i32"]),
+            Self::Long(_) => value(&["i64", "long long"]),
+            Self::Float(_) => value(&["f32", "float"]),
+            Self::Double(_) => value(&["f64", "double"]),
+            Self::Shape(_) => value(&["Shape"]),
+            Self::Strides(_) => value(&["Strides"]),
+        }
+    }
+
+    fn name(&self) -> String {
+        match self {
+            Self::Read(tensor) => format!("const {}*", tensor.dtype),
+            Self::Write(tensor) => format!("{}*", tensor.dtype),
+            Self::None => "no tensor".to_owned(),
+            Self::Int(_) => "int".to_owned(),
+            Self::Long(_) => "i64".to_owned(),
+            Self::Float(_) => "float".to_owned(),
+            Self::Double(_) => "double".to_owned(),
+            Self::Shape(_) => "Shape".to_owned(),
+            Self::Strides(_) => "Strides".to_owned(),
+        }
+    }
+}
+
+/// Whether a kernel's type of elements may be this one. Names that are not those of element types are definitions, as `T`: what
+/// they stand for is up to who made them.
+fn is_of(name: &str, dtype: DType) -> bool {
+    let known = match name {
+        "float" => Some(DType::F32),
+        "double" => Some(DType::F64),
+        name => DType::from_name(name),
+    };
+    known.is_none_or(|known| known == dtype)
+}
+
+/// Eight bytes, in which arguments wait for the launch, or more of them.
+type Slot = [u64; 9];
+
+fn slot(argument: &Argument<'_>) -> Slot {
+    let mut slot = [0u64; 9];
+    let bytes: &mut [u8] = bytes_of(&mut slot);
+    let mut put = |from: &[u8]| {
+        if let Some(to) = bytes.get_mut(..from.len()) {
+            to.copy_from_slice(from);
+        }
+    };
+    match argument {
+        Argument::Read(tensor) | Argument::Write(tensor) => put(&tensor.start().to_ne_bytes()),
+        Argument::None => put(&0u64.to_ne_bytes()),
+        Argument::Int(value) => put(&value.to_ne_bytes()),
+        Argument::Long(value) => put(&value.to_ne_bytes()),
+        Argument::Float(value) => put(&value.to_ne_bytes()),
+        Argument::Double(value) => put(&value.to_ne_bytes()),
+        Argument::Shape(shape) => {
+            let numbers = std::iter::once(shape.rank).chain(shape.dims);
+            put(&numbers.flat_map(i32::to_ne_bytes).collect::<SmallVec<[u8; 40]>>());
+        }
+        Argument::Strides(strides) => {
+            put(&strides.by.into_iter().flat_map(i64::to_ne_bytes).collect::<SmallVec<[u8; 64]>>());
+        }
+    }
+    slot
+}
+
+fn bytes_of(slot: &mut Slot) -> &mut [u8] {
+    let (start, len) = (slot.as_mut_ptr().cast::<u8>(), size_of::<Slot>());
+    // SAFETY: these are the bytes of the slot, which is borrowed for as long, and any bytes are whole numbers.
+    unsafe { std::slice::from_raw_parts_mut(start, len) }
+}
+
+/// A queue of work: what is asked for later is done later.
+#[derive(Debug)]
+pub struct Queue {
+    device: Device,
+    queue: Box<dyn DriverQueue>,
+    launches: u64,
+}
+
+impl Queue {
+    pub(super) fn new(device: Device, queue: Box<dyn DriverQueue>) -> Self {
+        Self { device, queue, launches: 0 }
+    }
+
+    /// The device.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// How many kernels were launched.
+    pub fn launches(&self) -> u64 {
+        self.launches
+    }
+
+    /// Fills a tensor whose elements lie in one piece with bytes of the caller.
+    ///
+    /// # Errors
+    /// [`CudaError::OutOfBounds`] where these are not as many; [`CudaError::Driver`].
+    pub fn upload(&mut self, to: &DeviceTensor<'_>, from: &[u8]) -> Result<()> {
+        check_len(to, from.len())?;
+        // SAFETY: the tensor lies within its memory, and has so many bytes.
+        if from.is_empty() { Ok(()) } else { unsafe { self.queue.upload(to.start(), from) } }
+    }
+
+    /// Copies all bytes from the first element of a tensor to its last to the caller, after all work that was asked for before.
+    ///
+    /// # Errors
+    /// As [`Queue::upload`].
+    pub fn download(&mut self, to: &mut [u8], from: &DeviceTensor<'_>) -> Result<()> {
+        check_len(from, to.len())?;
+        // SAFETY: the tensor lies within its memory, and has so many bytes.
+        if to.is_empty() { Ok(()) } else { unsafe { self.queue.download(to, from.start()) } }
+    }
+
+    /// Launches a kernel.
+    ///
+    /// # Errors
+    /// [`CudaError::Arguments`] where it declares others; [`CudaError::Driver`]; [`CudaError::Fault`].
+    pub fn launch(&mut self, kernel: &Kernel, grid: Grid, arguments: &[Argument<'_>]) -> Result<()> {
+        check_arguments(kernel, arguments)?;
+        if grid.blocks.contains(&0) || grid.threads.contains(&0) {
+            return Ok(());
+        }
+        let mut slots: SmallVec<[Slot; 16]> = arguments.iter().map(slot).collect();
+        let mut pointers: SmallVec<[*mut c_void; 16]> =
+            slots.iter_mut().map(|slot| slot.as_mut_ptr().cast::<c_void>()).collect();
+        let extents: SmallVec<[Extent; 16]> = arguments.iter().enumerate().filter_map(extent).collect();
+        let launch = Launch {
+            kernel: &kernel.signature().name,
+            function: kernel.function,
+            grid,
+            arguments: &mut pointers,
+            extents: &extents,
+        };
+        self.launches += 1;
+        self.device.0.launches.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the kernel is loaded for as long as there is a `Kernel`, devices keep what they loaded, and the arguments are
+        // those that its source declares.
+        unsafe { self.queue.launch(launch) }
+    }
+
+    /// Waits until all work is done.
+    ///
+    /// # Errors
+    /// [`CudaError::Driver`]: what work that was asked for before failed with, too.
+    pub fn synchronize(&mut self) -> Result<()> {
+        self.queue.synchronize()
+    }
+}
+
+fn check_len(tensor: &DeviceTensor<'_>, len: usize) -> Result<()> {
+    match tensor.span() == len {
+        true => Ok(()),
+        false => Err(CudaError::OutOfBounds { first: 0, end: len, room: tensor.span() }),
+    }
+}
+
+fn check_arguments(kernel: &Kernel, arguments: &[Argument<'_>]) -> Result<()> {
+    let signature = kernel.signature();
+    let parameters = &signature.parameters;
+    let fits = |(argument, parameter): (&Argument<'_>, &super::Parameter)| argument.fits(&parameter.kind);
+    if parameters.len() == arguments.len() && arguments.iter().zip(parameters).all(fits) {
+        return Ok(());
+    }
+    let wanted = parameters.iter().map(|parameter| format!("{} {}", parameter.kind, parameter.name));
+    Err(CudaError::Arguments {
+        unit: kernel.unit.to_string(),
+        kernel: signature.name.clone(),
+        wanted: format!("({})", wanted.collect::<Vec<_>>().join(", ")),
+        found: format!("({})", arguments.iter().map(Argument::name).collect::<Vec<_>>().join(", ")),
+    })
+}
+
+fn extent((position, argument): (usize, &Argument<'_>)) -> Option<Extent> {
+    let (tensor, is_written) = match argument {
+        Argument::Read(tensor) => (tensor, 0),
+        Argument::Write(tensor) => (tensor, 1),
+        _ => return None,
+    };
+    let start = tensor.start();
+    Some(Extent { start, end: start + tensor.span() as u64, is_written, position: position as u32 })
+}

@@ -1,0 +1,63 @@
+//! Tensors on a device.
+
+use crate::tensor::{DType, Layout, Shape, TensorError};
+use std::marker::PhantomData;
+
+/// A tensor in the memory of a device: a place, an element type, and how the elements lie.
+#[derive(Debug, Clone, Copy)]
+pub struct DeviceTensor<'a> {
+    pub(super) dtype: DType,
+    pub(super) layout: Layout,
+    /// Where the memory begins from which the layout counts.
+    pub(super) address: u64,
+    /// The bytes of that memory.
+    pub(super) bytes: usize,
+    pub(super) memory: PhantomData<&'a ()>,
+}
+
+impl DeviceTensor<'_> {
+    /// The element type.
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// How the elements lie.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// The shape.
+    pub fn shape(&self) -> &Shape {
+        self.layout.shape()
+    }
+
+    /// The number of elements.
+    pub fn num_elements(&self) -> usize {
+        self.layout.shape().num_elements()
+    }
+
+    /// Whether the elements lie one behind the other in row-major order.
+    pub fn is_contiguous(&self) -> bool {
+        self.layout.is_contiguous()
+    }
+
+    /// The same elements, or some of them, under another layout.
+    ///
+    /// # Errors
+    /// [`TensorError`] where that leaves the memory.
+    pub fn with_layout(&self, layout: Layout) -> Result<Self, TensorError> {
+        layout.check_within(self.bytes / self.dtype.size())?;
+        Ok(Self { layout, ..*self })
+    }
+
+    /// Where the first element is.
+    pub(super) fn start(&self) -> u64 {
+        self.address + (self.layout.offset() * self.dtype.size()) as u64
+    }
+
+    /// The bytes from the first element to the last.
+    pub(super) fn span(&self) -> usize {
+        let elements = self.layout.span().saturating_sub(self.layout.offset());
+        if self.num_elements() == 0 { 0 } else { elements * self.dtype.size() }
+    }
+}

@@ -1,0 +1,209 @@
+//! Sources of kernels, and what they declare.
+
+use super::{CudaError, Result};
+use std::borrow::Cow;
+
+/// A source in CUDA C++, with what is defined ahead of it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Unit {
+    name: Cow<'static, str>,
+    text: Cow<'static, str>,
+    defines: Vec<(&'static str, String)>,
+}
+
+/// The header that sources may include.
+const COMMON: (&str, &str) = ("common.cuh", include_str!("../kernels/common.cuh"));
+
+impl Unit {
+    /// A source of this name.
+    pub fn new(name: impl Into<Cow<'static, str>>, text: impl Into<Cow<'static, str>>) -> Self {
+        Self { name: name.into(), text: text.into(), defines: Vec::new() }
+    }
+
+    /// The same with a name that stands for some text, as of `#define`.
+    #[must_use]
+    pub fn define(mut self, name: &'static str, text: impl ToString) -> Self {
+        self.defines.push((name, text.to_string()));
+        self
+    }
+
+    /// Its name and its definitions.
+    pub fn name(&self) -> String {
+        let defines = self.defines.iter().map(|(name, text)| format!("{name}={text}"));
+        let defines = defines.collect::<Vec<_>>().join(" ");
+        if defines.is_empty() { self.name.to_string() } else { format!("{} ({defines})", self.name) }
+    }
+
+    /// The name alone.
+    pub fn file(&self) -> &str {
+        &self.name
+    }
+
+    /// The whole source: definitions, and the header in the place of its `#include`.
+    pub fn source(&self) -> String {
+        let mut source = String::new();
+        for (name, text) in &self.defines {
+            source.push_str(&format!("#define {name} {text}\n"));
+        }
+        source.push_str(&line(1, &self.name));
+        for (number, text) in self.text.lines().enumerate() {
+            let included = text.trim().strip_prefix("#include").map(|name| name.trim().trim_matches('"'));
+            if included == Some(COMMON.0) {
+                source.extend([&*line(1, COMMON.0), COMMON.1, &*line(number + 2, &self.name)]);
+            } else {
+                source.extend([text, "\n"]);
+            }
+        }
+        source
+    }
+
+    /// The kernels that it declares.
+    ///
+    /// # Errors
+    /// [`CudaError::Compile`] for a declaration that is not understood.
+    pub fn signatures(&self) -> Result<Vec<Signature>> {
+        signatures(&self.text).map_err(|log| CudaError::Compile { unit: self.name(), log })
+    }
+}
+
+/// Tells compilers and debuggers where the next line comes from.
+fn line(number: usize, name: &str) -> String {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/cuda/kernels");
+    format!("#line {number} \"{folder}/{name}\"\n")
+}
+
+/// A kernel as it is declared.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Signature {
+    /// Its name.
+    pub name: String,
+    /// Its parameters, in order.
+    pub parameters: Vec<Parameter>,
+}
+
+/// A parameter of a kernel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Parameter {
+    /// Its name.
+    pub name: String,
+    /// What is passed.
+    pub kind: Kind,
+}
+
+/// What is passed to a kernel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Kind {
+    /// A tensor that is read, with the name of its element type.
+    Read(String),
+    /// A tensor that is written as well.
+    Write(String),
+    /// A number or a structure, by the name of its type.
+    Value(String),
+}
+
+impl std::fmt::Display for Kind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Read(name) => write!(f, "const {name}*"),
+            Self::Write(name) => write!(f, "{name}*"),
+            Self::Value(name) => f.write_str(name),
+        }
+    }
+}
+
+/// Finds `extern "C" __global__ void name(…)`. Other kernels have names that a compiler makes up: they cannot be launched.
+fn signatures(text: &str) -> Result<Vec<Signature>, String> {
+    let text = without_comments(text);
+    let mut found = Vec::new();
+    for rest in text.split("extern \"C\" __global__").skip(1) {
+        let (head, body) = rest.split_once('{').unwrap_or((rest, ""));
+        let _ = body;
+        let head = head.trim_end();
+        let inner = head.strip_suffix(')').ok_or_else(|| format!("`{head}` does not end with `)`"))?;
+        let open = opening(inner).ok_or_else(|| format!("`{head}` has no parameters"))?;
+        let (before, parameters) = inner.split_at(open);
+        let name = before.split_whitespace().last().unwrap_or_default().to_owned();
+        let parameters = parameters.trim_start_matches('(').split(',').map(str::trim);
+        let parameters = parameters.filter(|parameter| !parameter.is_empty()).map(parameter);
+        found.push(Signature { name, parameters: parameters.collect::<Result<_, _>>()? });
+    }
+    Ok(found)
+}
+
+/// Where the bracket opens that the end of a text closes.
+fn opening(inner: &str) -> Option<usize> {
+    let mut depth = 0usize;
+    for (at, c) in inner.char_indices().rev() {
+        match c {
+            ')' => depth += 1,
+            '(' if depth == 0 => return Some(at),
+            '(' => depth -= 1,
+            _ => {}
+        }
+    }
+    None
+}
+
+fn parameter(text: &str) -> Result<Parameter, String> {
+    let at = text.rfind(|c: char| !c.is_alphanumeric() && c != '_').map_or(0, |at| at + 1);
+    let (kind, name) = text.split_at(at);
+    let kind = kind.replace("__restrict__", " ");
+    let words: Vec<&str> = kind.split([' ', '\t', '\n', '*']).filter(|word| !word.is_empty()).collect();
+    let is_const = words.contains(&"const");
+    let words: Vec<&str> = words.into_iter().filter(|word| *word != "const").collect();
+    if words.is_empty() || name.is_empty() {
+        return Err(format!("`{text}` is no parameter of a kernel"));
+    }
+    let type_name = words.join(" ");
+    let kind = match (kind.matches('*').count(), is_const) {
+        (0, _) => Kind::Value(type_name),
+        (1, true) => Kind::Read(type_name),
+        (1, false) => Kind::Write(type_name),
+        _ => return Err(format!("`{text}`: pointers to pointers cannot be passed to a kernel")),
+    };
+    Ok(Parameter { name: name.to_owned(), kind })
+}
+
+fn without_comments(text: &str) -> String {
+    let mut lines = String::new();
+    for line in text.lines() {
+        lines.push_str(line.split("//").next().unwrap_or_default());
+        lines.push('\n');
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn declarations_are_read() {
+        let text = "
+            // extern \"C\" __global__ void not_this(int x) {}
+            __device__ float twice(float x) { return 2 * x; }
+            extern \"C\" __global__ void __launch_bounds__(256) add(
+                const T* __restrict__ a, // one
+                float *b, long long count, Shape shape
+            ) { if (count) { b[0] = a[0]; } }
+            extern \"C\" __global__ void nothing() {}";
+        let found = signatures(text).unwrap();
+        let list = |signature: &Signature| {
+            let all = signature.parameters.iter().map(|p| format!("{} {}", p.kind, p.name));
+            format!("{}({})", signature.name, all.collect::<Vec<_>>().join(", "))
+        };
+        let texts: Vec<String> = found.iter().map(list).collect();
+        assert_eq!(texts, ["add(const T* a, float* b, long long count, Shape shape)", "nothing()"]);
+        assert!(signatures("extern \"C\" __global__ void f(float** x) {}").is_err());
+        assert!(signatures("extern \"C\" __global__ void f(float) {}").is_err());
+    }
+
+    #[test]
+    fn the_header_stands_where_it_is_included() {
+        let unit = Unit::new("a.cu", "#include \"common.cuh\"\nint x;\n").define("T", "f32");
+        let source = unit.source();
+        assert!(source.starts_with("#define T f32\n#line 1 "));
+        assert!(source.contains("struct Shape") && source.ends_with("a.cu\"\nint x;\n"));
+        assert_eq!(unit.name(), "a.cu (T=f32)");
+    }
+}

@@ -1,0 +1,179 @@
+// The checker: every access of a kernel to memory is looked at before it is done. The compiler puts in the calls, as it does
+// for the sanitizers of threads and bounds; what they do is said here.
+//
+// - An access must lie within a tensor that the kernel was given, within shared memory, or on the stack of its thread.
+// - Two threads may not touch the same byte, one of them writing, unless a barrier of both lies between, or both accesses are
+//   atomic. Whether that shows in the result is a matter of luck; that it happens is not.
+
+#include <unordered_map>
+
+extern "C" {
+extern char __ehdr_start[] __attribute__((visibility("hidden")));
+extern char _end[] __attribute__((visibility("hidden")));
+}
+
+namespace ixion {
+
+// Who touched a byte, and when: barriers of the block and of the warp that the thread had passed.
+struct Touch {
+    uint64_t block;
+    unsigned thread, block_epoch, warp_epoch;
+    bool is_there, is_atomic;
+};
+struct Shadow {
+    Touch write, reads[2];
+};
+
+static std::unordered_map<uint64_t, Shadow>* shadow;
+static uint64_t block_number;
+
+IXION_OWN static void begin_launch() {
+    if (!shadow) shadow = new std::unordered_map<uint64_t, Shadow>;
+    shadow->clear();
+    block_number = 0;
+}
+
+IXION_OWN static bool is_within(uint64_t address, uint64_t start, uint64_t end) { return start <= address && address < end; }
+
+// Shared memory and the constants of the source.
+IXION_OWN static bool is_module(uint64_t address) {
+    return is_within(address, reinterpret_cast<uint64_t>(__ehdr_start), reinterpret_cast<uint64_t>(_end));
+}
+
+IXION_OWN static bool is_dynamic(uint64_t address) {
+    uint64_t start = reinterpret_cast<uint64_t>(dynamic_shared);
+    return is_within(address, start, start + launch->shared);
+}
+
+// Shared memory is another in each block.
+IXION_OWN static void begin_block() {
+    ++block_number;
+    for (auto entry = shadow->begin(); entry != shadow->end();) {
+        bool is_shared = is_module(entry->first) || is_dynamic(entry->first);
+        entry = is_shared ? shadow->erase(entry) : std::next(entry);
+    }
+}
+
+IXION_OWN static const char* ordinal(unsigned position) {
+    static char text[32];
+    snprintf(text, sizeof text, "argument %u", position);
+    return text;
+}
+
+// Says where an address is that nobody may touch.
+IXION_OWN static void report_outside(uint64_t address, unsigned size, bool is_write) {
+    const char* verb = is_write ? "writes" : "reads";
+    const Extent* nearest = nullptr;
+    uint64_t least = ~0ull;
+    for (uint64_t at = 0; at < launch->extent_count; ++at) {
+        const Extent& extent = launch->extents[at];
+        uint64_t away = address < extent.start ? extent.start - address : address - extent.end;
+        if (away < least) least = away, nearest = &extent;
+    }
+    if (nearest && least < (1u << 20)) {
+        bool is_before = address < nearest->start;
+        fail("%s %s %u bytes that begin %llu bytes %s %s", place(*self), verb, size,
+             (unsigned long long)(is_before ? nearest->start - address : address - nearest->end),
+             is_before ? "ahead of" : "behind the end of", ordinal(nearest->position));
+    } else {
+        fail("%s %s %u bytes at %#llx, where no tensor of the kernel is", place(*self), verb, size, (unsigned long long)address);
+    }
+}
+
+// Whether a barrier of both lies between what another thread did and now.
+IXION_OWN static bool is_ordered(const Touch& touch) {
+    if (touch.block != block_number) return false;
+    if (touch.thread == self->number || touch.block_epoch != self->block_epoch) return true;
+    return touch.thread / 32 == self->number / 32 && touch.warp_epoch != self->warp_epoch;
+}
+
+IXION_OWN static void look(const Touch& touch, uint64_t address, bool is_write, bool is_atomic, bool was_write) {
+    if (!touch.is_there || (touch.is_atomic && is_atomic) || is_ordered(touch)) return;
+    bool is_shared = is_module(address) || is_dynamic(address);
+    if (touch.block != block_number) {
+        fail("%s %s a byte that another block %s in the same launch", place(*self), is_write ? "writes" : "reads",
+             was_write ? "writes" : "reads");
+        return;
+    }
+    Thread other = threads[touch.thread];
+    fail("%s %s a byte of %s memory that thread (%u, %u, %u) %s, and there is no barrier between them", place(*self),
+         is_write ? "writes" : "reads", is_shared ? "shared" : "global", other.index.x, other.index.y, other.index.z,
+         was_write ? "wrote" : "read");
+}
+
+IXION_OWN static void note(uint64_t address, bool is_write, bool is_atomic) {
+    Shadow& known = (*shadow)[address];
+    look(known.write, address, is_write, is_atomic, true);
+    Touch now = {block_number, self->number, self->block_epoch, self->warp_epoch, true, is_atomic};
+    if (!is_write) {
+        // Two readers are enough: whoever writes is another than one of them.
+        Touch& slot = known.reads[known.reads[0].is_there && known.reads[0].thread != self->number];
+        slot = now;
+        return;
+    }
+    look(known.reads[0], address, is_write, is_atomic, false);
+    look(known.reads[1], address, is_write, is_atomic, false);
+    known.write = now;
+    known.reads[0].is_there = known.reads[1].is_there = false;
+}
+
+IXION_OWN static void touch(uint64_t address, unsigned size, bool is_write, bool is_atomic = false) {
+    if (!is_kernel || has_failed) return;
+    uint64_t stack = reinterpret_cast<uint64_t>(running->stack);
+    if (is_within(address, stack, stack + STACK)) return;
+    // `threadIdx` is there.
+    uint64_t indices = reinterpret_cast<uint64_t>(threads);
+    if (is_within(address, indices, indices + thread_count * sizeof(Thread))) return;
+    bool is_known = is_module(address) || is_dynamic(address);
+    for (uint64_t at = 0; !is_known && at < launch->extent_count; ++at) {
+        const Extent& extent = launch->extents[at];
+        is_known = extent.start <= address && address + size <= extent.end;
+    }
+    is_kernel = false;
+    if (!is_known) report_outside(address, size, is_write);
+    for (unsigned byte = 0; byte < size && !has_failed; ++byte) note(address + byte, is_write, is_atomic);
+    if (has_failed) give_up();
+    is_kernel = true;
+}
+
+static void touch_atomically(const volatile void* address, unsigned size) {
+    touch(reinterpret_cast<uint64_t>(address), size, true, true);
+}
+
+}  // namespace ixion
+
+#define IXION_TOUCH(SIZE)                                                                                                  \
+    IXION_OWN void __tsan_read##SIZE(void* at) { ixion::touch(reinterpret_cast<uint64_t>(at), SIZE, false); }              \
+    IXION_OWN void __tsan_write##SIZE(void* at) { ixion::touch(reinterpret_cast<uint64_t>(at), SIZE, true); }              \
+    IXION_OWN void __tsan_unaligned_read##SIZE(void* at) { ixion::touch(reinterpret_cast<uint64_t>(at), SIZE, false); }    \
+    IXION_OWN void __tsan_unaligned_write##SIZE(void* at) { ixion::touch(reinterpret_cast<uint64_t>(at), SIZE, true); }
+
+extern "C" {
+IXION_TOUCH(1)
+IXION_TOUCH(2)
+IXION_TOUCH(4)
+IXION_TOUCH(8)
+IXION_TOUCH(16)
+IXION_OWN void __tsan_read_range(void* at, unsigned long size) { ixion::touch(reinterpret_cast<uint64_t>(at), size, false); }
+IXION_OWN void __tsan_write_range(void* at, unsigned long size) { ixion::touch(reinterpret_cast<uint64_t>(at), size, true); }
+IXION_OWN void __tsan_func_entry(void*) {}
+IXION_OWN void __tsan_func_exit() {}
+IXION_OWN void __tsan_vptr_update(void**, void*) {}
+IXION_OWN void __tsan_vptr_read(void**) {}
+IXION_OWN void __tsan_init() {}
+
+// What the compiler knows of an array: where the access stands in the source.
+struct IxionArrayAccess {
+    const char* file;
+    unsigned line, column;
+};
+IXION_OWN void __ubsan_handle_out_of_bounds(void* data, uintptr_t index) {
+    if (!ixion::is_kernel || ixion::has_failed) return;
+    ixion::is_kernel = false;
+    const IxionArrayAccess* at = static_cast<const IxionArrayAccess*>(data);
+    const char* file = strrchr(at->file, '/');
+    ixion::fail("%s uses index %lld of an array that is shorter, at %s:%u", ixion::place(*ixion::self), (long long)index,
+                file ? file + 1 : at->file, at->line);
+    ixion::give_up();
+}
+}

@@ -1,0 +1,88 @@
+//! Kernels that were compiled for the processor, loaded and called.
+
+use crate::cuda::device::{CudaError, Extent, Launch, Module, Result, Unit};
+use std::ffi::c_void;
+
+/// `ixion::Launch` of the shim.
+#[repr(C)]
+struct Call {
+    grid: [u32; 3],
+    block: [u32; 3],
+    shared: u32,
+    seed: u32,
+    arguments: *mut *mut c_void,
+    extents: *const Extent,
+    extent_count: u64,
+    report: *mut u8,
+    report_size: u64,
+}
+
+type Entry = unsafe extern "C" fn(*const Call) -> i32;
+
+/// The most bytes of a report.
+const REPORT: usize = 512;
+
+/// A library of kernels.
+#[derive(Debug)]
+pub(super) struct Library {
+    library: libloading::Library,
+}
+
+impl Library {
+    pub(super) fn load(unit: &Unit, image: &[u8]) -> Result<Self> {
+        let fault = |reason: String| CudaError::Driver {
+            call: format!("loading the kernels of {}", unit.name()),
+            reason,
+        };
+        // The system loads libraries from files alone. Once it is loaded, the name is not needed.
+        let mut file = tempfile::Builder::new()
+            .prefix("ixion-")
+            .suffix(".so")
+            .tempfile()
+            .map_err(|e| fault(e.to_string()))?;
+        std::io::Write::write_all(&mut file, image).map_err(|error| fault(error.to_string()))?;
+        let path = file.into_temp_path();
+        // SAFETY: the library is what the compiler made of the shim and a source. Nothing runs when it is loaded.
+        let library = unsafe { libloading::Library::new(path.as_os_str()) }
+            .map_err(|error| fault(error.to_string()))?;
+        Ok(Self { library })
+    }
+}
+
+impl Module for Library {
+    fn function(&self, kernel: &str) -> Option<u64> {
+        let name = format!("ixion_launch_{kernel}");
+        // SAFETY: the shim gives functions of these names this type.
+        let entry = unsafe { self.library.get::<Entry>(name.as_bytes()) }.ok()?;
+        Some(*entry as usize as u64)
+    }
+}
+
+/// Runs all blocks and threads of a launch.
+///
+/// # Safety
+/// The function must be one that [`Library::function`] returned, of a library that is still loaded, and the arguments those that
+/// the kernel takes.
+pub(super) unsafe fn launch(launch: Launch<'_>, seed: u32) -> Result<()> {
+    let mut report = [0u8; REPORT];
+    let call = Call {
+        grid: launch.grid.blocks,
+        block: launch.grid.threads,
+        shared: launch.grid.shared,
+        seed,
+        arguments: launch.arguments.as_mut_ptr(),
+        extents: launch.extents.as_ptr(),
+        extent_count: launch.extents.len() as u64,
+        report: report.as_mut_ptr(),
+        report_size: REPORT as u64,
+    };
+    // SAFETY: by contract it is the address of such a function.
+    let entry = unsafe { std::mem::transmute::<usize, Entry>(launch.function as usize) };
+    // SAFETY: the call and what it points to live until it returns.
+    if unsafe { entry(&raw const call) } == 0 {
+        return Ok(());
+    }
+    let len = report.iter().position(|&byte| byte == 0).unwrap_or(REPORT);
+    let report = String::from_utf8_lossy(report.get(..len).unwrap_or_default()).into_owned();
+    Err(CudaError::Fault { kernel: launch.kernel.to_owned(), report })
+}

@@ -1,0 +1,139 @@
+// What all kernels use: element types, shapes and strides.
+
+typedef float f32;
+typedef double f64;
+typedef long long i64;
+typedef int i32;
+typedef short i16;
+typedef signed char i8;
+typedef unsigned char u8;
+
+// Half precision, as it is stored. Arithmetic is in f32.
+struct f16 {
+    unsigned short bits;
+};
+struct bf16 {
+    unsigned short bits;
+};
+
+// The lengths of up to eight axes, outermost first.
+struct Shape {
+    int rank;
+    int dims[8];
+};
+
+// How many elements apart neighbours along each axis are, in the order of a shape.
+struct Strides {
+    i64 by[8];
+};
+
+#ifdef IXION_EMULATOR
+
+static inline float f16_to_f32(unsigned short bits) {
+    unsigned sign = (bits & 0x8000u) << 16, exponent = (bits >> 10) & 31, fraction = bits & 0x3ff;
+    if (exponent == 0) {
+        float magnitude = ldexpf((float)fraction, -24);
+        return sign ? -magnitude : magnitude;
+    }
+    unsigned word = sign | (exponent == 31 ? 0x7f800000u : (exponent + 112) << 23) | fraction << 13;
+    float value;
+    memcpy(&value, &word, 4);
+    return value;
+}
+
+static inline unsigned short f32_to_f16(float value) {
+    unsigned word;
+    memcpy(&word, &value, 4);
+    unsigned short sign = (word >> 16) & 0x8000u;
+    float magnitude = fabsf(value);
+    if (isnan(value)) return sign | 0x7fff;
+    if (magnitude >= 65520.0f) return sign | 0x7c00;
+    if (magnitude < 6.103515625e-05f) return sign | (unsigned short)rintf(ldexpf(magnitude, 24));
+    memcpy(&word, &magnitude, 4);
+    unsigned rest = word & 0x1fff, half = (word >> 13) - (112u << 10);
+    return sign | (half + (rest > 0x1000 || (rest == 0x1000 && (half & 1))));
+}
+
+#else
+
+static __device__ inline float f16_to_f32(unsigned short bits) {
+    float value;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+    return value;
+}
+
+static __device__ inline unsigned short f32_to_f16(float value) {
+    unsigned short bits;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+    return bits;
+}
+
+#endif
+
+static __device__ inline float bf16_to_f32(unsigned short bits) {
+    union {
+        unsigned word;
+        float value;
+    } both;
+    both.word = (unsigned)bits << 16;
+    return both.value;
+}
+
+static __device__ inline unsigned short f32_to_bf16(float value) {
+    union {
+        unsigned word;
+        float value;
+    } both;
+    both.value = value;
+    if (value != value) return (both.word >> 16) | 0x40;
+    return (both.word + 0x7fffu + ((both.word >> 16) & 1)) >> 16;
+}
+
+// An element as the number that is computed with, C being float, double or i64.
+template <class C, class T>
+static __device__ inline C load(const T& x) {
+    return (C)x;
+}
+template <class C>
+static __device__ inline C load(const f16& x) {
+    return (C)f16_to_f32(x.bits);
+}
+template <class C>
+static __device__ inline C load(const bf16& x) {
+    return (C)bf16_to_f32(x.bits);
+}
+
+// A number as an element.
+template <class C, class T>
+static __device__ inline void store(T& to, C x) {
+    to = (T)x;
+}
+template <class C>
+static __device__ inline void store(f16& to, C x) {
+    to.bits = f32_to_f16((float)x);
+}
+template <class C>
+static __device__ inline void store(bf16& to, C x) {
+    to.bits = f32_to_bf16((float)x);
+}
+
+template <class N>
+static __device__ inline i64 offset_of(N index, const Shape& shape, const Strides& strides) {
+    i64 at = 0;
+    for (int axis = shape.rank - 1; axis > 0; --axis) {
+        N next = index / (N)shape.dims[axis];
+        at += (i64)(index - next * (N)shape.dims[axis]) * strides.by[axis];
+        index = next;
+    }
+    return at + (i64)index * strides.by[0];
+}
+
+// Where the element of this number lies. Divisions of 64 bits take four times as long, and are hardly ever needed.
+static __device__ inline i64 offset(i64 index, const Shape& shape, const Strides& strides) {
+    if (index >> 32) return offset_of((unsigned long long)index, shape, strides);
+    return offset_of((unsigned)index, shape, strides);
+}
+
+// The number of this thread, and how many there are.
+#define FIRST ((i64)blockIdx.x * blockDim.x + threadIdx.x)
+#define STEP ((i64)gridDim.x * blockDim.x)

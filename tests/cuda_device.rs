@@ -1,0 +1,239 @@
+//! The device interface on the emulator: kernels, their cache, and what its checker finds.
+#![cfg(feature = "cuda-emulator")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use ixion::cuda::device::{Argument, CudaError, Device, DeviceTensor, Grid, KernelCache, Memory, Unit};
+use ixion::cuda::emulator::Emulator;
+use ixion::tensor::{DType, Layout, Shape};
+
+fn tensor(memory: &Memory, len: usize) -> DeviceTensor<'_> {
+    memory.tensor(DType::F32, Layout::contiguous(Shape::new(&[len]).unwrap()), 0, memory.len()).unwrap()
+}
+
+fn uploaded(device: &Device, numbers: &[f32]) -> Memory {
+    let memory = device.allocate(numbers.len() * 4).unwrap();
+    let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+    device.queue().unwrap().upload(&tensor(&memory, numbers.len()), &bytes).unwrap();
+    memory
+}
+
+fn downloaded(device: &Device, memory: &Memory) -> Vec<f32> {
+    let mut bytes = vec![0; memory.len()];
+    device.queue().unwrap().download(&mut bytes, &tensor(memory, memory.len() / 4)).unwrap();
+    bytes.chunks_exact(4).map(|four| f32::from_le_bytes(four.try_into().unwrap())).collect()
+}
+
+/// Runs a kernel of two tensors and a count.
+fn run(device: &Device, text: &'static str, grid: Grid, numbers: &[f32]) -> Result<Vec<f32>, CudaError> {
+    let (x, y) = (uploaded(device, numbers), device.allocate(numbers.len() * 4)?);
+    let kernel = device.kernel(&Unit::new("test.cu", text), "test")?;
+    let mut queue = device.queue()?;
+    let arguments = [
+        Argument::Read(tensor(&x, numbers.len())),
+        Argument::Write(tensor(&y, numbers.len())),
+        Argument::Int(numbers.len() as i32),
+    ];
+    queue.launch(&kernel, grid, &arguments)?;
+    queue.synchronize()?;
+    Ok(downloaded(device, &y))
+}
+
+const DOUBLE: &str = r#"
+extern "C" __global__ void test(const float* x, float* y, int count) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < count) y[i] = 2 * x[i];
+}"#;
+
+/// The sum of each block, by a tree in shared memory; `SYNC` is the barrier between its levels.
+const SUM: &str = r#"
+extern "C" __global__ void test(const float* x, float* y, int count) {
+    __shared__ float part[64];
+    int i = threadIdx.x;
+    part[i] = x[blockIdx.x * 64 + i];
+    __syncthreads();
+    for (int half = 32; half > 0; half /= 2) {
+        if (i < half) part[i] += part[i + half];
+        SYNC
+    }
+    y[blockIdx.x * 64 + i] = part[0];
+}"#;
+
+#[test]
+fn a_kernel_runs() {
+    let device = Emulator::new().open().unwrap();
+    let numbers: Vec<f32> = (0..1000).map(|i| i as f32).collect();
+    let got = run(&device, DOUBLE, Grid::over(1000), &numbers).unwrap();
+    assert!(got.iter().zip(&numbers).all(|(got, x)| *got == 2.0 * x));
+    assert_eq!((device.launches(), device.allocations(), device.allocated()), (1, 0, 0));
+}
+
+#[test]
+fn threads_wait_for_each_other() {
+    let unit = Unit::new("sum.cu", SUM).define("SYNC", "__syncthreads();");
+    for device in [Emulator::new(), Emulator::new().with_checker(7)].map(|emulator| emulator.open().unwrap())
+    {
+        let numbers: Vec<f32> = (0..128).map(|i| i as f32).collect();
+        let (x, y) = (uploaded(&device, &numbers), device.allocate(512).unwrap());
+        let kernel = device.kernel(&unit, "test").unwrap();
+        let arguments =
+            [Argument::Read(tensor(&x, 128)), Argument::Write(tensor(&y, 128)), Argument::Int(128)];
+        device.queue().unwrap().launch(&kernel, Grid::of(2, 64), &arguments).unwrap();
+        let got = downloaded(&device, &y);
+        assert!(got[..64].iter().all(|sum| *sum == 2016.0) && got[64..].iter().all(|sum| *sum == 6112.0));
+    }
+}
+
+#[test]
+fn lanes_exchange_what_they_have() {
+    let text = r#"
+    extern "C" __global__ void test(const float* x, float* y, int count) {
+        float sum = x[threadIdx.x];
+        for (int bits = 16; bits; bits /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, bits);
+        float up = __shfl_up_sync(0xffffffffu, x[threadIdx.x], 1), down = __shfl_down_sync(0xffffffffu, x[threadIdx.x], 1);
+        unsigned odd = __ballot_sync(0xffffffffu, threadIdx.x & 1);
+        y[threadIdx.x] = sum + 1000 * up + 100000 * down + (odd == 0xaaaaaaaau);
+    }"#;
+    for device in [Emulator::new(), Emulator::new().with_checker(3)].map(|emulator| emulator.open().unwrap())
+    {
+        let numbers: Vec<f32> = (0..64).map(|i| (i % 32) as f32).collect();
+        let got = run(&device, text, Grid::of(1, 64), &numbers).unwrap();
+        for (i, got) in got.into_iter().enumerate() {
+            let (lane, last) = ((i % 32) as f32, 31.0);
+            assert_eq!(got, 497.0 + 1000.0 * (lane - 1.0).max(0.0) + 100_000.0 * (lane + 1.0).min(last));
+        }
+    }
+}
+
+#[test]
+fn the_checker_finds_a_missing_barrier() {
+    let unit = Unit::new("sum.cu", SUM).define("SYNC", "");
+    let device = Emulator::new().with_checker(1).open().unwrap();
+    let (x, y) = (uploaded(&device, &[1.0; 128]), device.allocate(512).unwrap());
+    let kernel = device.kernel(&unit, "test").unwrap();
+    let arguments = [Argument::Read(tensor(&x, 128)), Argument::Write(tensor(&y, 128)), Argument::Int(128)];
+    let error = device.queue().unwrap().launch(&kernel, Grid::of(2, 64), &arguments).unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("no barrier between them") && text.contains("of block (0, 0, 0)"), "{text}");
+    // The device goes on.
+    assert_eq!(run(&device, DOUBLE, Grid::of(1, 64), &[2.0; 64]).unwrap(), [4.0; 64]);
+}
+
+#[test]
+fn the_checker_finds_a_store_that_is_out_of_bounds() {
+    let text = r#"
+    extern "C" __global__ void test(const float* x, float* y, int count) {
+        int i = blockIdx.x * blockDim.x + threadIdx.x;
+        if (i <= count) y[i] = 2 * x[i < count ? i : 0];
+    }"#;
+    let device = Emulator::new().with_checker(1).open().unwrap();
+    let error = run(&device, text, Grid::of(3, 32), &[1.0; 70]).unwrap_err().to_string();
+    let want =
+        "thread (6, 0, 0) of block (2, 0, 0) writes 4 bytes that begin 0 bytes behind the end of argument 1";
+    assert!(error.contains(want), "{error}");
+    let text = r#"
+    extern "C" __global__ void test(const float* x, float* y, int count) {
+        __shared__ float part[32];
+        part[threadIdx.x + 1] = x[threadIdx.x];
+        __syncthreads();
+        y[threadIdx.x] = part[threadIdx.x];
+    }"#;
+    let error = run(&device, text, Grid::of(1, 32), &[1.0; 32]).unwrap_err().to_string();
+    assert!(error.contains("thread (31, 0, 0)") && error.contains("test.cu:4"), "{error}");
+}
+
+#[test]
+fn the_checker_finds_threads_that_wait_for_ever_and_blocks_that_meet() {
+    let device = Emulator::new().with_checker(1).open().unwrap();
+    let text = r#"
+    extern "C" __global__ void test(const float* x, float* y, int count) {
+        if (threadIdx.x < 8) __syncwarp(0xffffu);
+        else __syncthreads();
+    }"#;
+    let error = run(&device, text, Grid::of(1, 32), &[1.0; 32]).unwrap_err().to_string();
+    assert!(error.contains("waits at"), "{error}");
+    let text = r#"
+    extern "C" __global__ void test(const float* x, float* y, int count) {
+        if (threadIdx.x == 0) y[0] = x[blockIdx.x];
+    }"#;
+    let error = run(&device, text, Grid::of(2, 32), &[1.0; 64]).unwrap_err().to_string();
+    assert!(error.contains("another block"), "{error}");
+    let text = r#"
+    extern "C" __global__ void test(const float* x, float* y, int count) {
+        if (blockIdx.x < 2) atomicAdd(y, x[threadIdx.x]);
+    }"#;
+    let got = run(&device, text, Grid::of(2, 32), &[1.0; 64]).unwrap();
+    assert_eq!(got[0], 64.0);
+}
+
+#[test]
+fn arguments_are_those_of_the_source() {
+    let device = Emulator::new().open().unwrap();
+    let memory = uploaded(&device, &[1.0; 4]);
+    let kernel = device.kernel(&Unit::new("test.cu", DOUBLE), "test").unwrap();
+    let x = tensor(&memory, 4);
+    for arguments in [
+        &[Argument::Read(x), Argument::Write(x), Argument::Long(4)][..],
+        &[Argument::Read(x), Argument::Read(x), Argument::Int(4)],
+        &[Argument::Read(x), Argument::Write(x)],
+    ] {
+        let error = device.queue().unwrap().launch(&kernel, Grid::of(1, 4), arguments).unwrap_err();
+        assert!(matches!(error, CudaError::Arguments { .. }), "{error}");
+    }
+    let missing = device.kernel(&Unit::new("test.cu", DOUBLE), "tset").unwrap_err();
+    assert_eq!(missing.to_string(), "there is no kernel `tset` in `test.cu`; it has test");
+}
+
+#[test]
+fn a_kernel_that_is_none_is_an_error_of_the_compiler() {
+    let device = Emulator::new().open().unwrap();
+    let text = "extern \"C\" __global__ void test(float* x) {\n    x[0] = nothing;\n}";
+    let error = device.kernel(&Unit::new("bad.cu", text), "test").unwrap_err().to_string();
+    assert!(error.contains("bad.cu:2") && error.contains("nothing"), "{error}");
+}
+
+#[test]
+fn memory_has_an_end() {
+    let device = Emulator::new().with_memory(1000).open().unwrap();
+    let some = device.allocate(600).unwrap();
+    let error = device.allocate(600).unwrap_err();
+    assert!(matches!(error, CudaError::OutOfMemory { wanted: 600, taken: 600, .. }), "{error}");
+    assert!(some.tensor(DType::F32, Layout::contiguous(Shape::new(&[151]).unwrap()), 0, 600).is_err());
+    drop(some);
+    assert!(device.allocate(1000).is_ok());
+}
+
+#[test]
+fn kernels_are_kept_on_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = || -> Vec<std::path::PathBuf> {
+        std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path()).collect()
+    };
+    let run_once = || {
+        let cache = KernelCache::in_folder(folder.path());
+        let device = Emulator::new().with_cache(cache).open().unwrap();
+        run(&device, DOUBLE, Grid::of(1, 64), &[2.0; 64]).unwrap()
+    };
+    // Two at a time, then one more.
+    std::thread::scope(|scope| {
+        let both = [scope.spawn(run_once), scope.spawn(run_once)];
+        both.into_iter().for_each(|one| assert_eq!(one.join().unwrap(), [4.0; 64]));
+    });
+    let path = files().pop().unwrap();
+    assert_eq!(files().len(), 1);
+    let whole = std::fs::read(&path).unwrap();
+    let modified = || path.metadata().unwrap().modified().unwrap();
+    let before = modified();
+    assert_eq!(run_once(), [4.0; 64]);
+    assert_eq!(modified(), before, "it was not compiled again");
+    // Damaged in many ways: it is made again.
+    for len in [0, 7, 15, whole.len() / 2, whole.len() - 1] {
+        std::fs::write(&path, &whole[..len]).unwrap();
+        assert_eq!(run_once(), [4.0; 64]);
+        assert_eq!(std::fs::read(&path).unwrap().len(), whole.len());
+    }
+    let mut other = whole.clone();
+    let last = other.len() - 100;
+    other[last] ^= 1;
+    std::fs::write(&path, &other).unwrap();
+    assert_eq!(run_once(), [4.0; 64]);
+}
