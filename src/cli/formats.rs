@@ -106,7 +106,7 @@ impl FormatArgs {
 }
 
 /// The user's folder of caches, where the system's variables tell it.
-fn caches() -> Option<PathBuf> {
+pub(crate) fn caches() -> Option<PathBuf> {
     let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     if cfg!(windows) {
         return variable("LOCALAPPDATA");

@@ -20,6 +20,7 @@ mod compress;
 #[path = "compress/absent.rs"]
 mod compress;
 mod convert;
+mod device;
 mod drawing;
 mod failure;
 mod files;

@@ -1,11 +1,12 @@
 //! How a model is run: planned by the engine, or operator by operator as the graph stands.
 
+use super::device::DeviceArgs;
 use super::failure::Failure;
 use super::formats::FormatArgs;
 use clap::{Args, ValueEnum};
 use ixion::Limits;
 use ixion::engine::{Builder, Context, EngineError, PlanFile};
-use ixion::graph::{GraphError, LayerTrace, OperandIndex, RuntimeGraph, TensorMeta, Trace};
+use ixion::graph::{GraphError, LayerTrace, OperandIndex, RuntimeGraph, RuntimeOperator, TensorMeta, Trace};
 use ixion::passes::{PassContext, Passes};
 use ixion::tensor::{DType, Tensor, TensorView};
 use std::sync::Arc;
@@ -33,6 +34,8 @@ pub(crate) struct InterpretArgs {
     pub(crate) interpret: Option<Interpret>,
     #[command(flatten)]
     pub(crate) formats: FormatArgs,
+    #[command(flatten)]
+    pub(crate) device: DeviceArgs,
 }
 
 /// [`InterpretArgs`], `--threads` and `--without`.
@@ -133,7 +136,7 @@ impl EngineArgs {
                     .with_limits(limits.clone())
                     .with_passes(self.passes()?)
                     .with_threads(self.threads.into());
-                let plan = self.mode.formats.apply(builder)?.build()?;
+                let plan = self.mode.device.apply(self.mode.formats.apply(builder)?)?.build()?;
                 Kind::Engine(Box::new(Context::shared(Arc::new(plan))?))
             }
         };
@@ -153,7 +156,7 @@ impl EngineArgs {
                 Kind::Graph(Box::new(graph))
             }
             None => {
-                let plan = plan.with_threads(self.threads.into()).load()?;
+                let plan = self.mode.device.apply_to_file(plan.with_threads(self.threads.into()))?.load()?;
                 Kind::Engine(Box::new(Context::shared(Arc::new(plan))?))
             }
         };
@@ -176,6 +179,14 @@ impl Runner {
         match &self.kind {
             Kind::Graph(graph) => graph,
             Kind::Engine(context) => context.plan().graph(),
+        }
+    }
+
+    /// Operators that the CPU ran in the last run, where it had something to do; none without a plan.
+    pub(crate) fn on_cpu(&self) -> Vec<&RuntimeOperator> {
+        match &self.kind {
+            Kind::Graph(_) => Vec::new(),
+            Kind::Engine(context) => context.on_cpu(),
         }
     }
 

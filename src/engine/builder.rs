@@ -1,12 +1,17 @@
 //! From a file to a plan.
 
+use super::device::{Accelerator, OnDevice};
 use super::formats::{self, Formats, Settled, Terms};
 use super::plan::Names;
 use super::tuning::{TimingCache, Tuner};
 use super::{EngineError, Fingerprint, Plan, Port, Precision, Scales};
 use crate::Limits;
-use crate::graph::{CpuLayer, Creator, GraphError, Registry, RuntimeGraph, TensorMeta, guarded, within};
+use crate::graph::{
+    CpuLayer, Creator, Device, GraphError, OperatorIndex, Registry, RuntimeGraph, Stage, TensorMeta, guarded,
+    within,
+};
 use crate::kernels::parallel::Threads;
+use crate::layers::transfer::Transfer;
 use crate::passes::{PassContext, Passes, Statistics};
 use crate::pnnx::{self, PnnxError};
 use crate::shape::{InputRange, InputShape, Profile, Shapes};
@@ -175,6 +180,19 @@ impl Builder {
         Self { tuning: Some(cache), ..self }
     }
 
+    /// Runs on a device whatever that has kernels for: those of these layers. All else runs on the CPU, and what one makes and
+    /// the other reads is brought there.
+    #[cfg(feature = "gpu")]
+    #[must_use]
+    pub fn with_device(
+        mut self,
+        device: crate::cuda::device::Device,
+        layers: crate::cuda::CudaLayers,
+    ) -> Self {
+        self.terms.accelerator = Some(Accelerator { device, layers });
+        self
+    }
+
     /// The text of a `model.toml`, which goes with the plan. Without it that of the file beside the `.param` file is taken,
     /// if there is one.
     #[must_use]
@@ -237,6 +255,7 @@ impl Builder {
             card,
             limits: self.limits,
             threads: self.threads,
+            accelerator: self.terms.accelerator.clone(),
         };
         let settle = |graph: &mut RuntimeGraph, symbols: &[_], profile: Option<&Profile>| {
             let settled = settle(graph, symbols, profile, &self.terms);
@@ -279,6 +298,7 @@ pub(super) struct Parts {
     pub(super) card: Option<String>,
     pub(super) limits: Limits,
     pub(super) threads: usize,
+    pub(super) accelerator: Option<Accelerator>,
 }
 
 impl Parts {
@@ -302,6 +322,8 @@ impl Parts {
             None => graph.initialize(),
         }?;
         let source = source.ok_or(GraphError::AlreadyBuilt)?;
+        let constants = constants(&graph, &self.limits)?;
+        let device = on_device(self.accelerator.as_ref(), &graph, &constants)?;
         Ok(Plan {
             source,
             settled,
@@ -311,7 +333,8 @@ impl Parts {
             symbols,
             given: self.shapes,
             profile,
-            constants: constants(&graph, &self.limits)?,
+            constants,
+            device,
             inputs: inputs(&graph),
             outputs: outputs(&graph),
             names: names(&graph),
@@ -321,6 +344,22 @@ impl Parts {
             graph,
         })
     }
+}
+
+/// What a plan has on a device, where operators run there.
+fn on_device(
+    accelerator: Option<&Accelerator>,
+    graph: &RuntimeGraph,
+    constants: &[Option<Tensor>],
+) -> Result<Option<OnDevice>, EngineError> {
+    let mut operators = graph.operators().iter();
+    let Some(first) = operators.find(|operator| operator.device() != Device::Cpu) else { return Ok(None) };
+    let needed = || EngineError::NeedsDevice { operator: first.name().to_owned() };
+    let made = OnDevice::new(accelerator.ok_or_else(needed)?, graph, constants);
+    made.map(Some).map_err(|(position, source)| {
+        let operator = graph.operator(OperatorIndex::new(position));
+        EngineError::of_operator(operator, graph.path(), Stage::Initialize, source)
+    })
 }
 
 /// Settles formats for the sizes that are most likely. Where these are not possible at all, nothing is settled.
@@ -374,7 +413,15 @@ fn constants(graph: &RuntimeGraph, limits: &Limits) -> Result<Vec<Option<Tensor>
         }),
         _ => Ok(None),
     };
-    graph.operators().iter().map(value).collect()
+    let mut values = graph.operators().iter().map(value).collect::<Result<Vec<_>, _>>()?;
+    // What is brought to a device and depends on no input is brought there once.
+    for (position, operator) in graph.operators().iter().enumerate() {
+        let source = operator.inputs().first().and_then(|&input| graph.operand(input).producer());
+        if let (Transfer::TYPE, Some(source)) = (operator.op_type(), source) {
+            values[position] = values[source.position()].clone();
+        }
+    }
+    Ok(values)
 }
 
 fn inputs(graph: &RuntimeGraph) -> Vec<Port> {

@@ -1,10 +1,13 @@
 //! What runs a plan.
 
+use super::device::DeviceState;
 use super::prepared::{Key, Prepared};
 use super::run::Execution;
 use super::state::{State, cloned, configure};
 use super::{EngineError, Plan, Request, Trace};
-use crate::graph::{GraphError, OperatorIndex, OperatorPlace, Stage, TensorMeta, guarded, within};
+use crate::graph::{
+    GraphError, OperatorIndex, OperatorPlace, RuntimeOperator, Stage, TensorMeta, guarded, within,
+};
 use crate::memory::{Arena, InputBinding, MemoryPlan, MemoryReport, Problem};
 use crate::shape::{Binding, Changes, Shapes};
 use crate::tensor::{Tensor, TensorView, TensorViewMut, Workspace};
@@ -74,10 +77,13 @@ impl<'p> Context<'p> {
     fn new(plan: Shared<'p>) -> Result<Self, EngineError> {
         let operators = plan.graph.operators();
         let layers: Vec<_> = operators.iter().map(|it| cloned(&plan, it)).collect::<Result<_, _>>()?;
+        let device =
+            plan.device.as_ref().map(DeviceState::new).transpose().map_err(EngineError::of_device)?;
         let state = State {
             configured: vec![None; layers.len()],
             layers,
             arena: Arena::new(0)?,
+            device,
             dynamic: vec![None; plan.graph.operands().len()],
             workspace: Workspace::new()?,
         };
@@ -211,6 +217,13 @@ impl<'p> Context<'p> {
     pub fn metas(&self) -> &[Option<TensorMeta>] {
         let current = self.current.and_then(|current| self.prepared.get(current));
         current.map_or(&[], |prepared| &prepared.metas)
+    }
+
+    /// The operators that the CPU has something to do for, for the inputs of the last run or [`Context::memory_plan`].
+    pub fn on_cpu(&self) -> Vec<&RuntimeOperator> {
+        let current = self.current.and_then(|current| self.prepared.get(current));
+        let jobs = current.into_iter().flat_map(|prepared| &prepared.jobs);
+        jobs.filter(|job| !job.is_on_device).map(|job| &self.plan.graph.operators()[job.operator]).collect()
     }
 
     /// What the last new shapes changed: which operands, and which of them need a larger buffer.
@@ -364,6 +377,9 @@ impl Context<'_> {
         let prepared = &self.prepared[position];
         configure(&self.plan, &mut self.state, &prepared.metas)?;
         self.state.arena.reserve(prepared.memory.arena_bytes)?;
+        if let Some(device) = &mut self.state.device {
+            device.reserve(prepared.memory.device_bytes).map_err(EngineError::of_device)?;
+        }
         self.current = Some(position);
         Ok(position)
     }
@@ -447,9 +463,16 @@ impl Context<'_> {
         let (graph, state) = (&self.plan.graph, &self.state);
         let mut workspaces = vec![0; state.layers.len()];
         let layers = state.layers.iter().zip(&state.configured).zip(graph.operators());
-        for (((layer, configured), operator), bytes) in layers.zip(&mut workspaces) {
-            if let (Some(layer), Some(known)) = (layer, configured) {
-                let asked = guarded(|| Ok(layer.workspace(&known.inputs, &known.outputs)));
+        for (position, (((layer, configured), operator), bytes)) in layers.zip(&mut workspaces).enumerate() {
+            if let Some(known) = configured {
+                let tensors = (known.inputs.as_slice(), known.outputs.as_slice());
+                let asked = guarded(|| {
+                    Ok(match (layer, &state.device) {
+                        (Some(layer), _) => layer.workspace(tensors.0, tensors.1),
+                        (None, Some(device)) => device.workspace(position, tensors),
+                        (None, None) => 0,
+                    })
+                });
                 *bytes = asked.map_err(|source| {
                     EngineError::of_operator(operator, graph.path(), Stage::Configure, source)
                 })?;

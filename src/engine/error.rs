@@ -93,6 +93,17 @@ pub enum EngineError {
         /// Which operator.
         place: Box<OperatorPlace>,
     },
+    /// A device that is not the CPU failed.
+    #[error(transparent)]
+    Device(Box<dyn std::error::Error + Send + Sync>),
+    /// A plan that was made for a device, in a program without it.
+    #[error(
+        "operator `{operator}` runs on a GPU in this plan: load the plan with a device, or build it for the CPU"
+    )]
+    NeedsDevice {
+        /// The operator.
+        operator: String,
+    },
     /// Threads could not be started.
     #[error("{count} threads cannot be started: {reason}")]
     Threads {
@@ -125,6 +136,14 @@ impl From<PnnxError> for EngineError {
 }
 
 impl EngineError {
+    /// A device that fails outside of operators.
+    pub(super) fn of_device(source: LayerError) -> Self {
+        match source {
+            LayerError::Device(source) => Self::Device(source),
+            other => Self::Device(Box::new(other)),
+        }
+    }
+
     /// The error of an operator; that of a run which was to end gets a name of its own.
     pub(super) fn of_operator(
         operator: &graph::RuntimeOperator,

@@ -30,6 +30,7 @@
 mod builder;
 pub mod calibration;
 mod context;
+mod device;
 mod error;
 pub mod file;
 mod formats;

@@ -1,5 +1,6 @@
 //! What a builder builds: layers and weights that nobody changes any more.
 
+use super::device::OnDevice;
 use super::{Context, EngineError, Settled};
 use crate::Limits;
 use crate::graph::{RuntimeGraph, TensorMeta};
@@ -56,6 +57,8 @@ pub struct Plan {
     pub(super) donations: Vec<(usize, usize)>,
     pub(super) limits: Limits,
     pub(super) pool: Option<Threads>,
+    /// What runs beside the CPU.
+    pub(super) device: Option<OnDevice>,
 }
 
 /// From names to positions of inputs and outputs.

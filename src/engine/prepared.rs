@@ -1,6 +1,6 @@
 //! Everything that is known once the shapes of the inputs are.
 
-use crate::graph::{OperandIndex, OutputPort, RuntimeGraph, TensorMeta, guarded};
+use crate::graph::{Device, OperandIndex, OutputPort, RuntimeGraph, TensorMeta, guarded};
 use crate::memory::{Action, MemoryPlan, Place};
 use crate::tensor::{DType, Shape, TensorView};
 use smallvec::SmallVec;
@@ -51,6 +51,8 @@ pub(super) struct Job {
     pub(super) reads: SmallVec<[Place; 3]>,
     pub(super) writes: SmallVec<[Place; 1]>,
     pub(super) workspace: Range<usize>,
+    /// Whether a device does it, or some of its tensors are there.
+    pub(super) is_on_device: bool,
 }
 
 impl Prepared {
@@ -97,5 +99,14 @@ fn job(graph: &RuntimeGraph, memory: &MemoryPlan, position: usize) -> Option<Job
             operator.outputs().iter().filter_map(place).collect(),
         )
     };
-    Some(Job { operator: position, action: step.action, reads, writes, workspace: step.workspace.clone() })
+    let operands = operator.inputs().iter().chain(operator.outputs());
+    let mut devices = operands.map(|&operand| graph.operand(operand).device());
+    Some(Job {
+        operator: position,
+        action: step.action,
+        reads,
+        writes,
+        workspace: step.workspace.clone(),
+        is_on_device: devices.any(|device| device == Device::Cuda),
+    })
 }

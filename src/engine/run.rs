@@ -31,6 +31,9 @@ impl Execution<'_, '_> {
             let start = trace.as_ref().map(|trace| trace.start.elapsed());
             let logged = logs.then(Instant::now);
             self.step(job)?;
+            if trace.is_some() || logs {
+                self.synchronize()?;
+            }
             if let Some(start) = logged {
                 let operator = &self.plan.graph.operators()[job.operator];
                 log::debug!("{} `{}` took {:?}", operator.op_type(), operator.name(), start.elapsed());
@@ -41,10 +44,17 @@ impl Execution<'_, '_> {
                 trace.steps.push(StepTrace { operator, action: job.action, start, time });
             }
         }
+        self.synchronize()?;
         if let Some(trace) = trace {
             trace.total = trace.start.elapsed();
         }
         self.copy_outputs()
+    }
+
+    /// Waits for work on a device, which may fail there.
+    fn synchronize(&mut self) -> Result<(), EngineError> {
+        let device = self.state.device.as_mut();
+        device.map_or(Ok(()), |device| device.synchronize()).map_err(EngineError::of_device)
     }
 
     fn step(&mut self, job: &Job) -> Result<(), EngineError> {
@@ -63,13 +73,20 @@ impl Execution<'_, '_> {
     }
 
     fn step_planned(&mut self, job: &Job) -> Result<(), Fault> {
-        let Some(layer) = &mut self.state.layers[job.operator] else { return Ok(()) };
         let mut memory = Memory {
             arena: &mut self.state.arena,
             inputs: self.inputs,
             outputs: self.outputs,
             constants: &self.plan.constants,
         };
+        if let (true, Some(plan), Some(device)) =
+            (job.is_on_device, &self.plan.device, &mut self.state.device)
+        {
+            return caught(|| {
+                device.run(plan, job, &mut memory, self.limits).map_err(|error| (Stage::Forward, error))
+            });
+        }
+        let Some(layer) = &mut self.state.layers[job.operator] else { return Ok(()) };
         let mut borrowed = memory.borrow(&job.reads, &job.writes, job.workspace.clone())?;
         let mut context = ForwardContext::new(borrowed.scratch, self.limits);
         let mut compute = || match job.action {

@@ -1,8 +1,10 @@
 //! What changes while a plan runs.
 
+use super::device::DeviceState;
 use super::{EngineError, Plan};
 use crate::graph::{
-    CloneCpuLayer, CpuLayer, OperandIndex, RuntimeOperator, Stage, TensorMeta, guarded, let_go,
+    CloneCpuLayer, CpuLayer, Device, LayerError, OperandIndex, RuntimeOperator, Stage, TensorMeta, guarded,
+    let_go,
 };
 use crate::memory::Arena;
 use crate::tensor::{Tensor, Workspace};
@@ -15,6 +17,8 @@ pub(super) struct State {
     /// What the layers are configured for.
     pub(super) configured: Vec<Option<Configured>>,
     pub(super) arena: Arena,
+    /// What there is of it on a device.
+    pub(super) device: Option<DeviceState>,
     /// Tensors of operators whose sizes depend on values, by the operand's position.
     pub(super) dynamic: Vec<Option<Tensor>>,
     /// Scratch memory of such operators.
@@ -25,6 +29,7 @@ impl State {
     /// Lets a layer go that failed. Another clone takes its place when layers are configured.
     pub(super) fn drop_layer(&mut self, position: usize) {
         self.layers.get_mut(position).and_then(Option::take).into_iter().for_each(let_go);
+        self.device.iter_mut().for_each(|device| device.drop_layer(position));
         self.configured.get_mut(position).into_iter().for_each(|known| *known = None);
     }
 }
@@ -42,12 +47,13 @@ pub(super) struct Configured {
     pub(super) outputs: Vec<TensorMeta>,
 }
 
-/// A layer of the context's own.
+/// A layer of the context's own, where the CPU runs it.
 pub(super) fn cloned(
     plan: &Plan,
     operator: &RuntimeOperator,
 ) -> Result<Option<Box<dyn CpuLayer>>, EngineError> {
-    let cloned = guarded(|| Ok(operator.layer().map(CloneCpuLayer::clone_layer)));
+    let layer = operator.layer().filter(|_| operator.device() == Device::Cpu);
+    let cloned = guarded(|| Ok(layer.map(CloneCpuLayer::clone_layer)));
     cloned.map_err(|source| EngineError::of_operator(operator, plan.graph.path(), Stage::Initialize, source))
 }
 
@@ -62,7 +68,10 @@ pub(super) fn configure(
         if state.layers[position].is_none() {
             state.layers[position] = cloned(plan, operator)?;
         }
-        let Some(layer) = &mut state.layers[position] else { continue };
+        let is_on_device = operator.device() == Device::Cuda;
+        if state.layers[position].is_none() && !is_on_device {
+            continue;
+        }
         let known = state.configured[position].as_ref();
         let same = |operands: &[OperandIndex], known: &[TensorMeta]| {
             operands.len() == known.len()
@@ -81,11 +90,25 @@ pub(super) fn configure(
         if !is_fixed(&inputs) || !is_fixed(&outputs) {
             continue;
         }
-        if let Err(source) = guarded(|| layer.configure(&inputs, &outputs)) {
+        let tensors = (inputs.as_slice(), outputs.as_slice());
+        if let Err(source) = guarded(|| configure_one(plan, state, position, tensors)) {
             state.drop_layer(position);
             return Err(EngineError::of_operator(operator, plan.graph.path(), Stage::Configure, source));
         }
         state.configured[position] = Some(Configured { inputs, outputs });
     }
     Ok(())
+}
+
+fn configure_one(
+    plan: &Plan,
+    state: &mut State,
+    position: usize,
+    (inputs, outputs): (&[TensorMeta], &[TensorMeta]),
+) -> Result<(), LayerError> {
+    match (&mut state.layers[position], &plan.device, &mut state.device) {
+        (Some(layer), ..) => layer.configure(inputs, outputs),
+        (None, Some(plan), Some(device)) => device.configure(plan, position, (inputs, outputs)),
+        _ => Ok(()),
+    }
 }

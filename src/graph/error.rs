@@ -130,6 +130,9 @@ pub enum LayerError {
     /// A plugin failed, with what it said.
     #[error("{0}")]
     Plugin(String),
+    /// A device that is not the CPU failed.
+    #[error(transparent)]
+    Device(Box<dyn std::error::Error + Send + Sync>),
     /// The layer does not implement what was asked for.
     #[error("{0}")]
     Unsupported(String),

@@ -1,7 +1,7 @@
 //! Operators that an engine puts between those of a model.
 
 use super::operator::{OperandIndex, OperatorIndex, RuntimeOperand, RuntimeOperator};
-use super::{CpuLayer, LayerError, RuntimeGraph, TensorFormat, TensorMeta, guarded};
+use super::{CpuLayer, Device, LayerError, RuntimeGraph, TensorFormat, TensorMeta, guarded};
 
 /// An operator with one input and one output, to be put behind the operand that it reads.
 #[derive(Debug)]
@@ -29,6 +29,8 @@ pub(crate) enum Change {
     Format(Settled),
     /// See [`RuntimeGraph::set_tactic`].
     Tactic(OperatorIndex, u32),
+    /// See [`RuntimeGraph::place_on`].
+    Device(OperatorIndex, Device),
     /// See [`RuntimeGraph::insert`].
     Insert(Vec<Inserted>),
 }
@@ -72,16 +74,15 @@ impl RuntimeGraph {
         &self.changes
     }
 
-    /// Does what an engine settled for a graph like this. `layer` makes the layers that are inserted, for the format and scale
-    /// of what they make and the scale of what they read.
+    /// Does what an engine settled for a graph like this. `layer` makes the layers that are inserted, and says their type, for
+    /// the format and scale of what they make and the operand that they read.
     ///
     /// # Errors
     /// In words, where something does not fit this graph; the layer that has no such tactic.
     pub(crate) fn repeat(
         &mut self,
         changes: Vec<Change>,
-        op_type: &'static str,
-        layer: impl Fn(&Settled, Option<f32>) -> Box<dyn CpuLayer>,
+        layer: impl Fn(&Settled, &RuntimeOperand) -> (&'static str, Box<dyn CpuLayer>),
     ) -> Result<(), Unfit> {
         for change in changes {
             match change {
@@ -89,14 +90,16 @@ impl RuntimeGraph {
                     self.check_operand(&settled)?;
                     self.set_format(settled.operand, settled.format, settled.scale);
                 }
+                Change::Device(operator, device) => {
+                    self.check_operator(operator)?;
+                    self.place_on(operator, device);
+                }
                 Change::Tactic(operator, tactic) => {
-                    if operator.position() >= self.operators.len() {
-                        return Err(Unfit::Changes(format!("there is no operator {}", operator.position())));
-                    }
+                    self.check_operator(operator)?;
                     self.set_tactic(operator, tactic).map_err(|error| Unfit::Tactic(operator, error))?;
                 }
                 Change::Insert(all) => {
-                    let insertion = |inserted| self.insertion(inserted, op_type, &layer);
+                    let insertion = |inserted| self.insertion(inserted, &layer);
                     let insertions = all.into_iter().map(insertion).collect::<Result<Vec<_>, _>>()?;
                     self.insert(insertions);
                 }
@@ -108,8 +111,7 @@ impl RuntimeGraph {
     fn insertion(
         &self,
         inserted: Inserted,
-        op_type: &'static str,
-        layer: impl Fn(&Settled, Option<f32>) -> Box<dyn CpuLayer>,
+        layer: impl Fn(&Settled, &RuntimeOperand) -> (&'static str, Box<dyn CpuLayer>),
     ) -> Result<Insertion, Unfit> {
         let Inserted { made, readers, is_output } = inserted;
         let source = self.check_operand(&made)?;
@@ -120,9 +122,16 @@ impl RuntimeGraph {
         if !readers.iter().all(reads) || (is_output && !source.is_output) {
             return Err(Unfit::Changes(format!("operand `{}` is not read like that", source.name)));
         }
-        let layer = layer(&made, source.scale);
+        let (op_type, layer) = layer(&made, source);
         let Settled { operand, format, scale } = made;
         Ok(Insertion { operand, op_type, layer, format, scale, readers, is_output })
+    }
+
+    fn check_operator(&self, operator: OperatorIndex) -> Result<(), Unfit> {
+        match operator.position() < self.operators.len() {
+            true => Ok(()),
+            false => Err(Unfit::Changes(format!("there is no operator {}", operator.position()))),
+        }
     }
 
     fn check_operand(&self, settled: &Settled) -> Result<&RuntimeOperand, Unfit> {
@@ -134,9 +143,17 @@ impl RuntimeGraph {
     pub(crate) fn set_format(&mut self, operand: OperandIndex, format: TensorFormat, scale: Option<f32>) {
         let settled = Settled { operand, format, scale };
         let operand = &mut self.operands[operand.position()];
-        if (operand.format, operand.scale) != (format.format, scale) {
-            (operand.format, operand.scale) = (format.format, scale);
+        if (operand.format, operand.scale, operand.device) != (format.format, scale, format.device) {
+            (operand.format, operand.scale, operand.device) = (format.format, scale, format.device);
             self.changes.push(Change::Format(settled));
+        }
+    }
+
+    /// Settles where an operator runs.
+    pub(crate) fn place_on(&mut self, operator: OperatorIndex, device: Device) {
+        if let Some(placed) = self.operators.get_mut(operator.position()).filter(|it| it.device != device) {
+            placed.device = device;
+            self.changes.push(Change::Device(operator, device));
         }
     }
 
@@ -197,7 +214,7 @@ impl RuntimeGraph {
             (OperandIndex::new(self.operands.len()), &mut self.operands[operand.position()]);
         let name = format!("{}:{format}", source.name);
         let mut made = RuntimeOperand::new(&*name).with_hint(Some(format.dtype), source.shape.clone());
-        (made.format, made.scale) = (format.format, scale);
+        (made.format, made.scale, made.device) = (format.format, scale, format.device);
         if is_output {
             // Callers know outputs by their operands' names, too.
             let inner = format!("{}:made", source.name);

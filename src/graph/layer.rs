@@ -4,9 +4,10 @@
 //! types, which outputs are views), once for all devices; and one trait for each device that it runs on, here
 //! [`CpuLayer`]. Required are two methods, [`Layer::infer`] and [`CpuLayer::forward`]; all others have defaults.
 
-use super::{LayerError, TensorMeta};
+use super::{Device, LayerError, TensorMeta};
 use crate::Limits;
 use crate::tensor::{DType, Element, Format, Layout, Scratch, Shape, Tensor, TensorView, TensorViewMut};
+use std::any::Any;
 use std::fmt;
 use std::ops::RangeInclusive;
 
@@ -157,17 +158,25 @@ pub struct TensorFormat {
     pub format: Format,
     /// Whether whole numbers stand for real ones, by a scale that [`CpuLayer::configure`] tells.
     pub is_quantized: bool,
+    /// In whose memory it lies.
+    pub device: Device,
 }
 
 impl TensorFormat {
     /// Elements of this type in row-major order.
     pub fn plain(dtype: DType) -> Self {
-        Self { dtype, format: Format::Plain, is_quantized: false }
+        Self { dtype, format: Format::Plain, is_quantized: false, device: Device::Cpu }
     }
 
     /// Whole numbers from -127 to 127 that stand for real ones, in row-major order.
     pub fn quantized() -> Self {
         Self { is_quantized: true, ..Self::plain(DType::I8) }
+    }
+
+    /// The same in the memory of a device.
+    #[must_use]
+    pub fn on(self, device: Device) -> Self {
+        Self { device, ..self }
     }
 
     /// The same with one axis cut into blocks that lie innermost.
@@ -177,14 +186,16 @@ impl TensorFormat {
     }
 }
 
-/// `f32`, and what is not plain about it: `i8 quantized`, `f32 16c` (channels in blocks of 16), `f32 8@2` (axis 2 in blocks of 8).
+/// `f32`, and what is not plain about it: `i8 quantized`, `f32 16c` (channels in blocks of 16), `f32 8@2` (axis 2 in blocks of 8),
+/// `f32 cuda` (in the memory of a GPU).
 impl fmt::Display for TensorFormat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let quantized = if self.is_quantized { " quantized" } else { "" };
+        let device = if self.device == Device::Cuda { " cuda" } else { "" };
         f.pad(&match self.format {
-            Format::Plain => format!("{}{quantized}", self.dtype),
-            Format::Blocked { axis: 1, block } => format!("{}{quantized} {block}c", self.dtype),
-            Format::Blocked { axis, block } => format!("{}{quantized} {block}@{axis}", self.dtype),
+            Format::Plain => format!("{}{quantized}{device}", self.dtype),
+            Format::Blocked { axis: 1, block } => format!("{}{quantized} {block}c{device}", self.dtype),
+            Format::Blocked { axis, block } => format!("{}{quantized} {block}@{axis}{device}", self.dtype),
         })
     }
 }
@@ -385,11 +396,18 @@ fn no_state(bytes: &[u8]) -> Result<(), LayerError> {
 pub trait CloneCpuLayer {
     /// A clone of the layer; see [the life of a layer](CpuLayer#life-of-a-layer).
     fn clone_layer(&self) -> Box<dyn CpuLayer>;
+
+    /// The layer as what it is, so that another device's trait of the same type can be found.
+    fn as_any(&self) -> &dyn Any;
 }
 
 impl<L: CpuLayer + Clone + 'static> CloneCpuLayer for L {
     fn clone_layer(&self) -> Box<dyn CpuLayer> {
         Box::new(self.clone())
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
     }
 }
 

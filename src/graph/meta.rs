@@ -1,6 +1,6 @@
 //! What is known of a tensor before it exists: element type, dimensions, and sometimes its values.
 
-use super::TensorFormat;
+use super::{Device, TensorFormat};
 use crate::tensor::{DType, Dim, Format, Layout, Shape, TensorError, TensorView};
 use std::fmt;
 
@@ -95,7 +95,12 @@ impl TensorMeta {
 
     /// Element type and format.
     pub fn tensor_format(&self) -> TensorFormat {
-        TensorFormat { dtype: self.dtype, format: self.format, is_quantized: self.scale.is_some() }
+        TensorFormat {
+            dtype: self.dtype,
+            format: self.format,
+            is_quantized: self.scale.is_some(),
+            device: Device::Cpu,
+        }
     }
 
     /// The dimensions.

@@ -2,7 +2,7 @@
 
 use super::error::{OperatorPlace, Stage};
 use super::guard::{guarded, let_go};
-use super::{Cost, CpuLayer, GraphError, LayerError, PACKED, RuntimeAttribute, TensorMeta};
+use super::{Cost, CpuLayer, Device, GraphError, LayerError, PACKED, RuntimeAttribute, TensorMeta};
 use crate::pnnx::{self, Dim};
 use crate::tensor::{DType, Format, Tensor};
 use std::collections::BTreeMap;
@@ -57,6 +57,7 @@ pub struct RuntimeOperator {
     pub(super) params: BTreeMap<String, RuntimeParameter>,
     pub(super) attrs: BTreeMap<String, RuntimeAttribute>,
     pub(super) layer: Option<Box<dyn CpuLayer>>,
+    pub(super) device: Device,
     pub(super) is_initialized: bool,
     /// What the layer panicked with while it ran: it is not called again.
     pub(super) panicked: Option<String>,
@@ -78,6 +79,7 @@ impl RuntimeOperator {
             params: BTreeMap::new(),
             attrs: BTreeMap::new(),
             layer: None,
+            device: Device::Cpu,
             is_initialized: false,
             panicked: None,
             has_run: false,
@@ -174,6 +176,11 @@ impl RuntimeOperator {
         self.layer.as_deref()
     }
 
+    /// Where it runs: on the CPU, unless an engine chose otherwise.
+    pub fn device(&self) -> Device {
+        self.device
+    }
+
     /// What one run costs; nothing where there is no layer.
     ///
     /// # Errors
@@ -200,9 +207,9 @@ impl RuntimeOperator {
         result.map_err(|source| self.error(path, Stage::Restore, source))
     }
 
-    /// Lets the layer prepare itself, once.
+    /// Lets the layer prepare itself, once, where it is the CPU that runs it.
     pub(super) fn initialize(&mut self, path: Option<&Path>) -> Result<(), GraphError> {
-        let Some(layer) = &mut self.layer else { return Ok(()) };
+        let Some(layer) = self.layer.as_mut().filter(|_| self.device == Device::Cpu) else { return Ok(()) };
         let result = guarded(|| layer.initialize());
         self.is_initialized = result.is_ok();
         result.map_err(|source| self.error(path, Stage::Initialize, source))
@@ -248,6 +255,7 @@ pub struct RuntimeOperand {
     pub(super) shape: Option<Vec<Dim>>,
     pub(super) format: Format,
     pub(super) scale: Option<f32>,
+    pub(super) device: Device,
     pub(super) producer: Option<OperatorIndex>,
     pub(super) consumers: Vec<OperatorIndex>,
     pub(super) is_output: bool,
@@ -263,6 +271,7 @@ impl RuntimeOperand {
             shape: None,
             format: Format::Plain,
             scale: None,
+            device: Device::Cpu,
             producer: None,
             consumers: Vec::new(),
             is_output: false,
@@ -314,6 +323,11 @@ impl RuntimeOperand {
     /// The real number that 1 stands for, where an engine chose whole numbers for real ones.
     pub fn scale(&self) -> Option<f32> {
         self.scale
+    }
+
+    /// In whose memory it lies: the CPU's, unless an engine chose otherwise.
+    pub fn device(&self) -> Device {
+        self.device
     }
 
     /// The operator that writes it.

@@ -6,11 +6,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Where a layer runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 #[non_exhaustive]
 pub enum Device {
     /// The processor.
+    #[default]
     Cpu,
+    /// A GPU, or what stands for one.
+    Cuda,
 }
 
 /// What layers are called on a device; implemented for the trait object of each device's trait.

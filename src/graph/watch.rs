@@ -416,6 +416,10 @@ impl CpuLayer for Watched {
 }
 
 impl CloneCpuLayer for Watched {
+    fn as_any(&self) -> &dyn std::any::Any {
+        self
+    }
+
     fn clone_layer(&self) -> Box<dyn CpuLayer> {
         let cloned = match timed_limits() {
             None => self.read().map(|layer| layer.clone_layer()),

@@ -67,13 +67,14 @@ pub struct Value(usize);
 
 /// One step: how its value comes about, and the element type that the value is rounded to.
 #[derive(Debug, Clone, Copy)]
-struct Step {
-    dtype: DType,
-    operation: Operation,
+pub(crate) struct Step {
+    pub(crate) dtype: DType,
+    pub(crate) operation: Operation,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Operation {
+pub(crate) enum Operation {
+    /// The elements of an input.
     Input(usize),
     /// What stands in the output.
     Output,
@@ -94,7 +95,21 @@ impl Operation {
     }
 }
 
+impl Value {
+    /// The position of the step that computes it.
+    #[cfg(feature = "gpu")]
+    pub(crate) fn position(self) -> usize {
+        self.0
+    }
+}
+
 impl Program {
+    /// The steps up to the one that computes a value.
+    #[cfg(feature = "gpu")]
+    pub(crate) fn steps_to(&self, value: Value) -> &[Step] {
+        &self.steps[..=value.0]
+    }
+
     /// The elements of an input, which will have this type. An input that was asked for before is not read twice.
     pub fn input(&mut self, position: usize, dtype: DType) -> Value {
         if let Some(&known) = self.inputs.get(&position) {

@@ -151,6 +151,7 @@ pub mod striding;
 pub mod taking;
 #[cfg(test)]
 pub(crate) mod testing;
+pub mod transfer;
 pub mod trapezoid;
 pub mod unpooling;
 mod views;

@@ -170,6 +170,7 @@ impl Memory<'_, '_> {
                 }
                 Ok((self.arena.as_mut_ptr().wrapping_add(offset), bytes, None))
             }
+            Root::Device { .. } => Err(missing("memory of the CPU at a place on a device")),
             Root::Output(position) => {
                 let output = self.outputs.get_mut(position);
                 let output = output.ok_or_else(|| missing(&format!("output {position}")))?;

@@ -1,6 +1,7 @@
 //! Buffers that become parts of each other.
 
 use super::MemoryError;
+use crate::graph::Device;
 
 /// Where a buffer has to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +24,8 @@ pub(super) struct Buffer {
     pub(super) last: usize,
     /// Where it has to be; anywhere in the arena if absent.
     pub(super) pin: Option<Pin>,
+    /// In whose memory it is.
+    pub(super) device: Device,
     /// The steps that overwrite it.
     pub(super) overwrites: Vec<usize>,
     /// The buffer that it is a part of, from this byte on.
@@ -31,8 +34,8 @@ pub(super) struct Buffer {
 
 impl Buffer {
     /// A buffer that one step writes and nobody reads yet.
-    pub(super) fn new(bytes: usize, step: usize, pin: Option<Pin>) -> Self {
-        Self { bytes, first: step, last: step, pin, overwrites: Vec::new(), parent: None }
+    pub(super) fn new(bytes: usize, step: usize, pin: Option<Pin>, device: Device) -> Self {
+        Self { bytes, first: step, last: step, pin, device, overwrites: Vec::new(), parent: None }
     }
 }
 

@@ -4,6 +4,7 @@ use super::groups::{Buffers, Pin};
 use super::offsets::{self, Request};
 use super::values::{Value, Values};
 use super::{MemoryError, Problem, sharing};
+use crate::graph::{Device, OperatorIndex};
 use crate::tensor::{DType, Layout, Shape};
 use std::ops::{Range, RangeInclusive};
 
@@ -12,6 +13,13 @@ use std::ops::{Range, RangeInclusive};
 pub enum Root {
     /// The arena, from this byte on.
     Arena {
+        /// The first byte.
+        offset: usize,
+        /// How many bytes.
+        bytes: usize,
+    },
+    /// The arena in the memory of a device, from this byte on.
+    Device {
         /// The first byte.
         offset: usize,
         /// How many bytes.
@@ -64,7 +72,7 @@ pub enum Action {
 pub struct Step {
     /// What to do.
     pub action: Action,
-    /// The bytes of the arena that it may use as scratch memory.
+    /// The bytes of the arena that it may use as scratch memory: that of the device on which it runs.
     pub workspace: Range<usize>,
 }
 
@@ -79,6 +87,19 @@ pub struct Slot {
     pub steps: RangeInclusive<usize>,
     /// What lies there.
     pub holds: Holds,
+    /// In whose arena.
+    pub device: Device,
+}
+
+impl Slot {
+    /// The memory of an operand that begins with it.
+    pub(super) fn root(&self) -> Root {
+        let (offset, bytes) = (self.offset, self.bytes);
+        match self.device {
+            Device::Cpu => Root::Arena { offset, bytes },
+            Device::Cuda => Root::Device { offset, bytes },
+        }
+    }
 }
 
 /// What lies in a part of the arena.
@@ -103,6 +124,8 @@ pub struct MemoryPlan {
     pub copies: Vec<(usize, usize)>,
     /// The size of the arena.
     pub arena_bytes: usize,
+    /// The size of the arena in the memory of a device.
+    pub device_bytes: usize,
     /// What would be needed if everything that operators write had a place of its own.
     pub naive_bytes: usize,
     /// All parts of the arena, by their first step and position.
@@ -124,12 +147,16 @@ impl MemoryPlan {
             .map(offsets::aligned)
             .fold(0, usize::saturating_add);
         let copies = sharing::share(problem, &mut values)?;
-        let requests = requests(problem, &values);
-        let packing = offsets::pack(&requests.iter().map(|request| request.0).collect::<Vec<_>>());
-        let mut slots = Vec::with_capacity(requests.len());
-        for ((request, holds), &offset) in requests.into_iter().zip(&packing.offsets) {
-            slots.push(Slot { offset, bytes: request.bytes, steps: request.first..=request.last, holds });
-        }
+        let mut slots = Vec::new();
+        let [arena_bytes, device_bytes] = [Device::Cpu, Device::Cuda].map(|device| {
+            let requests = requests(problem, &values, device);
+            let packing = offsets::pack(&requests.iter().map(|request| request.0).collect::<Vec<_>>());
+            for ((request, holds), &offset) in requests.into_iter().zip(&packing.offsets) {
+                let steps = request.first..=request.last;
+                slots.push(Slot { offset, bytes: request.bytes, steps, holds, device });
+            }
+            packing.bytes
+        });
         slots.sort_by_key(|slot| (*slot.steps.start(), slot.offset));
         let roots = roots(&slots, &values);
         let place =
@@ -138,25 +165,35 @@ impl MemoryPlan {
             steps: steps(&slots, &values.actions),
             places: values.operands.iter().map(place).collect(),
             copies,
-            arena_bytes: packing.bytes,
+            arena_bytes,
+            device_bytes,
             naive_bytes,
             slots,
         })
     }
 
-    /// The largest number of bytes that is taken at a time: no arrangement of these slots needs less.
+    /// The largest number of bytes of the arena that is taken at a time: no arrangement of these slots needs less.
     pub fn lower_bound(&self) -> usize {
-        self.loads()
+        self.lower_bound_on(Device::Cpu)
+    }
+
+    /// The same for the arena of a device.
+    pub fn lower_bound_on(&self, device: Device) -> usize {
+        self.loads_on(device)
             .iter()
             .map(|load| load.activations.saturating_add(load.workspace))
             .max()
             .unwrap_or_default()
     }
 
-    /// How much is taken in each step, and after the last.
+    /// How much of the arena is taken in each step, and after the last.
     pub fn loads(&self) -> Vec<Load> {
+        self.loads_on(Device::Cpu)
+    }
+
+    fn loads_on(&self, device: Device) -> Vec<Load> {
         let mut loads = vec![Load::default(); self.steps.len() + 1];
-        for slot in &self.slots {
+        for slot in self.slots.iter().filter(|slot| slot.device == device) {
             let bytes = offsets::aligned(slot.bytes);
             for load in loads.get_mut(slot.steps.clone()).unwrap_or_default() {
                 let sum = match slot.holds {
@@ -179,8 +216,8 @@ pub struct Load {
     pub workspace: usize,
 }
 
-/// What is to be put into the arena, by step.
-fn requests(problem: &Problem<'_>, values: &Values) -> Vec<(Request, Holds)> {
+/// What is to be put into the arena of a device, by step.
+fn requests(problem: &Problem<'_>, values: &Values, device: Device) -> Vec<(Request, Holds)> {
     let mut members = vec![Vec::new(); values.buffers.len()];
     for (operand, value) in values.operands.iter().enumerate() {
         let Some(value) = value else { continue };
@@ -188,18 +225,30 @@ fn requests(problem: &Problem<'_>, values: &Values) -> Vec<(Request, Holds)> {
             members.push(operand);
         }
     }
-    let activations =
-        values.buffers.in_arena().filter(|(_, buffer)| buffer.bytes > 0).map(|(index, buffer)| {
-            let holds = Holds::Operands(members.get_mut(index).map(std::mem::take).unwrap_or_default());
-            (Request { bytes: buffer.bytes, first: buffer.first, last: buffer.last }, holds)
-        });
+    let wanted = values.buffers.in_arena().filter(|(_, buffer)| buffer.bytes > 0 && buffer.device == device);
+    let activations = wanted.map(|(index, buffer)| {
+        let holds = Holds::Operands(members.get_mut(index).map(std::mem::take).unwrap_or_default());
+        let bytes = on(device, buffer.bytes);
+        (Request { bytes, first: buffer.first, last: buffer.last }, holds)
+    });
     let mut requests: Vec<_> = activations.collect();
     for (step, (&bytes, action)) in problem.workspaces.iter().zip(&values.actions).enumerate() {
-        if bytes > 0 && *action != Action::Nothing {
+        let is_here = problem.graph.operator(OperatorIndex::new(step)).device() == device;
+        if bytes > 0 && *action != Action::Nothing && is_here {
+            let bytes = on(device, bytes);
             requests.push((Request { bytes, first: step, last: step }, Holds::Workspace(step)));
         }
     }
     requests
+}
+
+/// So many bytes on a device: GPUs read memory in lines, and want what begins at one.
+fn on(device: Device, bytes: usize) -> usize {
+    const LINE: usize = 256;
+    match device {
+        Device::Cpu => bytes,
+        Device::Cuda => bytes.checked_next_multiple_of(LINE).unwrap_or(usize::MAX),
+    }
 }
 
 /// The memory of each buffer that is nobody's part.
@@ -218,7 +267,7 @@ fn roots(slots: &[Slot], values: &Values) -> Vec<Root> {
         let Holds::Operands(operands) = &slot.holds else { continue };
         let value = operands.first().and_then(|&operand| values.operands.get(operand)?.as_ref());
         if let Some(root) = value.and_then(|value| roots.get_mut(values.buffers.root(value.buffer).0)) {
-            *root = Root::Arena { offset: slot.offset, bytes: slot.bytes };
+            *root = slot.root();
         }
     }
     roots

@@ -1,6 +1,6 @@
 //! A plan in the places of a larger one.
 
-use super::{Holds, MemoryPlan, Root, Slot};
+use super::{Holds, MemoryPlan, Slot};
 
 impl MemoryPlan {
     /// The same plan with every slot where a plan for larger shapes has it, so that it fits wherever that one does. None
@@ -10,10 +10,11 @@ impl MemoryPlan {
         if self.slots.len() != larger.slots.len() {
             return None;
         }
-        let mut plan = Self { arena_bytes: larger.arena_bytes, ..self.clone() };
+        let (arena_bytes, device_bytes) = (larger.arena_bytes, larger.device_bytes);
+        let mut plan = Self { arena_bytes, device_bytes, ..self.clone() };
         for slot in &mut plan.slots {
             let other = larger.slots.iter().find(|other| other.holds == slot.holds)?;
-            if other.steps != slot.steps || other.bytes < slot.bytes {
+            if other.steps != slot.steps || other.bytes < slot.bytes || other.device != slot.device {
                 return None;
             }
             slot.offset = other.offset;
@@ -34,7 +35,7 @@ impl MemoryPlan {
 
 fn move_operand(places: &mut [Option<super::Place>], operand: usize, slot: &Slot) {
     if let Some(Some(place)) = places.get_mut(operand) {
-        place.root = Root::Arena { offset: slot.offset, bytes: slot.bytes };
+        place.root = slot.root();
     }
 }
 
@@ -43,7 +44,7 @@ mod tests {
     use super::*;
     use crate::Limits;
     use crate::graph::{RuntimeGraph, TensorMeta};
-    use crate::memory::Problem;
+    use crate::memory::{Problem, Root};
     use crate::pnnx::Graph;
     use crate::shape::Shapes;
     use crate::tensor::DType;

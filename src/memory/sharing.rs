@@ -4,7 +4,7 @@ use super::groups::Pin;
 use super::plan::Action;
 use super::values::{Values, fault};
 use super::{MemoryError, Problem, offsets};
-use crate::graph::{RuntimeOperator, TensorMeta, guarded};
+use crate::graph::{Device, RuntimeOperator, TensorMeta, guarded};
 
 /// Lets operators share memory, and returns the copies that are left to do after the run.
 pub(super) fn share(problem: &Problem<'_>, values: &mut Values) -> Result<Vec<(usize, usize)>, MemoryError> {
@@ -47,7 +47,8 @@ fn work_in_place(
     let others = operator.inputs().iter().enumerate().filter(|&(position, _)| position != input);
     let is_alike = from.dtype == to.dtype
         && from.layout.shape() == to.layout.shape()
-        && from.layout.format() == to.layout.format();
+        && from.layout.format() == to.layout.format()
+        && buffer.device == values.buffers.get(to.buffer)?.device;
     if may_write
         && is_alike
         && buffer.last == step
@@ -78,7 +79,9 @@ fn place_outputs(problem: &Problem<'_>, values: &mut Values) -> Result<Vec<(usiz
         let pin = root.and_then(|root| values.buffers.get(root).ok()?.pin);
         match (donated, root, pin) {
             (Some(input), Some(_), Some(Pin::Input(there))) if there == input => {}
-            (None, Some(root), None) => values.buffers.get_mut(root)?.pin = Some(Pin::Output(position)),
+            (None, Some(root), None) if values.buffers.get(root)?.device == Device::Cpu => {
+                values.buffers.get_mut(root)?.pin = Some(Pin::Output(position));
+            }
             _ => copies.push((operand, position)),
         }
     }
@@ -179,8 +182,9 @@ fn fits(values: &Values, parts: &[(usize, usize)], whole: usize, step: usize) ->
         let is_twice =
             parts.iter().skip(position + 1).any(|&(other, start)| other == part || start == offset);
         let is_stable = buffer.overwrites.iter().all(|&overwrite| overwrite < step);
+        let is_there = buffer.device == values.buffers.get(whole)?.device;
         let is_read_late = overwritten.is_some_and(|overwrite| buffer.last >= overwrite);
-        if buffer.pin.is_some() || part == whole || is_twice || !is_stable || is_read_late {
+        if buffer.pin.is_some() || part == whole || is_twice || !is_stable || is_read_late || !is_there {
             return Ok(false);
         }
     }

@@ -3,7 +3,7 @@
 use super::groups::{Buffer, Buffers, Pin};
 use super::plan::Action;
 use super::{MemoryError, Problem};
-use crate::graph::{Layer, LayerError, RuntimeOperator, View, guarded};
+use crate::graph::{Layer, LayerError, OperandIndex, RuntimeOperator, View, guarded};
 use crate::tensor::{DType, Layout, Shape};
 
 /// An operand whose size is known.
@@ -152,7 +152,8 @@ impl Values {
         let bytes = byte_len(&layout, dtype);
         let bytes =
             bytes.ok_or_else(|| MemoryError::Problem(format!("{meta} is too large for this machine")))?;
-        let buffer = self.buffers.push(Buffer::new(bytes, step, pin));
+        let device = problem.graph.operand(OperandIndex::new(operand)).device();
+        let buffer = self.buffers.push(Buffer::new(bytes, step, pin, device));
         self.set(operand, Value { buffer, dtype, layout });
         Ok(())
     }

@@ -387,6 +387,10 @@ impl<'a> Target<'a> {
 }
 
 impl CloneCpuLayer for Foreign {
+    fn as_any(&self) -> &dyn std::any::Any {
+        self
+    }
+
     fn clone_layer(&self) -> Box<dyn CpuLayer> {
         let clone = || -> Result<Instance> {
             let (layer, mut copy) = (self.layer()?, null_mut());

@@ -66,7 +66,9 @@ impl Layer for CopyConcat {
 // ANCHOR: forward
 impl CpuLayer for CopyConcat {
     fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
-        let Some(&TensorFormat { dtype, format, is_quantized }) = formats.get(position) else { return false };
+        let Some(&TensorFormat { dtype, format, is_quantized, .. }) = formats.get(position) else {
+            return false;
+        };
         match position {
             0 => matches!(dtype, DType::F32 | DType::F16) && format == Format::Plain && !is_quantized,
             _ => formats.first() == formats.get(position),

@@ -123,11 +123,12 @@ fn tensor(name: &str, operand: OperandIndex, planned: &Planned) -> Value {
 fn place(place: &Place) -> Value {
     let (root, position) = match place.root {
         Root::Arena { offset, .. } => ("arena", offset),
+        Root::Device { offset, .. } => ("device", offset),
         Root::Input(position) => ("input", position),
         Root::Output(position) => ("output", position),
         Root::Constant(position) => ("constant", position),
     };
-    let at = if root == "arena" { "offset" } else { "position" };
+    let at = if matches!(root, "arena" | "device") { "offset" } else { "position" };
     json!({
         "root": root,
         at: position,

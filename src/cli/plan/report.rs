@@ -154,12 +154,14 @@ fn places(planned: &Planned, operands: &[OperandIndex]) -> String {
 
 /// The memory of a place, and which bytes of it.
 fn place(place: &Place) -> String {
+    let within = |offset: usize| {
+        let size = place.dtype.size();
+        let (first, end) = (place.layout.offset() * size, place.layout.span() * size);
+        format!("{}..{}", offset + first, offset + end)
+    };
     match place.root {
-        Root::Arena { offset, .. } => {
-            let size = place.dtype.size();
-            let (first, end) = (place.layout.offset() * size, place.layout.span() * size);
-            format!("{}..{}", offset + first, offset + end)
-        }
+        Root::Arena { offset, .. } => within(offset),
+        Root::Device { offset, .. } => format!("device {}", within(offset)),
         Root::Input(input) => format!("input {input}"),
         Root::Output(output) => format!("output {output}"),
         Root::Constant(_) => "constant".to_owned(),

@@ -112,6 +112,8 @@ pub(super) struct How {
     pub(super) tolerance: Option<f64>,
     /// Whether weights are compared with their checksums first.
     pub(super) checksums: bool,
+    /// Whether the CPU may run no operator.
+    pub(super) no_fallback: bool,
 }
 
 /// Runs a case.
@@ -137,11 +139,24 @@ fn attempt(path: &Path, how: &How, limits: &Limits) -> Result<Verdict, Verdict> 
     let mut max_abs_diff = 0f64;
     for set in &sets {
         match run_set(&folder, set, &mut runner, limits)? {
-            Verdict::Pass(diff) => max_abs_diff = max_abs_diff.max(diff),
+            Verdict::Pass(diff) if !how.no_fallback || runner.on_cpu().is_empty() => {
+                max_abs_diff = max_abs_diff.max(diff);
+            }
+            Verdict::Pass(_) => return Ok(fallback(&runner)),
             other => return Ok(other),
         }
     }
     Ok(Verdict::Pass(max_abs_diff))
+}
+
+/// The verdict on a case that the CPU ran a part of.
+fn fallback(runner: &Runner) -> Verdict {
+    let types: Vec<String> = runner.on_cpu().iter().map(|operator| operator.op_type().to_owned()).collect();
+    let mut distinct = types.clone();
+    distinct.sort_unstable();
+    distinct.dedup();
+    let reason = format!("no kernel for {}", distinct.join(", "));
+    Verdict::Error { kind: Kind::Unsupported, reason, unsupported: types }
 }
 
 fn built(folder: &Folder, how: &How, limits: &Limits) -> Result<Runner, EngineError> {

@@ -61,6 +61,9 @@ pub(crate) struct VerifyArgs {
     tolerance: Option<f64>,
     #[command(flatten)]
     mode: InterpretArgs,
+    /// Counts a case as unsupported if the CPU runs any of its operators, views left out
+    #[arg(long, requires = "device")]
+    no_fallback: bool,
     #[command(flatten)]
     plugins: PluginArgs,
     /// Compares the weights with the checksums in the archive first
@@ -93,6 +96,7 @@ impl VerifyArgs {
             registry: self.plugins.registry()?,
             tolerance: self.tolerance,
             checksums: self.checksums,
+            no_fallback: self.no_fallback,
         };
         let folders = self.without_files();
         let widest = folders.iter().map(|folder| report::name(folder).chars().count()).max().unwrap_or(0);

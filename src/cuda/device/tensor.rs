@@ -1,5 +1,6 @@
 //! Tensors on a device.
 
+use super::CudaError;
 use crate::tensor::{DType, Layout, Shape, TensorError};
 use std::marker::PhantomData;
 
@@ -48,6 +49,24 @@ impl DeviceTensor<'_> {
     pub fn with_layout(&self, layout: Layout) -> Result<Self, TensorError> {
         layout.check_within(self.bytes / self.dtype.size())?;
         Ok(Self { layout, ..*self })
+    }
+
+    /// Memory of another type within this tensor of bytes, from byte `first` on.
+    ///
+    /// # Errors
+    /// [`CudaError::OutOfBounds`] where there are fewer than `bytes`.
+    pub(in crate::cuda) fn reinterpreted(
+        &self,
+        dtype: DType,
+        layout: Layout,
+        first: usize,
+        bytes: usize,
+    ) -> Result<Self, CudaError> {
+        let end = first.saturating_add(bytes);
+        if end > self.span() || layout.check_within(bytes / dtype.size()).is_err() {
+            return Err(CudaError::OutOfBounds { first, end, room: self.span() });
+        }
+        Ok(Self { dtype, layout, address: self.start() + first as u64, bytes, memory: PhantomData })
     }
 
     /// Where the first element is.

@@ -11,8 +11,11 @@ pub struct Unit {
     defines: Vec<(&'static str, String)>,
 }
 
-/// The header that sources may include.
-const COMMON: (&str, &str) = ("common.cuh", include_str!("../kernels/common.cuh"));
+/// The headers that sources may include.
+const HEADERS: [(&str, &str); 2] = [
+    ("common.cuh", include_str!("../kernels/common.cuh")),
+    ("functions.cuh", include_str!("../kernels/functions.cuh")),
+];
 
 impl Unit {
     /// A source of this name.
@@ -39,7 +42,7 @@ impl Unit {
         &self.name
     }
 
-    /// The whole source: definitions, and the header in the place of its `#include`.
+    /// The whole source: definitions, and headers in the place of their `#include`.
     pub fn source(&self) -> String {
         let mut source = String::new();
         for (name, text) in &self.defines {
@@ -48,8 +51,8 @@ impl Unit {
         source.push_str(&line(1, &self.name));
         for (number, text) in self.text.lines().enumerate() {
             let included = text.trim().strip_prefix("#include").map(|name| name.trim().trim_matches('"'));
-            if included == Some(COMMON.0) {
-                source.extend([&*line(1, COMMON.0), COMMON.1, &*line(number + 2, &self.name)]);
+            if let Some((name, text)) = HEADERS.iter().find(|header| included == Some(header.0)) {
+                source.extend([&*line(1, name), text, &*line(number + 2, &self.name)]);
             } else {
                 source.extend([text, "\n"]);
             }

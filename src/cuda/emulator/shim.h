@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <math.h>
 #include <mutex>
 #include <sys/mman.h>
 #include <tuple>

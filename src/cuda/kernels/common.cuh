@@ -16,6 +16,11 @@ struct bf16 {
     unsigned short bits;
 };
 
+// An element of 16 bytes that is only moved.
+struct Bytes16 {
+    i64 half[2];
+};
+
 // The lengths of up to eight axes, outermost first.
 struct Shape {
     int rank;

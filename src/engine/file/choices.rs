@@ -5,10 +5,9 @@ use super::header::Kind;
 use crate::engine::formats::{self, Answers, Candidate, Settled};
 use crate::engine::{EngineError, Plan};
 use crate::graph::{
-    Change, CpuLayer, Inserted, LayerError, OperandIndex, OperatorIndex, RuntimeGraph, SettledFormat, Stage,
-    Tactic, TensorFormat, Unfit, guarded,
+    Change, CpuLayer, Device, Inserted, LayerError, OperandIndex, OperatorIndex, RuntimeGraph,
+    RuntimeOperand, SettledFormat, Stage, Tactic, TensorFormat, Unfit, guarded,
 };
-use crate::layers::reformat::Reformat;
 use crate::tensor::{DType, Format, MAX_RANK};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -29,6 +28,8 @@ enum Done {
     Format(Made),
     /// Position of the operator, and the tactic's number.
     Tactic(usize, u32),
+    /// Position of the operator that runs on a GPU.
+    Cuda(usize),
     Insert(Vec<Insert>),
 }
 
@@ -97,10 +98,10 @@ impl Choices {
             settled.map(|(operator, of_graph)| operator.settled(of_graph.layer())).collect();
         let settled = settled.map_err(of_path)?;
         let changes: Result<Vec<Change>, _> = self.changes.iter().map(Done::change).collect();
-        let reformat = |made: &SettledFormat, from: Option<f32>| -> Box<dyn CpuLayer> {
-            Box::new(Reformat::new(made.format, from, made.scale))
+        let between = |made: &SettledFormat, source: &RuntimeOperand| {
+            formats::between((source.device(), source.scale()), (made.format, made.scale))
         };
-        graph.repeat(changes.map_err(of_path)?, Reformat::TYPE, reformat).map_err(|unfit| match unfit {
+        graph.repeat(changes.map_err(of_path)?, between).map_err(|unfit| match unfit {
             Unfit::Changes(reason) => of_path(wrong(reason)),
             Unfit::Tactic(operator, source) => {
                 let operator = graph.operator(operator);
@@ -154,6 +155,7 @@ fn parse_format(text: &str) -> Result<TensorFormat, PlanFileProblem> {
             let cut = word.strip_suffix('c').map(|block| (block, "1")).or_else(|| word.split_once('@'));
             match (word, cut) {
                 ("quantized", _) => format.is_quantized = true,
+                ("cuda", _) => format.device = Device::Cuda,
                 (_, Some((block, axis))) => {
                     let (block, axis) = (block.parse::<u8>().ok()?, axis.parse::<u8>().ok()?);
                     let is_possible = (2..=64).contains(&block) && usize::from(axis) < MAX_RANK;
@@ -207,6 +209,7 @@ impl Done {
         match change {
             Change::Format(made) => Self::Format(Made::of(made)),
             Change::Tactic(operator, tactic) => Self::Tactic(operator.position(), *tactic),
+            Change::Device(operator, _) => Self::Cuda(operator.position()),
             Change::Insert(all) => Self::Insert(all.iter().map(insert).collect()),
         }
     }
@@ -220,6 +223,7 @@ impl Done {
         Ok(match self {
             Self::Format(made) => Change::Format(made.settled()?),
             Self::Tactic(operator, tactic) => Change::Tactic(OperatorIndex::new(*operator), *tactic),
+            Self::Cuda(operator) => Change::Device(OperatorIndex::new(*operator), Device::Cuda),
             Self::Insert(all) => {
                 Change::Insert(all.iter().map(inserted).collect::<Result<_, PlanFileProblem>>()?)
             }

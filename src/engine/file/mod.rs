@@ -76,6 +76,7 @@ pub use error::{PlanFileError, PlanFileProblem};
 pub(super) use features::present as processor_features;
 pub use header::{Kind, Section};
 
+use super::device::Accelerator;
 use super::{EngineError, Plan};
 use crate::Limits;
 use crate::graph::Registry;
@@ -123,6 +124,7 @@ pub struct PlanFile {
     limits: Limits,
     registry: Registry,
     threads: usize,
+    accelerator: Option<Accelerator>,
 }
 
 impl PlanFile {
@@ -144,6 +146,13 @@ impl PlanFile {
     #[must_use]
     pub fn with_registry(self, registry: Registry) -> Self {
         Self { registry, ..self }
+    }
+
+    /// Runs what the plan has on a GPU there.
+    #[cfg(feature = "gpu")]
+    #[must_use]
+    pub fn with_device(self, device: crate::cuda::device::Device, layers: crate::cuda::CudaLayers) -> Self {
+        Self { accelerator: Some(Accelerator { device, layers }), ..self }
     }
 
     /// Where the layers will come from.

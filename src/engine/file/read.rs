@@ -77,6 +77,7 @@ impl PlanFile {
             limits: limits.clone(),
             registry: Registry::default(),
             threads: 1,
+            accelerator: None,
         })
     }
 
@@ -137,6 +138,7 @@ impl PlanFile {
             card: self.card.clone(),
             limits: self.limits.clone(),
             threads: self.threads,
+            accelerator: self.accelerator.clone(),
         };
         let mut plan = parts.assemble(|graph, _, _| {
             self.check_states(graph).map_err(of_path)?;

@@ -11,13 +11,15 @@ mod price;
 mod solver;
 mod variants;
 
+use super::device::Accelerator;
 use super::tuning::Tuner;
 use super::{EngineError, Fingerprint, Precision, Scales};
 use crate::graph::{
-    CpuLayer, GraphError, Insertion, LayerError, OperandIndex, OperatorIndex, RuntimeGraph, RuntimeOperator,
-    Stage, Tactic, TensorFormat, TensorMeta, guarded,
+    CpuLayer, Device, GraphError, Insertion, LayerError, OperandIndex, OperatorIndex, RuntimeGraph,
+    RuntimeOperator, Stage, Tactic, TensorFormat, TensorMeta, guarded,
 };
 use crate::layers::reformat::Reformat;
+use crate::layers::transfer::Transfer;
 use crate::pnnx;
 use crate::shape::Shapes;
 use crate::tensor::DType;
@@ -25,6 +27,7 @@ pub use candidates::{Answers, Candidate};
 use candidates::{Likeness, Offer, Tensors, takes};
 use negotiation::{Conversion, conversions, negotiate};
 use price::Prices;
+use smallvec::SmallVec;
 
 /// Which formats an engine may choose from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,6 +54,8 @@ pub(super) struct Terms {
     pub(super) left_out: Vec<String>,
     /// Names of those that are chosen wherever they can be.
     pub(super) preferred: Vec<String>,
+    /// What runs operators beside the CPU.
+    pub(super) accelerator: Option<Accelerator>,
     /// Who measures; without one, prices are those of a model.
     pub(super) tuner: Option<Tuner>,
 }
@@ -63,6 +68,7 @@ impl Default for Terms {
             scales: Scales::default(),
             left_out: Vec::new(),
             preferred: Vec::new(),
+            accelerator: None,
             tuner: None,
         }
     }
@@ -198,7 +204,14 @@ fn asked(
     }
     let fault = |source| EngineError::of_operator(operator, graph.path(), Stage::Configure, source);
     // Letting its clones go is a call as well.
+    let on_device = guarded(|| on_device(operator, &tensors, terms)).map_err(fault)?;
+    if let Some((offer, true)) = on_device {
+        return Ok(offer);
+    }
     let mut offer = guarded(|| variants::offer(graph, operator, &tensors, terms)).map_err(fault)?;
+    if let Some((view, _)) = on_device {
+        offer.candidates.extend(view.candidates);
+    }
     let is_preferred = |candidate: &Candidate| candidates::is_named(&candidate.tactic, &terms.preferred);
     if offer.candidates.iter().any(is_preferred) {
         offer.candidates.retain(is_preferred);
@@ -207,6 +220,26 @@ fn asked(
         return Err(fault(LayerError::NoFormat(report(graph, operator, &offer.answers))));
     }
     Ok(offer)
+}
+
+/// How a device runs an operator, if it does, and whether it is to do so wherever it can: views are free on either side.
+fn on_device(
+    operator: &RuntimeOperator,
+    tensors: &Tensors,
+    terms: &Terms,
+) -> Result<Option<(Offer, bool)>, LayerError> {
+    let (Some(accelerator), Some(layer)) = (&terms.accelerator, operator.layer()) else { return Ok(None) };
+    let is_view = price::is_view(layer, &tensors.inputs, &tensors.outputs);
+    let metas = tensors.inputs.iter().chain(&tensors.outputs);
+    let formats: SmallVec<[TensorFormat; 4]> =
+        metas.map(|meta| TensorFormat::plain(meta.dtype()).on(Device::Cuda)).collect();
+    if !is_view && !accelerator.takes(layer, &formats, (&tensors.inputs, &tensors.outputs))? {
+        return Ok(None);
+    }
+    let answers = formats.iter().map(|&format| Answers { taken: vec![format], refused: Vec::new() });
+    let answers = answers.collect();
+    let candidate = Candidate { formats, tactic: Tactic::DEFAULT, price: 0.0, is_measured: false };
+    Ok(Some((Offer { candidates: vec![candidate], answers }, !is_view)))
 }
 
 /// What each side offered, position by position.
@@ -267,6 +300,10 @@ fn settle_layers(
     for (position, settled) in settled.iter().enumerate() {
         let Some(chosen) = settled.chosen.and_then(|chosen| settled.candidates.get(chosen)) else { continue };
         let index = OperatorIndex::new(position);
+        if chosen.formats.iter().any(|format| format.device == Device::Cuda) {
+            graph.place_on(index, Device::Cuda);
+            continue;
+        }
         let Some(tensors) = tensors(graph, graph.operator(index), shapes, terms) else { continue };
         let cast = tensors.cast_of(chosen).map_or(Ok(()), |dtype| graph.cast_operator(index, dtype));
         let Tensors { inputs, outputs, .. } = tensors.in_formats(&chosen.formats);
@@ -277,13 +314,25 @@ fn settle_layers(
     Ok(())
 }
 
+/// The operator that brings a tensor of some device and scale into a format, and its type.
+pub(super) fn between(
+    (device, from_scale): (Device, Option<f32>),
+    (to, to_scale): (TensorFormat, Option<f32>),
+) -> (&'static str, Box<dyn CpuLayer>) {
+    match device == to.device {
+        true => (Reformat::TYPE, Box::new(Reformat::new(to, from_scale, to_scale))),
+        false => (Transfer::TYPE, Box::new(Transfer)),
+    }
+}
+
 fn insertion(graph: &RuntimeGraph, terms: &Terms, conversion: Conversion) -> Insertion {
     let Conversion { operand, from, to, readers, is_output } = conversion;
     let scale = |format: TensorFormat| scale_of(graph, terms, operand, format);
+    let (op_type, layer) = between((from.device, scale(from)), (to, scale(to)));
     Insertion {
         operand,
-        op_type: Reformat::TYPE,
-        layer: Box::new(Reformat::new(to, scale(from), scale(to))),
+        op_type,
+        layer,
         format: to,
         scale: scale(to),
         readers: readers.into_iter().map(|(step, at)| (OperatorIndex::new(step), at)).collect(),

@@ -147,9 +147,8 @@ impl Tensor<'_> {
         if !set.contains(from) {
             return f64::INFINITY;
         }
-        let meta = |format: &TensorFormat| self.meta.with_dtype(format.dtype).with_format(format.format);
         let others = set.iter().filter(|format| *format != from);
-        others.map(|to| prices.of_reformat(&meta(from), &meta(to))).sum()
+        others.map(|to| prices.of_conversion(self.meta, from, to)).sum()
     }
 }
 

@@ -3,7 +3,7 @@
 //! The model only has to rank alternatives, and to do so in the same way everywhere: plans are equal on all machines.
 
 use crate::engine::tuning::{Key, Tuner};
-use crate::graph::{Cost, CpuLayer, LayerError, Tactic, TensorMeta};
+use crate::graph::{Cost, CpuLayer, LayerError, Tactic, TensorFormat, TensorMeta};
 use crate::tensor::{DType, Layout};
 
 /// Where prices come from: from a tuner, and where there is none or it cannot measure, from the model.
@@ -39,8 +39,18 @@ impl Prices<'_> {
         Ok((of_layer(cost, layer.efficiency(inputs, outputs)), false))
     }
 
+    /// The price of bringing a tensor from one format into another. What lies on another device is copied as it is.
+    pub(super) fn of_conversion(&self, meta: &TensorMeta, from: &TensorFormat, to: &TensorFormat) -> f64 {
+        if from.device != to.device {
+            let is_alike = from.on(to.device) == *to;
+            return if is_alike { of_transfer(meta) } else { f64::INFINITY };
+        }
+        let of = |format: &TensorFormat| meta.with_dtype(format.dtype).with_format(format.format);
+        self.of_reformat(&of(from), &of(to))
+    }
+
     /// The price of bringing a tensor from one format into another.
-    pub(super) fn of_reformat(&self, from: &TensorMeta, to: &TensorMeta) -> f64 {
+    fn of_reformat(&self, from: &TensorMeta, to: &TensorMeta) -> f64 {
         let measured = self.tuner.and_then(|tuner| tuner.reformat(from, to));
         measured.unwrap_or_else(|| of_reformat(from, to))
     }
@@ -54,7 +64,7 @@ fn widened(metas: &[TensorMeta]) -> u64 {
 }
 
 /// Whether a layer has nothing to do: all of its outputs lie in its inputs.
-fn is_view(layer: &dyn CpuLayer, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> bool {
+pub(super) fn is_view(layer: &dyn CpuLayer, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> bool {
     let lies = |meta: &TensorMeta| Some((meta.dtype(), meta.layout().ok()?));
     let Some(inputs) = inputs.iter().map(lies).collect::<Option<Vec<(DType, Layout)>>>() else {
         return false;
@@ -84,6 +94,14 @@ fn of_layer(cost: Cost, efficiency: f64) -> f64 {
     const WORST: f64 = 1e-3;
     let efficiency = if efficiency.is_nan() { 1.0 } else { efficiency.clamp(WORST, 1e3) };
     CALL + cost.macs as f64 / (MACS * efficiency) + cost.bytes as f64 / BYTES
+}
+
+/// Bytes that go between the CPU's memory and a GPU's in a nanosecond, and the nanoseconds that asking for it takes.
+const TRANSFERRED: f64 = 12.0;
+const TRANSFER: f64 = 10_000.0;
+
+fn of_transfer(meta: &TensorMeta) -> f64 {
+    TRANSFER + meta.byte_len().unwrap_or(0) as f64 / TRANSFERRED
 }
 
 /// The price of bringing a tensor from one format into another, in nanoseconds.

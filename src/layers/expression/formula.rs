@@ -139,7 +139,7 @@ impl Compiled {
 
     /// The program of its value; `place` says at which position it finds an input of the expression, or that it stands in
     /// the output.
-    pub(in crate::layers) fn program(
+    pub(crate) fn program(
         &self,
         inputs: &[TensorMeta],
         place: impl Fn(usize) -> Option<usize>,

@@ -89,7 +89,7 @@ struct Bytes(HashMap<(usize, usize), usize>);
 /// The memory of a root, and its first byte there.
 fn memory_of(root: Root) -> (usize, usize) {
     match root {
-        Root::Arena { offset, .. } => (0, offset),
+        Root::Arena { offset, .. } | Root::Device { offset, .. } => (0, offset),
         Root::Input(position) => (1 + 3 * position, 0),
         Root::Output(position) => (2 + 3 * position, 0),
         Root::Constant(position) => (3 + 3 * position, 0),

@@ -90,7 +90,8 @@ pub(super) fn fill(tensor: &mut abi::Tensor, meta: &TensorMeta, host: *const Hos
 /// The format that the host asks about; none of an element type that is not known here.
 pub(super) fn tensor_format(asked: &abi::TensorFormat) -> Option<TensorFormat> {
     let format = format(asked.blocked_axis, asked.block);
-    Some(TensorFormat { dtype: dtype_of(asked.dtype)?, format, is_quantized: asked.is_quantized != 0 })
+    let plain = TensorFormat::plain(dtype_of(asked.dtype)?);
+    Some(TensorFormat { format, is_quantized: asked.is_quantized != 0, ..plain })
 }
 
 fn layout(tensor: &abi::Tensor) -> Result<Layout> {

@@ -1,0 +1,94 @@
+//! `--device`: where models run.
+
+use clap::Args;
+use ixion::engine::{Builder, EngineError, PlanFile};
+
+/// What runs the operators that it can run.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
+pub(crate) struct DeviceArgs {
+    /// Runs what has kernels for it on a device: cuda, cuda:1, cuda-emulator [default: cpu]
+    ///
+    /// All else runs on the CPU. `ixion devices` lists what is there.
+    #[arg(long, value_name = "DEVICE", hide_short_help = true, conflicts_with_all = ["interpret", "tune"])]
+    pub(crate) device: Option<String>,
+    /// Looks at every access of the emulator's kernels to memory, and runs their threads in random order
+    #[arg(long, requires = "device", hide_short_help = true)]
+    pub(crate) check_kernels: bool,
+}
+
+impl DeviceArgs {
+    /// Tells a builder.
+    ///
+    /// # Errors
+    /// A device that is not there, with what was looked for.
+    pub(crate) fn apply(&self, builder: Builder) -> Result<Builder, EngineError> {
+        match self.wanted() {
+            None => Ok(builder),
+            Some(id) => there::builder(builder, &there::open(id, self.check_kernels)?),
+        }
+    }
+
+    /// Tells a plan that is loaded.
+    ///
+    /// # Errors
+    /// As [`DeviceArgs::apply`].
+    pub(crate) fn apply_to_file(&self, plan: PlanFile) -> Result<PlanFile, EngineError> {
+        match self.wanted() {
+            None => Ok(plan),
+            Some(id) => there::file(plan, &there::open(id, self.check_kernels)?),
+        }
+    }
+
+    fn wanted(&self) -> Option<&str> {
+        self.device.as_deref().filter(|id| *id != "cpu")
+    }
+}
+
+#[cfg(feature = "gpu")]
+mod there {
+    use super::super::formats::caches;
+    use ixion::cuda::CudaLayers;
+    use ixion::cuda::device::{CudaError, Device, KernelCache};
+    use ixion::engine::{Builder, EngineError, PlanFile};
+    use std::sync::OnceLock;
+
+    /// The device, which all models of this program share: kernels are loaded once.
+    pub(super) fn open(id: &str, is_checked: bool) -> Result<Device, EngineError> {
+        static OPENED: OnceLock<Result<Device, CudaError>> = OnceLock::new();
+        let opened = OPENED.get_or_init(|| {
+            let folder = caches().map(|caches| caches.join("ixion").join("kernels"));
+            let cache = folder.map_or_else(KernelCache::none, KernelCache::in_folder);
+            ixion::cuda::open(id, cache, is_checked)
+        });
+        opened.clone().map_err(|error| EngineError::Device(Box::new(error)))
+    }
+
+    pub(super) fn builder(builder: Builder, device: &Device) -> Result<Builder, EngineError> {
+        Ok(builder.with_device(device.clone(), CudaLayers::default()))
+    }
+
+    pub(super) fn file(plan: PlanFile, device: &Device) -> Result<PlanFile, EngineError> {
+        Ok(plan.with_device(device.clone(), CudaLayers::default()))
+    }
+}
+
+#[cfg(not(feature = "gpu"))]
+mod there {
+    use ixion::engine::{Builder, EngineError, PlanFile};
+
+    /// No device: this program knows none.
+    pub(super) enum Device {}
+
+    pub(super) fn open(id: &str, _: bool) -> Result<Device, EngineError> {
+        let advice = "this `ixion` was built for the CPU alone: build it with `--features cuda-emulator`";
+        Err(EngineError::Device(format!("there is no device `{id}`: {advice}").into()))
+    }
+
+    pub(super) fn builder(_: Builder, device: &Device) -> Result<Builder, EngineError> {
+        match *device {}
+    }
+
+    pub(super) fn file(_: PlanFile, device: &Device) -> Result<PlanFile, EngineError> {
+        match *device {}
+    }
+}

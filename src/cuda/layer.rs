@@ -1,0 +1,222 @@
+//! How layers run on a GPU.
+
+use super::device::{Argument, CudaError, Device, DeviceTensor, Grid, Kernel, Queue, Unit};
+use crate::Limits;
+use crate::graph::{self, CpuLayer, Layer, LayerError, TensorFormat, TensorMeta};
+use crate::tensor::{DType, Format, Layout, Shape, Tensor};
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
+use std::fmt;
+
+/// How a layer runs on a GPU. It is implemented on the type that implements [`CpuLayer`], which says what the operator means; a
+/// GPU's layer is a clone of the CPU's.
+///
+/// Nothing is computed when it is called: it puts work into a queue. Required is [`forward`](CudaLayer::forward) alone.
+pub trait CudaLayer: Layer + CloneCudaLayer {
+    /// Launches the kernels that compute the outputs.
+    ///
+    /// `outputs` have the shapes and types that [`Layer::infer`] returned for these inputs, and hold arbitrary values. Inputs and
+    /// outputs may have any strides. An output may lie in the place of the input that [`Layer::in_place`] names.
+    ///
+    /// # Errors
+    /// A [`LayerError`]; it ends the run.
+    fn forward(
+        &mut self,
+        inputs: &[DeviceTensor<'_>],
+        outputs: &[DeviceTensor<'_>],
+        context: &mut CudaContext<'_>,
+    ) -> Result<(), LayerError>;
+
+    /// Whether there are kernels for the tensor at `position`, as of [`CpuLayer::supports`]. Default: every plain tensor of `f32`.
+    fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
+        formats.get(position).is_some_and(|format| is_plain(format) && format.dtype == DType::F32)
+    }
+
+    /// The weights in the order and layout in which kernels read them. They are brought to the device once for all contexts, and
+    /// stand in [`CudaContext::weight`]. Default: none.
+    ///
+    /// # Errors
+    /// A [`LayerError`] for weights that cannot be read.
+    fn weights(&self) -> Result<Vec<Tensor>, LayerError> {
+        Ok(Vec::new())
+    }
+
+    /// Takes note of the final shapes and element types, as [`CpuLayer::configure`]. Default: nothing to note.
+    ///
+    /// # Errors
+    /// [`LayerError::Unsupported`] where there is no kernel for them: the CPU runs the operator.
+    fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<(), LayerError> {
+        let _ = (inputs, outputs);
+        Ok(())
+    }
+
+    /// Bytes of scratch memory on the device that `forward` needs for the configured shapes and all smaller ones. Default: none.
+    fn workspace(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> usize {
+        let _ = (inputs, outputs);
+        0
+    }
+}
+
+/// Whether a tensor lies in row-major order and its numbers are themselves.
+pub fn is_plain(format: &TensorFormat) -> bool {
+    format.format == Format::Plain && !format.is_quantized
+}
+
+impl graph::DeviceLayer for dyn CudaLayer {
+    const DEVICE: graph::Device = graph::Device::Cuda;
+}
+
+/// Cloning through a `dyn CudaLayer`. Implemented for every layer that is `Clone`.
+pub trait CloneCudaLayer {
+    /// A clone of the layer, with state of its own.
+    fn clone_layer(&self) -> Box<dyn CudaLayer>;
+}
+
+impl<L: CudaLayer + Clone + 'static> CloneCudaLayer for L {
+    fn clone_layer(&self) -> Box<dyn CudaLayer> {
+        Box::new(self.clone())
+    }
+}
+
+/// Which layers run on a GPU, by their types.
+#[derive(Clone)]
+pub struct CudaLayers {
+    makers: HashMap<TypeId, Make>,
+}
+
+type Make = fn(&dyn Any) -> Option<Box<dyn CudaLayer>>;
+
+impl CudaLayers {
+    /// None.
+    #[must_use]
+    pub fn empty() -> Self {
+        Self { makers: HashMap::new() }
+    }
+
+    /// Adds a type of layers. One that is there already stays.
+    pub fn register<L: CudaLayer + Clone + 'static>(&mut self) {
+        let make: Make = |layer| Some(Box::new(layer.downcast_ref::<L>()?.clone()));
+        self.makers.insert(TypeId::of::<L>(), make);
+    }
+
+    /// The layer that runs on a GPU what this one runs on the CPU.
+    #[must_use]
+    pub fn of(&self, layer: &dyn CpuLayer) -> Option<Box<dyn CudaLayer>> {
+        let layer = layer.as_any();
+        self.makers.get(&layer.type_id())?(layer)
+    }
+
+    /// How many types there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.makers.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.makers.is_empty()
+    }
+}
+
+impl Default for CudaLayers {
+    /// All that come with Ixion.
+    fn default() -> Self {
+        super::layers::all()
+    }
+}
+
+impl fmt::Debug for CudaLayers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CudaLayers").field("types", &self.len()).finish()
+    }
+}
+
+/// What a layer may use while it puts its work into the queue.
+#[derive(Debug)]
+pub struct CudaContext<'a> {
+    queue: &'a mut Queue,
+    scratch: Option<DeviceTensor<'a>>,
+    taken: usize,
+    weights: &'a [DeviceTensor<'a>],
+    limits: &'a Limits,
+}
+
+impl<'a> CudaContext<'a> {
+    /// A context of a queue, bytes of scratch memory and weights.
+    pub fn new(
+        queue: &'a mut Queue,
+        scratch: Option<DeviceTensor<'a>>,
+        weights: &'a [DeviceTensor<'a>],
+        limits: &'a Limits,
+    ) -> Self {
+        Self { queue, scratch, taken: 0, weights, limits }
+    }
+
+    /// The device.
+    pub fn device(&self) -> &Device {
+        self.queue.device()
+    }
+
+    /// The limits of this run.
+    pub fn limits(&self) -> &'a Limits {
+        self.limits
+    }
+
+    /// One of the layer's [weights](CudaLayer::weights).
+    ///
+    /// # Errors
+    /// [`LayerError::MissingWeight`] where it named fewer.
+    pub fn weight(&self, position: usize) -> Result<DeviceTensor<'a>, LayerError> {
+        let missing = || LayerError::MissingWeight { key: position.to_string() };
+        self.weights.get(position).copied().ok_or_else(missing)
+    }
+
+    /// A tensor in the scratch memory, behind those that were taken before. It holds arbitrary values.
+    ///
+    /// # Errors
+    /// [`LayerError::Workspace`] where [`CudaLayer::workspace`] asked for less.
+    pub fn scratch(&mut self, dtype: DType, shape: Shape) -> Result<DeviceTensor<'a>, LayerError> {
+        let bytes = scratch_bytes(dtype, shape.num_elements());
+        let (wanted, found) =
+            (self.taken.saturating_add(bytes), self.scratch.map_or(0, |it| it.num_elements()));
+        let memory =
+            self.scratch.filter(|_| wanted <= found).ok_or(LayerError::Workspace { wanted, found })?;
+        let tensor = memory.reinterpreted(dtype, Layout::contiguous(shape), self.taken, bytes)?;
+        self.taken = wanted;
+        Ok(tensor)
+    }
+
+    /// A kernel of a source; see [`Device::kernel`].
+    ///
+    /// # Errors
+    /// Those of the compiler.
+    pub fn kernel(&self, unit: &Unit, name: &str) -> Result<Kernel, LayerError> {
+        Ok(self.device().kernel(unit, name)?)
+    }
+
+    /// Launches a kernel; see [`Queue::launch`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn launch(
+        &mut self,
+        kernel: &Kernel,
+        grid: Grid,
+        arguments: &[Argument<'_>],
+    ) -> Result<(), LayerError> {
+        Ok(self.queue.launch(kernel, grid, arguments)?)
+    }
+}
+
+/// The bytes that a tensor takes in scratch memory.
+pub fn scratch_bytes(dtype: DType, elements: usize) -> usize {
+    const LINE: usize = 256;
+    elements.saturating_mul(dtype.size()).checked_next_multiple_of(LINE).unwrap_or(usize::MAX)
+}
+
+impl From<CudaError> for LayerError {
+    fn from(error: CudaError) -> Self {
+        LayerError::Device(Box::new(error))
+    }
+}

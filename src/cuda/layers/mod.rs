@@ -1,0 +1,16 @@
+//! The layers that run on a GPU, one file per family: the types are those of [`layers`](crate::layers), the kernels those of
+//! `cuda/kernels`.
+
+mod copying;
+mod elementwise;
+mod formula;
+
+use super::CudaLayers;
+
+/// All of them.
+pub(super) fn all() -> CudaLayers {
+    let mut layers = CudaLayers::empty();
+    copying::register(&mut layers);
+    elementwise::register(&mut layers);
+    layers
+}

@@ -1,0 +1,330 @@
+//! What a builder, a plan and a context have of a GPU.
+
+use crate::Limits;
+use crate::cuda::device::{CudaError, Device, DeviceTensor, Memory as DeviceMemory, Queue};
+use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
+use crate::engine::prepared::Job;
+use crate::graph::{self, CpuLayer, LayerError, RuntimeGraph, TensorFormat, TensorMeta};
+use crate::memory::{Action, Memory, MemoryError, Place, Root};
+use crate::tensor::{DType, Layout, Shape, Tensor, TensorView};
+use smallvec::SmallVec;
+
+/// A device for a builder, and the layers that it runs.
+#[derive(Debug, Clone)]
+pub(in crate::engine) struct Accelerator {
+    pub(in crate::engine) device: Device,
+    pub(in crate::engine) layers: CudaLayers,
+}
+
+impl Accelerator {
+    /// Whether there are kernels for a layer with tensors of these formats.
+    ///
+    /// # Errors
+    /// A layer that fails to configure itself.
+    pub(in crate::engine) fn takes(
+        &self,
+        layer: &dyn CpuLayer,
+        formats: &[TensorFormat],
+        (inputs, outputs): (&[TensorMeta], &[TensorMeta]),
+    ) -> Result<bool, LayerError> {
+        let Some(mut layer) = self.layers.of(layer) else { return Ok(false) };
+        let asked = |at: usize| layer.supports(at, formats.get(..=at).unwrap_or_default());
+        if !(0..formats.len()).all(asked) {
+            return Ok(false);
+        }
+        match layer.configure(inputs, outputs) {
+            Err(LayerError::Unsupported(reason)) => {
+                log::debug!("{layer:?} runs on the CPU: {reason}");
+                Ok(false)
+            }
+            configured => configured.map(|()| true),
+        }
+    }
+}
+
+/// Where a tensor that stays from run to run is.
+#[derive(Debug, Clone, Copy)]
+struct Kept {
+    dtype: DType,
+    layout: Layout,
+    first: usize,
+    bytes: usize,
+}
+
+impl Kept {
+    fn tensor<'a>(&self, memory: &'a DeviceMemory) -> Result<DeviceTensor<'a>, CudaError> {
+        memory.tensor(self.dtype, self.layout, self.first, self.bytes)
+    }
+}
+
+/// What a plan has on a device: layers and weights, which all contexts share, and constants.
+#[derive(Debug)]
+pub(in crate::engine) struct OnDevice {
+    device: Device,
+    /// By the operator's position.
+    layers: Vec<Option<Box<dyn CudaLayer>>>,
+    weights: Vec<Vec<Kept>>,
+    constants: Vec<Option<Kept>>,
+    memory: DeviceMemory,
+}
+
+impl OnDevice {
+    /// Makes the layers of the operators that were placed there, and brings weights and constants there.
+    ///
+    /// # Errors
+    /// The position of an operator, and what is wrong with it.
+    pub(in crate::engine) fn new(
+        accelerator: &Accelerator,
+        graph: &RuntimeGraph,
+        constants: &[Option<Tensor>],
+    ) -> Result<Self, (usize, LayerError)> {
+        let mut store = Store::default();
+        let (mut layers, mut weights) = (Vec::new(), Vec::new());
+        for (position, operator) in graph.operators().iter().enumerate() {
+            let layer = operator.layer().filter(|_| operator.device() == graph::Device::Cuda);
+            let layer = layer.and_then(|layer| accelerator.layers.of(layer));
+            let own = layer.as_ref().map_or(Ok(Vec::new()), |layer| layer.weights());
+            let own = own.map_err(|source| (position, source))?;
+            weights.push(own.into_iter().map(|tensor| store.put(tensor)).collect());
+            layers.push(layer);
+        }
+        let is_there = |position: usize| {
+            let output = graph.operators().get(position).and_then(|operator| operator.outputs().first());
+            output.is_some_and(|&output| graph.operand(output).device() == graph::Device::Cuda)
+        };
+        let constants = constants.iter().enumerate().map(|(position, constant)| {
+            constant.as_ref().filter(|_| is_there(position)).map(|constant| store.put(constant.clone()))
+        });
+        let constants = constants.collect();
+        let memory = store.upload(&accelerator.device).map_err(|source| (0, source))?;
+        Ok(Self { device: accelerator.device.clone(), layers, weights, constants, memory })
+    }
+}
+
+/// Tensors on their way to a device, and where each will lie.
+#[derive(Debug, Default)]
+struct Store {
+    tensors: Vec<(Tensor, Kept)>,
+    end: usize,
+}
+
+impl Store {
+    fn put(&mut self, tensor: Tensor) -> Kept {
+        const LINE: usize = 256;
+        let bytes = tensor.num_elements() * tensor.dtype().size();
+        let layout = Layout::contiguous(*tensor.shape());
+        let kept = Kept { dtype: tensor.dtype(), layout, first: self.end, bytes };
+        self.end = (self.end + bytes).next_multiple_of(LINE);
+        self.tensors.push((tensor, kept));
+        kept
+    }
+
+    fn upload(self, device: &Device) -> Result<DeviceMemory, LayerError> {
+        let memory = device.allocate(self.end)?;
+        let mut queue = device.queue()?;
+        for (tensor, kept) in self.tensors {
+            with_bytes(&tensor.view(), |bytes| Ok(queue.upload(&kept.tensor(&memory)?, bytes)?))?;
+        }
+        queue.synchronize()?;
+        Ok(memory)
+    }
+}
+
+/// The bytes of a tensor in row-major order.
+fn with_bytes(
+    view: &TensorView<'_>,
+    then: impl FnOnce(&[u8]) -> Result<(), LayerError>,
+) -> Result<(), LayerError> {
+    if view.layout().is_contiguous() {
+        return then(view.bytes()?);
+    }
+    then(view.to_tensor()?.view().bytes()?)
+}
+
+/// What a context has on a device: a queue, layers of its own, and the memory for activations.
+#[derive(Debug)]
+pub(in crate::engine) struct DeviceState {
+    queue: Queue,
+    layers: Vec<Option<Box<dyn CudaLayer>>>,
+    arena: DeviceMemory,
+    /// What is brought back and does not lie in one piece.
+    staging: Vec<u8>,
+}
+
+impl DeviceState {
+    pub(in crate::engine) fn new(plan: &OnDevice) -> Result<Self, LayerError> {
+        let layers =
+            plan.layers.iter().map(|layer| layer.as_ref().map(|layer| layer.clone_layer())).collect();
+        let (queue, arena) = (plan.device.queue()?, plan.device.allocate(0)?);
+        Ok(Self { queue, layers, arena, staging: Vec::new() })
+    }
+
+    /// Tells a layer final shapes; one that failed before is taken anew.
+    pub(in crate::engine) fn configure(
+        &mut self,
+        plan: &OnDevice,
+        position: usize,
+        (inputs, outputs): (&[TensorMeta], &[TensorMeta]),
+    ) -> Result<(), LayerError> {
+        let Some(slot) = self.layers.get_mut(position) else { return Ok(()) };
+        if slot.is_none() {
+            *slot = plan.layers.get(position).and_then(|layer| Some(layer.as_ref()?.clone_layer()));
+        }
+        slot.as_mut().map_or(Ok(()), |layer| layer.configure(inputs, outputs))
+    }
+
+    pub(in crate::engine) fn workspace(
+        &self,
+        position: usize,
+        (inputs, outputs): (&[TensorMeta], &[TensorMeta]),
+    ) -> usize {
+        let layer = self.layers.get(position).and_then(Option::as_ref);
+        layer.map_or(0, |layer| layer.workspace(inputs, outputs))
+    }
+
+    /// Makes room for the activations.
+    pub(in crate::engine) fn reserve(&mut self, bytes: usize) -> Result<(), LayerError> {
+        if bytes > self.arena.len() {
+            self.queue.synchronize()?;
+            let device = self.arena.device().clone();
+            // First let go, then take: there may not be room for both.
+            self.arena = device.allocate(0)?;
+            self.arena = device.allocate(bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Lets go of a layer that failed.
+    pub(in crate::engine) fn drop_layer(&mut self, position: usize) {
+        self.layers.get_mut(position).into_iter().for_each(|layer| *layer = None);
+    }
+
+    /// Puts the work of an operator into the queue. What is brought back to the CPU is there afterwards.
+    pub(in crate::engine) fn run(
+        &mut self,
+        plan: &OnDevice,
+        job: &Job,
+        memory: &mut Memory<'_, '_>,
+        limits: &Limits,
+    ) -> Result<(), LayerError> {
+        let is_there = |place: &Place| is_on_device(plan, place);
+        match (job.reads.as_slice(), job.writes.as_slice()) {
+            _ if self.layers.get(job.operator).is_some_and(Option::is_some) => {
+                self.compute(plan, job, limits)
+            }
+            ([from], [to]) if !is_there(from) => self.bring(plan, from, to, memory),
+            ([from], [to]) => self.bring_back(plan, from, to, memory),
+            _ => Err(LayerError::Unsupported("there is no kernel for this operator".to_owned())),
+        }
+    }
+
+    fn compute(&mut self, plan: &OnDevice, job: &Job, limits: &Limits) -> Result<(), LayerError> {
+        let mut inputs: SmallVec<[DeviceTensor<'_>; 4]> = SmallVec::new();
+        let mut outputs: SmallVec<[DeviceTensor<'_>; 4]> = SmallVec::new();
+        let Self { queue, layers, arena, .. } = self;
+        for place in &job.reads {
+            inputs.push(tensor(plan, arena, place)?);
+        }
+        for place in &job.writes {
+            outputs.push(tensor(plan, arena, place)?);
+        }
+        if let (Action::InPlace { input }, Some(data)) = (job.action, outputs.first())
+            && input <= inputs.len()
+        {
+            inputs.insert(input, *data);
+        }
+        let scratch = match job.workspace.len() {
+            0 => None,
+            len => {
+                let layout = Layout::contiguous(Shape::new(&[len])?);
+                Some(arena.tensor(DType::U8, layout, job.workspace.start, len)?)
+            }
+        };
+        let mut weights: SmallVec<[DeviceTensor<'_>; 4]> = SmallVec::new();
+        for kept in plan.weights.get(job.operator).into_iter().flatten() {
+            weights.push(kept.tensor(&plan.memory)?);
+        }
+        let mut context = CudaContext::new(queue, scratch, &weights, limits);
+        let layer = layers.get_mut(job.operator).and_then(Option::as_mut);
+        layer.map_or(Ok(()), |layer| layer.forward(&inputs, &outputs, &mut context))
+    }
+
+    /// From the CPU's memory.
+    fn bring(
+        &mut self,
+        plan: &OnDevice,
+        from: &Place,
+        to: &Place,
+        memory: &mut Memory<'_, '_>,
+    ) -> Result<(), LayerError> {
+        let borrowed = memory.borrow(&[*from], &[], 0..0).map_err(lent)?;
+        let target = tensor(plan, &self.arena, to)?;
+        if !target.is_contiguous() {
+            return Err(LayerError::Unsupported("what comes to a device lies in one piece".to_owned()));
+        }
+        let queue = &mut self.queue;
+        borrowed
+            .inputs
+            .iter()
+            .try_for_each(|view| with_bytes(view, |bytes| Ok(queue.upload(&target, bytes)?)))
+    }
+
+    /// To the CPU's memory.
+    fn bring_back(
+        &mut self,
+        plan: &OnDevice,
+        from: &Place,
+        to: &Place,
+        memory: &mut Memory<'_, '_>,
+    ) -> Result<(), LayerError> {
+        let mut borrowed = memory.borrow(&[], &[*to], 0..0).map_err(lent)?;
+        let Some(target) = borrowed.outputs.first_mut() else { return Ok(()) };
+        let source = tensor(plan, &self.arena, from)?;
+        if source.is_contiguous() && target.layout().is_contiguous() && source.dtype() != DType::Bool {
+            return Ok(self.queue.download(target.bytes_mut()?, &source)?);
+        }
+        let elements = if source.num_elements() == 0 { 0 } else { source.layout().span() };
+        let first = source.layout().offset().min(elements);
+        self.staging.clear();
+        self.staging.resize((elements - first) * source.dtype().size(), 0);
+        self.queue.download(&mut self.staging, &source)?;
+        let layout = source.layout().with_offset(0);
+        let found = Tensor::from_le_bytes(source.dtype(), &[elements - first], &self.staging)?;
+        Ok(target.copy_from(&found.view().with_layout(layout)?)?)
+    }
+
+    /// Waits for all work.
+    pub(in crate::engine) fn synchronize(&mut self) -> Result<(), LayerError> {
+        Ok(self.queue.synchronize()?)
+    }
+}
+
+fn is_on_device(plan: &OnDevice, place: &Place) -> bool {
+    match place.root {
+        Root::Device { .. } => true,
+        Root::Constant(position) => plan.constants.get(position).is_some_and(Option::is_some),
+        _ => false,
+    }
+}
+
+/// The tensor at a place on the device.
+fn tensor<'a>(
+    plan: &'a OnDevice,
+    arena: &'a DeviceMemory,
+    place: &Place,
+) -> Result<DeviceTensor<'a>, LayerError> {
+    match place.root {
+        Root::Device { offset, bytes } => Ok(arena.tensor(place.dtype, place.layout, offset, bytes)?),
+        Root::Constant(position) => {
+            let kept = plan.constants.get(position).copied().flatten();
+            let kept =
+                kept.ok_or_else(|| LayerError::Unsupported(format!("constant {position} is not there")))?;
+            Ok(plan.memory.tensor(place.dtype, place.layout, kept.first, kept.bytes)?)
+        }
+        root => Err(LayerError::Unsupported(format!("{root:?} is no memory of a device"))),
+    }
+}
+
+fn lent(error: MemoryError) -> LayerError {
+    LayerError::Device(Box::new(error))
+}

@@ -1,0 +1,81 @@
+//! No GPU in this build.
+
+use crate::Limits;
+use crate::engine::prepared::Job;
+use crate::graph::{CpuLayer, LayerError, RuntimeGraph, TensorFormat, TensorMeta};
+use crate::memory::Memory;
+use crate::tensor::Tensor;
+
+/// A device for a builder.
+#[derive(Debug, Clone)]
+pub(in crate::engine) enum Accelerator {}
+
+impl Accelerator {
+    pub(in crate::engine) fn takes(
+        &self,
+        _: &dyn CpuLayer,
+        _: &[TensorFormat],
+        _: (&[TensorMeta], &[TensorMeta]),
+    ) -> Result<bool, LayerError> {
+        match *self {}
+    }
+}
+
+/// What a plan has on a device.
+#[derive(Debug)]
+pub(in crate::engine) enum OnDevice {}
+
+impl OnDevice {
+    pub(in crate::engine) fn new(
+        accelerator: &Accelerator,
+        _: &RuntimeGraph,
+        _: &[Option<Tensor>],
+    ) -> Result<Self, (usize, LayerError)> {
+        match *accelerator {}
+    }
+}
+
+/// What a context has on a device.
+#[derive(Debug)]
+pub(in crate::engine) enum DeviceState {}
+
+impl DeviceState {
+    pub(in crate::engine) fn new(plan: &OnDevice) -> Result<Self, LayerError> {
+        match *plan {}
+    }
+
+    pub(in crate::engine) fn configure(
+        &mut self,
+        _: &OnDevice,
+        _: usize,
+        _: (&[TensorMeta], &[TensorMeta]),
+    ) -> Result<(), LayerError> {
+        match *self {}
+    }
+
+    pub(in crate::engine) fn workspace(&self, _: usize, _: (&[TensorMeta], &[TensorMeta])) -> usize {
+        match *self {}
+    }
+
+    pub(in crate::engine) fn reserve(&mut self, _: usize) -> Result<(), LayerError> {
+        match *self {}
+    }
+
+    pub(in crate::engine) fn drop_layer(&mut self, _: usize) {
+        match *self {}
+    }
+
+    pub(in crate::engine) fn run(
+        &mut self,
+        _: &OnDevice,
+        _: &Job,
+        _: &mut Memory<'_, '_>,
+        _: &Limits,
+    ) -> Result<(), LayerError> {
+        match *self {}
+    }
+
+    pub(in crate::engine) fn synchronize(&mut self) -> Result<(), LayerError> {
+        match *self {}
+    }
+}
