@@ -1,6 +1,4 @@
 //! The device interface on the emulator: kernels, their cache, and what its checker finds.
-#![cfg(feature = "cuda-emulator")]
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use ixion::cuda::device::{Argument, CudaError, Device, DeviceTensor, Grid, KernelCache, Memory, Unit};
 use ixion::cuda::emulator::Emulator;
