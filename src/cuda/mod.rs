@@ -10,27 +10,38 @@ pub mod device;
 pub mod emulator;
 mod layer;
 pub mod layers;
+#[cfg(feature = "cuda")]
+pub mod nvidia;
 
 pub use layer::{CloneCudaLayer, CudaContext, CudaLayer, CudaLayers, is_plain, scratch_bytes};
 
 use device::{CudaError, Device, KernelCache};
 
-/// The device of this name: `cuda-emulator`. With `is_checked`, the emulator looks at every access to memory.
+/// The device of this name: `cuda`, `cuda:1`, `cuda-emulator`. With `is_checked`, the emulator looks at every access to memory.
 ///
 /// # Errors
 /// [`CudaError::NoDevice`] with what was looked for.
 pub fn open(id: &str, cache: KernelCache, is_checked: bool) -> Result<Device, CudaError> {
-    match id {
-        #[cfg(feature = "cuda-emulator")]
-        emulator::Emulator::ID => {
-            let emulator = emulator::Emulator::new().with_cache(cache);
-            if is_checked { emulator.with_checker(1) } else { emulator }.open()
-        }
-        _ => {
-            let _ = (cache, is_checked);
-            let known = if cfg!(feature = "cuda-emulator") { "cuda-emulator" } else { "none" };
-            let reason = format!("this program was built with these: {known}");
-            Err(CudaError::NoDevice { wanted: id.to_owned(), reason })
-        }
+    #[cfg(feature = "cuda-emulator")]
+    if id == emulator::Emulator::ID {
+        let emulator = emulator::Emulator::new().with_cache(cache);
+        return if is_checked { emulator.with_checker(1) } else { emulator }.open();
     }
+    #[cfg(feature = "cuda")]
+    if let Some(ordinal) = nvidia::ordinal(id) {
+        return nvidia::open(ordinal, cache);
+    }
+    let _ = (cache, is_checked);
+    Err(CudaError::NoDevice {
+        wanted: id.to_owned(),
+        reason: format!("this program was built for {}", kinds()),
+    })
+}
+
+/// The kinds of devices that this program was built for.
+fn kinds() -> String {
+    let kinds =
+        [(cfg!(feature = "cuda"), "cuda, cuda:1, …"), (cfg!(feature = "cuda-emulator"), "cuda-emulator")];
+    let kinds: Vec<&str> = kinds.into_iter().filter(|kind| kind.0).map(|kind| kind.1).collect();
+    if kinds.is_empty() { "the CPU alone".to_owned() } else { kinds.join(", ") }
 }

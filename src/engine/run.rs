@@ -1,5 +1,6 @@
 //! Running the operators of a plan, one after the other.
 
+use super::device::Stretch;
 use super::prepared::{Job, Prepared};
 use super::state::State;
 use super::{EngineError, Plan, StepTrace, Trace};
@@ -27,6 +28,11 @@ pub(super) struct Execution<'a, 'b> {
 impl Execution<'_, '_> {
     pub(super) fn run(&mut self, mut trace: Option<&mut Trace>) -> Result<(), EngineError> {
         let logs = log::log_enabled!(log::Level::Debug);
+        if trace.is_none() && !logs && self.state.device.is_some() {
+            self.run_stretches()?;
+            self.synchronize()?;
+            return self.copy_outputs();
+        }
         for job in &self.prepared.jobs {
             let start = trace.as_ref().map(|trace| trace.start.elapsed());
             let logged = logs.then(Instant::now);
@@ -49,6 +55,41 @@ impl Execution<'_, '_> {
             trace.total = trace.start.elapsed();
         }
         self.copy_outputs()
+    }
+
+    /// Runs what a device does without the CPU in one go.
+    fn run_stretches(&mut self) -> Result<(), EngineError> {
+        let jobs = &self.prepared.jobs;
+        let mut position = 0;
+        while let Some(job) = jobs.get(position) {
+            position += match self.stretch(position)? {
+                Stretch::Done(count) => count,
+                Stretch::Record(count) => {
+                    jobs.iter().skip(position).take(count).try_for_each(|job| self.step(job))?;
+                    self.state.device.iter_mut().for_each(|device| device.keep(position, count));
+                    count
+                }
+                Stretch::One => {
+                    self.step(job)?;
+                    1
+                }
+            };
+        }
+        Ok(())
+    }
+
+    fn stretch(&mut self, position: usize) -> Result<Stretch, EngineError> {
+        let jobs = &self.prepared.jobs;
+        let (Some(plan), Some(device), Some(job)) =
+            (&self.plan.device, &mut self.state.device, jobs.get(position))
+        else {
+            return Ok(Stretch::One);
+        };
+        let in_time = self.limits.check_deadline().map_err(LayerError::from);
+        in_time.and_then(|()| device.stretch(plan, jobs, position)).map_err(|source| {
+            let operator = &self.plan.graph.operators()[job.operator];
+            EngineError::of_operator(operator, self.plan.graph.path(), Stage::Forward, source)
+        })
     }
 
     /// Waits for work on a device, which may fail there.

@@ -235,3 +235,51 @@ fn kernels_are_kept_on_disk() {
     std::fs::write(&path, &other).unwrap();
     assert_eq!(run_once(), [4.0; 64]);
 }
+
+/// Adds a number to each element.
+const ADD: &str = r#"
+extern "C" __global__ void test(const float* x, float* y, int count) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < 16) y[i] = x[i] + count;
+}"#;
+
+#[test]
+fn a_graph_waits_for_what_it_must() {
+    for seed in 0..8 {
+        let emulator = Emulator::new();
+        let device = if seed == 0 { emulator } else { emulator.with_checker(seed) }.open().unwrap();
+        let memory = std::sync::Arc::new(uploaded(&device, &[0.0; 64]));
+        let part = |at: usize| {
+            let layout = Layout::contiguous(Shape::new(&[16]).unwrap());
+            memory.tensor(DType::F32, layout, at * 64, 64).unwrap()
+        };
+        let kernel = device.kernel(&Unit::new("test.cu", ADD), "test").unwrap();
+        let mut queue = device.queue().unwrap();
+        queue.record();
+        // Two chains that have nothing to do with each other, and a last one that waits for one of them.
+        for (from, to, number) in [(0, 1, 1), (2, 3, 10), (1, 1, 2), (3, 3, 20), (1, 2, 4)] {
+            let arguments = [Argument::Read(part(from)), Argument::Write(part(to)), Argument::Int(number)];
+            queue.launch(&kernel, Grid::of(1, 16), &arguments).unwrap();
+        }
+        let recording = queue.recorded();
+        assert_eq!(recording.dependencies(), [vec![], vec![], vec![0], vec![1], vec![2, 1]]);
+        let mut graph = queue.graph(recording.clone(), vec![memory.clone()]).unwrap();
+        assert_eq!(
+            downloaded(&device, &memory)[16..].iter().step_by(16).copied().collect::<Vec<_>>(),
+            [3.0, 7.0, 30.0]
+        );
+        queue.replay(&mut graph).unwrap();
+        // The second chain begins with what the first left.
+        assert_eq!(
+            downloaded(&device, &memory)[16..].iter().step_by(16).copied().collect::<Vec<_>>(),
+            [3.0, 7.0, 37.0]
+        );
+        assert_eq!(queue.launches(), 10);
+        let other = std::sync::Arc::new(device.allocate(64).unwrap());
+        assert!(matches!(queue.graph(recording, vec![other]), Err(CudaError::OutOfBounds { .. })));
+        // A graph keeps its memory.
+        drop(memory);
+        queue.replay(&mut graph).unwrap();
+        assert_eq!(device.allocations(), 1);
+    }
+}

@@ -58,8 +58,8 @@ fn one(line: &str, inputs: &[Tensor]) -> String {
     text + line + "\npnnx.Output out 1 0 y\n"
 }
 
-/// Runs a graph on the CPU and on both emulators: what the kernels give is near what the CPU gives, and the CPU ran nothing
-/// beside them.
+/// Runs a graph on the CPU and on both emulators: what the kernels give is near what the CPU gives, the CPU ran nothing beside
+/// them, and later runs, whose launches are one graph, give the same bits.
 fn same_as_cpu(graph: &str, inputs: &[Tensor], tolerance: f64) {
     let wanted = Context::shared(Arc::new(plan(graph, None))).unwrap().run(inputs).unwrap();
     for device in emulators() {
@@ -71,6 +71,13 @@ fn same_as_cpu(graph: &str, inputs: &[Tensor], tolerance: f64) {
         for (found, wanted) in found.iter().zip(&wanted) {
             let comparison = found.allclose(wanted, tolerance, tolerance, true).unwrap();
             assert!(comparison.holds(), "{comparison}\n{graph}");
+        }
+        for run in 2..4 {
+            let again = context.run(inputs).unwrap();
+            for (again, first) in again.iter().zip(&found) {
+                let bytes = |tensor: &Tensor| tensor.view().bytes().map(<[u8]>::to_vec).unwrap();
+                assert_eq!(bytes(again), bytes(first), "run {run} of\n{graph}");
+            }
         }
     }
 }

@@ -40,6 +40,11 @@ impl Memory {
         &self.device
     }
 
+    /// Whether these addresses are within it.
+    pub(super) fn contains(&self, start: u64, end: u64) -> bool {
+        self.address <= start && end <= self.address.saturating_add(self.bytes as u64)
+    }
+
     /// A tensor that lies in the `room` bytes from byte `first` on.
     ///
     /// # Errors

@@ -5,6 +5,7 @@
 
 mod cache;
 mod error;
+mod graph;
 mod memory;
 mod queue;
 mod tensor;
@@ -13,6 +14,7 @@ mod unit;
 pub use cache::KernelCache;
 pub use error::CudaError;
 pub(crate) use error::Result;
+pub use graph::{Graph, Recording};
 pub use memory::Memory;
 pub use queue::{Argument, Grid, KernelShape, KernelStrides, Queue};
 pub use tensor::DeviceTensor;
@@ -63,6 +65,14 @@ pub(crate) struct Launch<'a> {
     pub(crate) extents: &'a [Extent],
 }
 
+/// A launch that waits for others.
+#[derive(Debug)]
+pub(crate) struct Node<'a> {
+    pub(crate) launch: Launch<'a>,
+    /// The positions of those that must be done, which stand before it.
+    pub(crate) after: &'a [usize],
+}
+
 /// What makes a device of some hardware, or of none.
 pub(crate) trait Driver: fmt::Debug + Send + Sync {
     fn info(&self) -> &Info;
@@ -105,8 +115,23 @@ pub(crate) trait DriverQueue: fmt::Debug + Send {
     /// stay until the work is done.
     unsafe fn launch(&mut self, launch: Launch<'_>) -> Result<()>;
 
+    /// Makes a graph of launches, each of which stands behind those that it waits for.
+    ///
+    /// # Safety
+    /// As of [`DriverQueue::launch`] for each of them, for as long as there is the graph.
+    unsafe fn graph(&mut self, nodes: &mut [Node<'_>]) -> Result<Box<dyn DriverGraph>>;
+
     /// Waits until all that was asked for is done.
     fn synchronize(&mut self) -> Result<()>;
+}
+
+/// Launches that a queue does as a whole.
+pub(crate) trait DriverGraph: fmt::Debug + Send {
+    /// Puts all of them into the queue that made the graph.
+    ///
+    /// # Safety
+    /// What the launches read and write must be there until the work is done.
+    unsafe fn launch(&mut self) -> Result<()>;
 }
 
 /// A GPU, or what stands for one. Clones are the same device.

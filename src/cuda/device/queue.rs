@@ -1,9 +1,14 @@
 //! Work for a device, done in order.
 
-use super::{CudaError, Device, DeviceTensor, DriverQueue, Extent, Kernel, Kind, Launch, Result};
+use super::graph::Recorded;
+use super::{
+    CudaError, Device, DeviceTensor, DriverQueue, Extent, Graph, Kernel, Kind, Launch, Memory, Recording,
+    Result,
+};
 use crate::tensor::DType;
 use smallvec::SmallVec;
 use std::ffi::c_void;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// How many blocks of how many threads there are, and what each block shares.
@@ -118,7 +123,7 @@ fn is_of(name: &str, dtype: DType) -> bool {
 }
 
 /// Eight bytes, in which arguments wait for the launch, or more of them.
-type Slot = [u64; 9];
+pub(super) type Slot = [u64; 9];
 
 fn slot(argument: &Argument<'_>) -> Slot {
     let mut slot = [0u64; 9];
@@ -152,17 +157,24 @@ fn bytes_of(slot: &mut Slot) -> &mut [u8] {
     unsafe { std::slice::from_raw_parts_mut(start, len) }
 }
 
+/// Pointers to arguments.
+pub(super) fn pointers(slots: &mut [Slot]) -> SmallVec<[*mut c_void; 16]> {
+    slots.iter_mut().map(|slot| slot.as_mut_ptr().cast::<c_void>()).collect()
+}
+
 /// A queue of work: what is asked for later is done later.
 #[derive(Debug)]
 pub struct Queue {
     device: Device,
     queue: Box<dyn DriverQueue>,
     launches: u64,
+    /// What is written down while it is done.
+    recording: Option<Recording>,
 }
 
 impl Queue {
     pub(super) fn new(device: Device, queue: Box<dyn DriverQueue>) -> Self {
-        Self { device, queue, launches: 0 }
+        Self { device, queue, launches: 0, recording: None }
     }
 
     /// The device.
@@ -205,21 +217,55 @@ impl Queue {
             return Ok(());
         }
         let mut slots: SmallVec<[Slot; 16]> = arguments.iter().map(slot).collect();
-        let mut pointers: SmallVec<[*mut c_void; 16]> =
-            slots.iter_mut().map(|slot| slot.as_mut_ptr().cast::<c_void>()).collect();
         let extents: SmallVec<[Extent; 16]> = arguments.iter().enumerate().filter_map(extent).collect();
+        if let Some(recording) = &mut self.recording {
+            let (kernel, slots, extents) = (kernel.clone(), slots.clone(), extents.clone());
+            recording.launches.push(Recorded { kernel, grid, slots, extents });
+        }
+        let mut arguments = pointers(&mut slots);
         let launch = Launch {
             kernel: &kernel.signature().name,
             function: kernel.function,
             grid,
-            arguments: &mut pointers,
+            arguments: &mut arguments,
             extents: &extents,
         };
-        self.launches += 1;
-        self.device.0.launches.fetch_add(1, Ordering::Relaxed);
+        self.count(1);
         // SAFETY: the kernel is loaded for as long as there is a `Kernel`, devices keep what they loaded, and the arguments are
         // those that its source declares.
         unsafe { self.queue.launch(launch) }
+    }
+
+    /// Writes down every launch from now on, while it is done.
+    pub fn record(&mut self) {
+        self.recording = Some(Recording::default());
+    }
+
+    /// What was written down since [`Queue::record`].
+    pub fn recorded(&mut self) -> Recording {
+        self.recording.take().unwrap_or_default()
+    }
+
+    /// A graph of launches that were written down, all of them on this memory, which stays for as long as the graph.
+    ///
+    /// # Errors
+    /// [`CudaError::OutOfBounds`] for a launch on other memory; [`CudaError::Driver`].
+    pub fn graph(&mut self, recording: Recording, memory: Vec<Arc<Memory>>) -> Result<Graph> {
+        Graph::new(&mut *self.queue, recording, memory)
+    }
+
+    /// Does again what was written down. The graph must be one of this queue.
+    ///
+    /// # Errors
+    /// As [`Queue::launch`].
+    pub fn replay(&mut self, graph: &mut Graph) -> Result<()> {
+        self.count(graph.launches());
+        graph.launch()
+    }
+
+    fn count(&mut self, launches: u64) {
+        self.launches += launches;
+        self.device.0.launches.fetch_add(launches, Ordering::Relaxed);
     }
 
     /// Waits until all work is done.

@@ -5,10 +5,12 @@
 //! run in random order, and every access to memory is looked at.
 
 mod compiler;
+mod graph;
 mod library;
 
 use super::device::{
-    CudaError, Device, Driver, DriverQueue, Info, KernelCache, Launch, Module, Result, Unit,
+    CudaError, Device, Driver, DriverGraph, DriverQueue, Info, KernelCache, Launch, Module, Node, Result,
+    Unit,
 };
 use compiler::Compiler;
 use library::Library;
@@ -158,6 +160,10 @@ impl DriverQueue for Immediate {
     unsafe fn launch(&mut self, launch: Launch<'_>) -> Result<()> {
         // SAFETY: by contract the function is one of a library that is loaded, for these arguments.
         unsafe { library::launch(launch, self.seed) }
+    }
+
+    unsafe fn graph(&mut self, nodes: &mut [Node<'_>]) -> Result<Box<dyn DriverGraph>> {
+        Ok(Box::new(graph::Copied::new(nodes, self.seed)))
     }
 
     fn synchronize(&mut self) -> Result<()> {

@@ -1,5 +1,6 @@
 //! What a builder, a plan and a context have of a GPU.
 
+use super::segments::Segments;
 use crate::Limits;
 use crate::cuda::device::{CudaError, Device, DeviceTensor, Memory as DeviceMemory, Queue};
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
@@ -8,6 +9,7 @@ use crate::graph::{self, CpuLayer, LayerError, RuntimeGraph, TensorFormat, Tenso
 use crate::memory::{Action, Memory, MemoryError, Place, Root};
 use crate::tensor::{DType, Layout, Shape, Tensor, TensorView};
 use smallvec::SmallVec;
+use std::sync::Arc;
 
 /// A device for a builder, and the layers that it runs.
 #[derive(Debug, Clone)]
@@ -65,7 +67,7 @@ pub(in crate::engine) struct OnDevice {
     layers: Vec<Option<Box<dyn CudaLayer>>>,
     weights: Vec<Vec<Kept>>,
     constants: Vec<Option<Kept>>,
-    memory: DeviceMemory,
+    pub(super) memory: Arc<DeviceMemory>,
 }
 
 impl OnDevice {
@@ -97,7 +99,7 @@ impl OnDevice {
         });
         let constants = constants.collect();
         let memory = store.upload(&accelerator.device).map_err(|source| (0, source))?;
-        Ok(Self { device: accelerator.device.clone(), layers, weights, constants, memory })
+        Ok(Self { device: accelerator.device.clone(), layers, weights, constants, memory: Arc::new(memory) })
     }
 }
 
@@ -144,9 +146,10 @@ fn with_bytes(
 /// What a context has on a device: a queue, layers of its own, and the memory for activations.
 #[derive(Debug)]
 pub(in crate::engine) struct DeviceState {
-    queue: Queue,
-    layers: Vec<Option<Box<dyn CudaLayer>>>,
-    arena: DeviceMemory,
+    pub(super) queue: Queue,
+    pub(super) layers: Vec<Option<Box<dyn CudaLayer>>>,
+    pub(super) arena: Arc<DeviceMemory>,
+    pub(super) segments: Segments,
     /// What is brought back and does not lie in one piece.
     staging: Vec<u8>,
 }
@@ -155,8 +158,8 @@ impl DeviceState {
     pub(in crate::engine) fn new(plan: &OnDevice) -> Result<Self, LayerError> {
         let layers =
             plan.layers.iter().map(|layer| layer.as_ref().map(|layer| layer.clone_layer())).collect();
-        let (queue, arena) = (plan.device.queue()?, plan.device.allocate(0)?);
-        Ok(Self { queue, layers, arena, staging: Vec::new() })
+        let (queue, arena) = (plan.device.queue()?, Arc::new(plan.device.allocate(0)?));
+        Ok(Self { queue, layers, arena, segments: Segments::default(), staging: Vec::new() })
     }
 
     /// Tells a layer final shapes; one that failed before is taken anew.
@@ -182,20 +185,22 @@ impl DeviceState {
         layer.map_or(0, |layer| layer.workspace(inputs, outputs))
     }
 
-    /// Makes room for the activations.
+    /// Makes room for the activations of other shapes than before.
     pub(in crate::engine) fn reserve(&mut self, bytes: usize) -> Result<(), LayerError> {
+        self.segments.clear();
         if bytes > self.arena.len() {
             self.queue.synchronize()?;
             let device = self.arena.device().clone();
             // First let go, then take: there may not be room for both.
-            self.arena = device.allocate(0)?;
-            self.arena = device.allocate(bytes)?;
+            self.arena = Arc::new(device.allocate(0)?);
+            self.arena = Arc::new(device.allocate(bytes)?);
         }
         Ok(())
     }
 
     /// Lets go of a layer that failed.
     pub(in crate::engine) fn drop_layer(&mut self, position: usize) {
+        self.forget();
         self.layers.get_mut(position).into_iter().for_each(|layer| *layer = None);
     }
 

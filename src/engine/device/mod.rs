@@ -6,8 +6,25 @@
 mod cuda;
 #[cfg(not(feature = "gpu"))]
 mod none;
+#[cfg(feature = "gpu")]
+mod segments;
 
 #[cfg(feature = "gpu")]
 pub(super) use cuda::{Accelerator, DeviceState, OnDevice};
 #[cfg(not(feature = "gpu"))]
 pub(super) use none::{Accelerator, DeviceState, OnDevice};
+
+/// What there is to do at a job of a plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(
+    not(feature = "gpu"),
+    allow(dead_code, reason = "a build without GPUs does one job after the other")
+)]
+pub(super) enum Stretch {
+    /// This job alone.
+    One,
+    /// As many jobs from this one on, each of which is written down.
+    Record(usize),
+    /// As many jobs are done.
+    Done(usize),
+}

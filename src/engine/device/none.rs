@@ -1,5 +1,6 @@
 //! No GPU in this build.
 
+use super::Stretch;
 use crate::Limits;
 use crate::engine::prepared::Job;
 use crate::graph::{CpuLayer, LayerError, RuntimeGraph, TensorFormat, TensorMeta};
@@ -58,6 +59,19 @@ impl DeviceState {
     }
 
     pub(in crate::engine) fn reserve(&mut self, _: usize) -> Result<(), LayerError> {
+        match *self {}
+    }
+
+    pub(in crate::engine) fn stretch(
+        &mut self,
+        _: &OnDevice,
+        _: &[Job],
+        _: usize,
+    ) -> Result<Stretch, LayerError> {
+        match *self {}
+    }
+
+    pub(in crate::engine) fn keep(&mut self, _: usize, _: usize) {
         match *self {}
     }
 

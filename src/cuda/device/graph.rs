@@ -1,0 +1,147 @@
+//! Work that is the same in every run, handed over as a whole.
+//!
+//! Launching a kernel costs the processor microseconds, a graph of all of them hardly more than one. What a kernel reads and
+//! writes decides what it waits for: branches that have nothing to do with each other run at the same time.
+
+use super::queue::{Slot, pointers};
+use super::{CudaError, DriverGraph, DriverQueue, Extent, Grid, Kernel, Launch, Memory, Node, Result};
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// A launch that was written down.
+#[derive(Debug, Clone)]
+pub(super) struct Recorded {
+    pub(super) kernel: Kernel,
+    pub(super) grid: Grid,
+    pub(super) slots: SmallVec<[Slot; 16]>,
+    pub(super) extents: SmallVec<[Extent; 16]>,
+}
+
+/// Launches that were written down; see [`Queue::record`](super::Queue::record).
+#[derive(Debug, Clone, Default)]
+pub struct Recording {
+    pub(super) launches: Vec<Recorded>,
+}
+
+impl Recording {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.launches.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.launches.is_empty()
+    }
+
+    /// Which launches each must wait for, those that others wait for already left out.
+    pub fn dependencies(&self) -> Vec<Vec<usize>> {
+        let mut ancestors: Vec<Ancestors> = Vec::with_capacity(self.len());
+        let mut dependencies = Vec::with_capacity(self.len());
+        for (position, launch) in self.launches.iter().enumerate() {
+            let (mut after, mut own) = (Vec::new(), Ancestors::default());
+            for (before, earlier) in self.launches.iter().enumerate().take(position).rev() {
+                if !own.has(before) && conflict(&earlier.extents, &launch.extents) {
+                    own.add(before, ancestors.get(before));
+                    after.push(before);
+                }
+            }
+            ancestors.push(own);
+            dependencies.push(after);
+        }
+        dependencies
+    }
+
+    /// Refuses launches that touch anything else than this memory.
+    fn check_within(&self, memory: &[Arc<Memory>]) -> Result<()> {
+        let is_within = |extent: &Extent| {
+            extent.start == extent.end
+                || memory.iter().any(|memory| memory.contains(extent.start, extent.end))
+        };
+        let outside =
+            self.launches.iter().flat_map(|launch| &launch.extents).find(|extent| !is_within(extent));
+        outside.map_or(Ok(()), |extent| {
+            Err(CudaError::OutOfBounds { first: extent.start as usize, end: extent.end as usize, room: 0 })
+        })
+    }
+}
+
+/// Whether the second must wait for the first.
+fn conflict(first: &[Extent], second: &[Extent]) -> bool {
+    let meet =
+        |a: &Extent, b: &Extent| (a.is_written | b.is_written) != 0 && a.start < b.end && b.start < a.end;
+    first.iter().any(|a| second.iter().any(|b| meet(a, b)))
+}
+
+/// A set of launches, a bit for each.
+#[derive(Debug, Clone, Default)]
+struct Ancestors {
+    words: Vec<u64>,
+}
+
+impl Ancestors {
+    fn has(&self, at: usize) -> bool {
+        self.words.get(at / 64).is_some_and(|word| word >> (at % 64) & 1 == 1)
+    }
+
+    /// Adds one and all that it waits for.
+    fn add(&mut self, at: usize, its: Option<&Ancestors>) {
+        let its = its.map_or(&[][..], |its| &its.words);
+        self.words.resize(self.words.len().max(at / 64 + 1).max(its.len()), 0);
+        self.words.iter_mut().zip(its).for_each(|(word, its)| *word |= its);
+        if let Some(word) = self.words.get_mut(at / 64) {
+            *word |= 1 << (at % 64);
+        }
+    }
+}
+
+/// Launches that a device runs as a whole.
+#[derive(Debug)]
+pub struct Graph {
+    graph: Box<dyn DriverGraph>,
+    launches: u64,
+    /// What the launches read and write, and the kernels: both stay for as long as this.
+    _memory: Vec<Arc<Memory>>,
+    _recording: Recording,
+}
+
+impl Graph {
+    pub(super) fn new(
+        queue: &mut dyn DriverQueue,
+        recording: Recording,
+        memory: Vec<Arc<Memory>>,
+    ) -> Result<Self> {
+        recording.check_within(&memory)?;
+        let after = recording.dependencies();
+        let mut launches = recording.launches.clone();
+        let mut arguments: Vec<_> = launches.iter_mut().map(|launch| pointers(&mut launch.slots)).collect();
+        let nodes = recording.launches.iter().zip(&mut arguments).zip(&after);
+        let mut nodes: Vec<Node<'_>> = nodes
+            .map(|((recorded, arguments), after)| Node { launch: recorded.launch(arguments), after })
+            .collect();
+        // SAFETY: the launches were checked when they were recorded; kernels and memory stay for as long as the graph.
+        let graph = unsafe { queue.graph(&mut nodes) }?;
+        Ok(Self { graph, launches: recording.len() as u64, _memory: memory, _recording: recording })
+    }
+
+    pub(super) fn launches(&self) -> u64 {
+        self.launches
+    }
+
+    pub(super) fn launch(&mut self) -> Result<()> {
+        // SAFETY: what the launches read and write is there: see above.
+        unsafe { self.graph.launch() }
+    }
+}
+
+impl Recorded {
+    fn launch<'a>(&'a self, arguments: &'a mut [*mut std::ffi::c_void]) -> Launch<'a> {
+        Launch {
+            kernel: &self.kernel.signature().name,
+            function: self.kernel.function,
+            grid: self.grid,
+            arguments,
+            extents: &self.extents,
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Graphs of launches. With the checker, those that need not wait for each other run in random order.
+
+use super::library;
+use crate::cuda::device::{DriverGraph, Extent, Grid, Launch, Node, Result};
+use std::ffi::c_void;
+
+/// Launches with copies of their arguments.
+#[derive(Debug)]
+pub(super) struct Copied {
+    launches: Vec<Copy>,
+    seed: u32,
+}
+
+/// More bytes than any argument has.
+type Argument = [u64; 9];
+
+#[derive(Debug)]
+struct Copy {
+    kernel: String,
+    function: u64,
+    grid: Grid,
+    arguments: Vec<Argument>,
+    extents: Vec<Extent>,
+    after: Vec<usize>,
+}
+
+impl Copied {
+    /// Copies of launches whose arguments have room for [`Argument`], as those of a queue have.
+    pub(super) fn new(nodes: &[Node<'_>], seed: u32) -> Self {
+        let launches = nodes.iter().map(|Node { launch, after }| Copy {
+            kernel: launch.kernel.to_owned(),
+            function: launch.function,
+            grid: launch.grid,
+            // SAFETY: queues keep each argument in a slot of this size.
+            arguments: launch
+                .arguments
+                .iter()
+                .map(|from| unsafe { from.cast::<Argument>().read() })
+                .collect(),
+            extents: launch.extents.to_vec(),
+            after: after.to_vec(),
+        });
+        Self { launches: launches.collect(), seed }
+    }
+
+    /// The launch that is next: the first that waits for none, or with the checker any of them.
+    fn next(&mut self, is_done: &[bool]) -> Option<usize> {
+        let is_ready = |at: &usize| {
+            let waits = |&before: &usize| !is_done.get(before).copied().unwrap_or(true);
+            !is_done.get(*at).copied().unwrap_or(true)
+                && !self.launches.get(*at).is_some_and(|launch| launch.after.iter().any(waits))
+        };
+        let ready: Vec<usize> = (0..self.launches.len()).filter(is_ready).collect();
+        let chosen = if self.seed == 0 { 0 } else { random(&mut self.seed) as usize % ready.len().max(1) };
+        ready.get(chosen).copied()
+    }
+}
+
+/// The next number of Marsaglia's xorshift.
+fn random(state: &mut u32) -> u32 {
+    *state ^= *state << 13;
+    *state ^= *state >> 17;
+    *state ^= *state << 5;
+    *state
+}
+
+impl DriverGraph for Copied {
+    unsafe fn launch(&mut self) -> Result<()> {
+        let mut is_done = vec![false; self.launches.len()];
+        while let Some(next) = self.next(&is_done) {
+            if let Some(done) = is_done.get_mut(next) {
+                *done = true;
+            }
+            let seed = self.seed;
+            let Some(launch) = self.launches.get_mut(next) else { continue };
+            let mut arguments: Vec<*mut c_void> =
+                launch.arguments.iter_mut().map(|argument| argument.as_mut_ptr().cast()).collect();
+            let call = Launch {
+                kernel: &launch.kernel,
+                function: launch.function,
+                grid: launch.grid,
+                arguments: &mut arguments,
+                extents: &launch.extents,
+            };
+            // SAFETY: by contract all of it is there, as it was when the graph was made.
+            unsafe { library::launch(call, seed) }?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,234 @@
+//! A GPU as a device: its memory and its kernels.
+
+use super::compiler::{architecture, compile, version};
+use super::libraries::DRIVER;
+use super::primary::Primary;
+use super::queue::{Stream, StreamQueue};
+use super::{reason, refused};
+use crate::cuda::device::{CudaError, Driver, DriverQueue, Info, Module, Result, Unit};
+use cudarc::driver::result::{self, device};
+use cudarc::driver::sys::{self, CUdevice_attribute, CUfunction_attribute, CUmemPool_attribute, CUmodule};
+use std::ffi::CString;
+use std::sync::Arc;
+
+/// The oldest driver that has all functions that are called here, and runs what NVRTC 12 makes.
+const OLDEST: i32 = 12000;
+
+/// The bytes that a block may share without asking.
+const SHARED: i32 = 48 * 1024;
+
+/// The bytes that are kept for the next who asks when memory is let go.
+const KEPT: u64 = 256 << 20;
+
+/// How many GPUs there are.
+pub(super) fn count(wanted: &str) -> Result<usize> {
+    let missing = |reason| CudaError::NoDevice { wanted: wanted.to_owned(), reason };
+    DRIVER.find().map_err(missing)?;
+    let found = driver_version().map_err(|error| missing(reason(error)))?;
+    if found < OLDEST {
+        let (found, oldest) = (dotted(found), dotted(OLDEST));
+        let advice = "install a newer one, or use --device cuda-emulator or cpu";
+        return Err(missing(format!(
+            "the driver is one of CUDA {found}, {oldest} or later is needed; {advice}"
+        )));
+    }
+    result::init().map_err(|error| missing(format!("the driver does not start: {}", reason(error))))?;
+    let count = device::get_count().map_err(|error| missing(reason(error)))?;
+    match usize::try_from(count) {
+        Ok(count) if count > 0 => Ok(count),
+        _ => Err(missing("the driver knows no GPU; is CUDA_VISIBLE_DEVICES empty?".to_owned())),
+    }
+}
+
+fn driver_version() -> Result<i32, result::DriverError> {
+    let mut version = 0;
+    // SAFETY: the driver is loaded, and the number outlives the call.
+    unsafe { sys::cuDriverGetVersion(&raw mut version) }.result()?;
+    Ok(version)
+}
+
+/// 12090 as 12.9.
+fn dotted(version: i32) -> String {
+    format!("{}.{}", version / 1000, version % 1000 / 10)
+}
+
+/// What is known of a GPU. The driver must have been [counted](count).
+pub(super) fn describe(ordinal: usize, id: &str) -> Result<Info> {
+    let device = device::get(ordinal as i32).map_err(refused("cuDeviceGet"))?;
+    let compiler =
+        version().map_or_else(|_| "no NVRTC".to_owned(), |(major, minor)| format!("NVRTC {major}.{minor}"));
+    let driver = driver_version().map_or_else(reason, dotted);
+    let (major, minor) = capability(device)?;
+    // SAFETY: the driver named the device.
+    let memory = unsafe { device::total_mem(device) }.map_err(refused("cuDeviceTotalMem"))?;
+    let shared =
+        attribute(device, CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?;
+    let multiprocessors = attribute(device, CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
+    Ok(Info {
+        id: id.to_owned(),
+        name: device::get_name(device).map_err(refused("cuDeviceGetName"))?,
+        target: format!("sm_{major}{minor}, driver {driver}, {compiler}"),
+        memory: memory as u64,
+        multiprocessors: u32::try_from(multiprocessors).unwrap_or(1),
+        shared_memory: u32::try_from(shared.max(SHARED)).unwrap_or(SHARED as u32),
+    })
+}
+
+fn capability(device: sys::CUdevice) -> Result<(i32, i32)> {
+    let major = attribute(device, CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
+    let minor = attribute(device, CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
+    Ok((major, minor))
+}
+
+fn attribute(device: sys::CUdevice, which: CUdevice_attribute) -> Result<i32> {
+    // SAFETY: the driver named the device.
+    unsafe { device::get_attribute(device, which) }.map_err(refused("cuDeviceGetAttribute"))
+}
+
+/// A GPU.
+#[derive(Debug)]
+pub(super) struct Nvidia {
+    info: Info,
+    primary: Arc<Primary>,
+    /// What kernels are compiled for.
+    architecture: String,
+    /// Memory is taken and let go in its order; none where the driver has no pools.
+    pool: Option<Stream>,
+}
+
+impl Nvidia {
+    /// The GPU of this number. The driver must have been [counted](count).
+    pub(super) fn open(ordinal: usize, id: &str) -> Result<Self> {
+        let missing = |reason| CudaError::NoDevice { wanted: id.to_owned(), reason };
+        version().map_err(missing)?;
+        let info = describe(ordinal, id)?;
+        let primary = Arc::new(Primary::retain(ordinal as i32)?);
+        primary.enter()?;
+        let architecture = architecture(capability(primary.device)?).map_err(missing)?;
+        let pools =
+            attribute(primary.device, CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED)?;
+        let pool = if pools == 0 { None } else { Some(Self::pool(&primary)?) };
+        Ok(Self { info, primary, architecture, pool })
+    }
+
+    /// Lets the pool of the device keep some of what is let go.
+    fn pool(primary: &Arc<Primary>) -> Result<Stream> {
+        let mut kept = KEPT;
+        let threshold = CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
+        // SAFETY: the device has pools, and the number outlives the call.
+        unsafe {
+            let pool =
+                device::get_default_mem_pool(primary.device).map_err(refused("cuDeviceGetDefaultMemPool"))?;
+            result::mem_pool::set_attribute(pool, threshold, (&raw mut kept).cast())
+                .map_err(refused("cuMemPoolSetAttribute"))?;
+        }
+        Stream::new(primary)
+    }
+
+    fn full(&self, error: CudaError) -> CudaError {
+        match error {
+            CudaError::OutOfMemory { wanted, taken, .. } => {
+                CudaError::OutOfMemory { device: self.info.id.clone(), wanted, taken }
+            }
+            other => other,
+        }
+    }
+}
+
+impl Driver for Nvidia {
+    fn info(&self) -> &Info {
+        &self.info
+    }
+
+    fn allocate(&self, bytes: usize) -> Result<u64> {
+        self.primary.enter()?;
+        let Some(stream) = &self.pool else {
+            // SAFETY: nothing reads the memory before it is written.
+            return unsafe { result::malloc_sync(bytes) }
+                .map_err(|error| self.full(refused("cuMemAlloc")(error)));
+        };
+        // SAFETY: as above, and the stream is there.
+        let address = unsafe { result::malloc_async(stream.handle(), bytes) };
+        let address = address.map_err(|error| self.full(refused("cuMemAllocAsync")(error)))?;
+        // Other streams may use it from now on.
+        stream.synchronize().map_err(|error| self.full(error))?;
+        Ok(address)
+    }
+
+    unsafe fn free(&self, address: u64) {
+        if self.primary.enter().is_err() {
+            return;
+        }
+        // Work of all streams on it must be done. A device that failed lets go of everything with its context.
+        let _ = result::ctx::synchronize();
+        // SAFETY: by contract the address was allocated, in this way, and nobody has it any more.
+        let _ = unsafe {
+            match &self.pool {
+                Some(stream) => result::free_async(address, stream.handle()),
+                None => result::free_sync(address),
+            }
+        };
+    }
+
+    fn compile(&self, unit: &Unit) -> Result<Vec<u8>> {
+        let compiled = compile(&unit.name(), &unit.source(), &self.architecture)?;
+        // Assembly of a newer compiler than the driver fails to load, machine code does not.
+        Ok(if compiled.cubin.is_empty() { compiled.ptx } else { compiled.cubin })
+    }
+
+    fn load(&self, _: &Unit, image: &[u8]) -> Result<Box<dyn Module>> {
+        self.primary.enter()?;
+        let mut image = image.to_vec();
+        // Assembly is a text that a 0 ends.
+        image.push(0);
+        // SAFETY: the image is what NVRTC made, which has its length within it or ends with a 0.
+        let handle = unsafe { result::module::load_data(image.as_ptr().cast()) };
+        let handle = handle.map_err(refused("cuModuleLoadData"))?;
+        let shared = i32::try_from(self.info.shared_memory).unwrap_or(SHARED);
+        Ok(Box::new(LoadedModule { primary: Arc::clone(&self.primary), handle, shared }))
+    }
+
+    fn queue(&self) -> Result<Box<dyn DriverQueue>> {
+        Ok(Box::new(StreamQueue::new(&self.primary)?))
+    }
+}
+
+#[derive(Debug)]
+struct LoadedModule {
+    primary: Arc<Primary>,
+    handle: CUmodule,
+    /// The bytes that a block may share.
+    shared: i32,
+}
+
+// SAFETY: modules may be used from all threads.
+unsafe impl Send for LoadedModule {}
+// SAFETY: as above.
+unsafe impl Sync for LoadedModule {}
+
+impl Module for LoadedModule {
+    fn function(&self, kernel: &str) -> Option<u64> {
+        self.primary.enter().ok()?;
+        // SAFETY: the module is loaded.
+        let function =
+            unsafe { result::module::get_function(self.handle, CString::new(kernel).ok()?) }.ok()?;
+        let own = CUfunction_attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES;
+        let most = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        // More than the usual must be asked for. A launch that wants more than there is fails, and says so.
+        // SAFETY: the function is one of the module.
+        unsafe {
+            let own = result::function::get_function_attribute(function, own).unwrap_or(0);
+            let _ = result::function::set_function_attribute(function, most, self.shared - own);
+        }
+        Some(function as u64)
+    }
+}
+
+impl Drop for LoadedModule {
+    fn drop(&mut self) {
+        if self.primary.enter().is_ok() {
+            // SAFETY: devices keep their modules until nobody launches kernels any more.
+            let _ = unsafe { result::module::unload(self.handle) };
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Where the libraries are.
+
+use std::path::PathBuf;
+
+/// A library of the driver or of the toolkit.
+pub(super) struct Wanted {
+    /// Its name without what the system puts around it.
+    pub(super) name: &'static str,
+    /// Names of files that the loader of the system may find nowhere, though they are in the folder of a toolkit.
+    pub(super) files: &'static [&'static str],
+    /// Whether cudarc finds it.
+    pub(super) is_there: unsafe fn() -> bool,
+    /// What to do where it is missing.
+    pub(super) advice: &'static str,
+}
+
+pub(super) const DRIVER: Wanted = Wanted {
+    name: "libcuda",
+    files: &["libcuda.so.1", "nvcuda.dll"],
+    is_there: cudarc::driver::sys::is_culib_present,
+    advice: "install NVIDIA's driver, or use --device cuda-emulator or cpu",
+};
+
+pub(super) const COMPILER: Wanted = Wanted {
+    name: "libnvrtc",
+    files: &["libnvrtc.so.12", "libnvrtc.so", "nvrtc64_120_0.dll"],
+    is_there: cudarc::nvrtc::sys::is_culib_present,
+    advice: "install the CUDA toolkit 12, or the Python package nvidia-cuda-nvrtc-cu12 and name its folder in LD_LIBRARY_PATH",
+};
+
+impl Wanted {
+    /// Whether it can be used.
+    ///
+    /// # Errors
+    /// What was looked for, and where.
+    pub(super) fn find(&self) -> Result<(), String> {
+        // SAFETY: it loads libraries of NVIDIA, whose code that runs on loading is harmless.
+        if unsafe { (self.is_there)() } || (self.load_from_toolkit() && unsafe { (self.is_there)() }) {
+            return Ok(());
+        }
+        let folders: Vec<String> = folders().iter().map(|folder| folder.display().to_string()).collect();
+        let (name, files, advice) = (self.name, self.files.join(", "), self.advice);
+        Err(format!(
+            "{name} was not found under the names {files} by the system's loader (LD_LIBRARY_PATH, ldconfig), nor in {}; {advice}",
+            folders.join(", ")
+        ))
+    }
+
+    /// Loads it by its path. Whoever then asks for its name alone gets the one that is loaded.
+    fn load_from_toolkit(&self) -> bool {
+        let paths =
+            folders().into_iter().flat_map(|folder| self.files.iter().map(move |file| folder.join(file)));
+        let library = paths.filter(|path| path.is_file()).find_map(|path| {
+            // SAFETY: as above.
+            unsafe { libloading::Library::new(&path) }.ok()
+        });
+        let is_loaded = library.is_some();
+        // It stays for as long as the program runs.
+        std::mem::forget(library);
+        is_loaded
+    }
+}
+
+/// Where toolkits are installed, and where the driver is in WSL.
+fn folders() -> Vec<PathBuf> {
+    let named = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(std::env::var_os).map(PathBuf::from);
+    let roots = named.chain([PathBuf::from("/usr/local/cuda")]);
+    let inside = roots.flat_map(|root| ["lib64", "lib", "bin"].map(|folder| root.join(folder)));
+    inside.chain([PathBuf::from("/usr/lib/wsl/lib")]).collect()
+}

@@ -1,0 +1,103 @@
+//! Streams: work that a GPU does in order.
+
+use super::graph::Instantiated;
+use super::primary::Primary;
+use super::refused;
+use super::staging::Staging;
+use crate::cuda::device::{DriverGraph, DriverQueue, Launch, Node, Result};
+use cudarc::driver::result;
+use cudarc::driver::sys::{CUfunction, CUstream};
+use std::sync::Arc;
+
+/// A stream of its own.
+#[derive(Debug)]
+pub(super) struct Stream {
+    pub(super) primary: Arc<Primary>,
+    handle: CUstream,
+}
+
+// SAFETY: streams may be used from all threads.
+unsafe impl Send for Stream {}
+// SAFETY: as above.
+unsafe impl Sync for Stream {}
+
+impl Stream {
+    pub(super) fn new(primary: &Arc<Primary>) -> Result<Self> {
+        primary.enter()?;
+        let handle = result::stream::create(result::stream::StreamKind::NonBlocking);
+        Ok(Self { primary: Arc::clone(primary), handle: handle.map_err(refused("cuStreamCreate"))? })
+    }
+
+    pub(super) fn handle(&self) -> CUstream {
+        self.handle
+    }
+
+    pub(super) fn synchronize(&self) -> Result<()> {
+        self.primary.enter()?;
+        // SAFETY: the stream is there.
+        unsafe { result::stream::synchronize(self.handle) }.map_err(refused("cuStreamSynchronize"))
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        let _ = self.synchronize();
+        // SAFETY: nobody has it any more.
+        let _ = unsafe { result::stream::destroy(self.handle) };
+    }
+}
+
+/// A queue is a stream, and memory of the host through which bytes come and go.
+#[derive(Debug)]
+pub(super) struct StreamQueue {
+    staging: Staging,
+    stream: Arc<Stream>,
+}
+
+impl StreamQueue {
+    pub(super) fn new(primary: &Arc<Primary>) -> Result<Self> {
+        let stream = Arc::new(Stream::new(primary)?);
+        Ok(Self { staging: Staging::new(&stream)?, stream })
+    }
+}
+
+impl DriverQueue for StreamQueue {
+    unsafe fn upload(&mut self, to: u64, from: &[u8]) -> Result<()> {
+        self.stream.primary.enter()?;
+        // SAFETY: by contract there is so much memory.
+        unsafe { self.staging.upload(&self.stream, to, from) }
+    }
+
+    unsafe fn download(&mut self, to: &mut [u8], from: u64) -> Result<()> {
+        self.stream.primary.enter()?;
+        // SAFETY: by contract there is so much memory.
+        unsafe { self.staging.download(&self.stream, to, from) }
+    }
+
+    unsafe fn launch(&mut self, launch: Launch<'_>) -> Result<()> {
+        self.stream.primary.enter()?;
+        let [blocks, threads] = [launch.grid.blocks, launch.grid.threads].map(|[x, y, z]| (x, y, z));
+        // SAFETY: by contract it is a function that is loaded, with the arguments that it takes.
+        unsafe {
+            result::launch_kernel(
+                launch.function as CUfunction,
+                blocks,
+                threads,
+                launch.grid.shared,
+                self.stream.handle,
+                launch.arguments,
+            )
+        }
+        .map_err(refused("cuLaunchKernel"))
+    }
+
+    unsafe fn graph(&mut self, nodes: &mut [Node<'_>]) -> Result<Box<dyn DriverGraph>> {
+        self.stream.primary.enter()?;
+        // SAFETY: by contract they are what may be launched.
+        Ok(Box::new(unsafe { Instantiated::new(&self.stream, nodes) }?))
+    }
+
+    fn synchronize(&mut self) -> Result<()> {
+        self.stream.synchronize()
+    }
+}
