@@ -80,7 +80,7 @@ mod there {
     pub(super) enum Device {}
 
     pub(super) fn open(id: &str, _: bool) -> Result<Device, EngineError> {
-        let advice = "this `ixion` was built for the CPU alone: build it with `--features cuda-emulator`";
+        let advice = "this `ixion` was built for the CPU alone: build it with `--features cuda`, or `cuda-emulator` for no GPU";
         Err(EngineError::Device(format!("there is no device `{id}`: {advice}").into()))
     }
 

@@ -21,6 +21,7 @@ mod compress;
 mod compress;
 mod convert;
 mod device;
+mod devices;
 mod drawing;
 mod failure;
 mod files;
@@ -95,6 +96,7 @@ enum Command {
     #[cfg_attr(not(feature = "linalg"), command(hide = true))]
     Compress(compress::CompressArgs),
     Operators(operators::OperatorsArgs),
+    Devices(devices::DevicesArgs),
 }
 
 /// Reads the command line and runs it.
@@ -138,6 +140,7 @@ impl Cli {
             Command::Convert(args) => args.run(&self.limits, screen),
             Command::Compress(args) => args.run(&self.limits, screen),
             Command::Operators(args) => args.run(screen),
+            Command::Devices(args) => args.run(screen),
         }
     }
 }

@@ -15,7 +15,7 @@ pub mod nvidia;
 
 pub use layer::{CloneCudaLayer, CudaContext, CudaLayer, CudaLayers, is_plain, scratch_bytes};
 
-use device::{CudaError, Device, KernelCache};
+use device::{CudaError, Device, Info, KernelCache};
 
 /// The device of this name: `cuda`, `cuda:1`, `cuda-emulator`. With `is_checked`, the emulator looks at every access to memory.
 ///
@@ -44,4 +44,20 @@ fn kinds() -> String {
         [(cfg!(feature = "cuda"), "cuda, cuda:1, …"), (cfg!(feature = "cuda-emulator"), "cuda-emulator")];
     let kinds: Vec<&str> = kinds.into_iter().filter(|kind| kind.0).map(|kind| kind.1).collect();
     if kinds.is_empty() { "the CPU alone".to_owned() } else { kinds.join(", ") }
+}
+
+/// A kind of devices, and those that are there, or why there is none.
+pub type Found = (&'static str, Result<Vec<Info>, CudaError>);
+
+/// What [`open`] would find.
+pub fn devices() -> Vec<Found> {
+    vec![
+        #[cfg(feature = "cuda")]
+        (nvidia::ID, nvidia::devices()),
+        #[cfg(feature = "cuda-emulator")]
+        {
+            let emulator = emulator::Emulator::new().open();
+            (emulator::Emulator::ID, emulator.map(|device| vec![device.info().clone()]))
+        },
+    ]
 }

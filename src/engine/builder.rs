@@ -356,9 +356,12 @@ fn on_device(
     let Some(first) = operators.find(|operator| operator.device() != Device::Cpu) else { return Ok(None) };
     let needed = || EngineError::NeedsDevice { operator: first.name().to_owned() };
     let made = OnDevice::new(accelerator.ok_or_else(needed)?, graph, constants);
-    made.map(Some).map_err(|(position, source)| {
-        let operator = graph.operator(OperatorIndex::new(position));
-        EngineError::of_operator(operator, graph.path(), Stage::Initialize, source)
+    made.map(Some).map_err(|(position, source)| match position {
+        Some(position) => {
+            let operator = graph.operator(OperatorIndex::new(position));
+            EngineError::of_operator(operator, graph.path(), Stage::Initialize, source)
+        }
+        None => EngineError::of_device(source),
     })
 }
 

@@ -4,6 +4,8 @@
 
 mod device;
 mod elementwise;
+#[cfg(all(feature = "cuda", feature = "cli", target_os = "linux"))]
+mod nvidia;
 
 use ixion::Limits;
 use ixion::cuda::CudaLayers;

@@ -33,6 +33,31 @@ impl KernelCache {
         Self { folder: Some(folder.into()) }
     }
 
+    /// The sources of the kernels that were put there, in the order of their files' names, under these.
+    ///
+    /// # Errors
+    /// [`CudaError::File`] where the folder cannot be read.
+    pub fn sources(&self) -> Result<Vec<(String, String)>> {
+        let Some(folder) = &self.folder else { return Ok(Vec::new()) };
+        let fault = |error: std::io::Error| CudaError::File {
+            action: "read",
+            path: folder.display().to_string(),
+            reason: error.to_string(),
+        };
+        let mut sources = Vec::new();
+        for entry in std::fs::read_dir(folder).map_err(fault)? {
+            let path = entry.map_err(fault)?.path();
+            let bytes = std::fs::read(&path).map_err(fault)?;
+            let key = parse(&bytes).and_then(|(key, _)| std::str::from_utf8(key).ok());
+            if let Some((_, source)) = key.and_then(|key| key.split_once('\n')) {
+                let name = path.file_stem().unwrap_or_default().to_string_lossy();
+                sources.push((name.into_owned(), source.to_owned()));
+            }
+        }
+        sources.sort();
+        Ok(sources)
+    }
+
     /// The kernels of a source: out of the folder, or compiled and put there.
     pub(super) fn load(&self, driver: &dyn Driver, unit: &Unit) -> Result<Box<dyn Module>> {
         let key = format!("{}\n{}", driver.info().target, unit.source());

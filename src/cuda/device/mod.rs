@@ -33,7 +33,9 @@ pub struct Info {
     pub id: String,
     /// Its name.
     pub name: String,
-    /// Architecture, driver and compiler: what compiled kernels depend on.
+    /// Architecture, driver and compiler.
+    pub details: String,
+    /// What compiled kernels depend on beside their source.
     pub target: String,
     /// Bytes of memory.
     pub memory: u64,

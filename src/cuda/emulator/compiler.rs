@@ -50,6 +50,11 @@ impl Compiler {
         }
     }
 
+    /// What it calls itself.
+    pub(super) fn name(&self) -> &str {
+        &self.version
+    }
+
     /// What compiled kernels depend on beside their source.
     pub(super) fn target(&self) -> String {
         let (checker, shim) = if self.is_checking { (CHECKER, " checked") } else { ("", "") };

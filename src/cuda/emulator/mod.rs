@@ -64,6 +64,7 @@ impl Emulator {
         let info = Info {
             id: Self::ID.to_owned(),
             name: "emulator on the CPU".to_owned(),
+            details: compiler.name().to_owned(),
             target: compiler.target(),
             memory: self.memory.unwrap_or(MEMORY),
             multiprocessors: 1,

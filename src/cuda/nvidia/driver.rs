@@ -7,7 +7,9 @@ use super::queue::{Stream, StreamQueue};
 use super::{reason, refused};
 use crate::cuda::device::{CudaError, Driver, DriverQueue, Info, Module, Result, Unit};
 use cudarc::driver::result::{self, device};
-use cudarc::driver::sys::{self, CUdevice_attribute, CUfunction_attribute, CUmemPool_attribute, CUmodule};
+use cudarc::driver::sys::{
+    self, CUdevice_attribute, CUfunction_attribute, CUmemPool_attribute, CUmodule, CUresult,
+};
 use std::ffi::CString;
 use std::sync::Arc;
 
@@ -64,10 +66,12 @@ pub(super) fn describe(ordinal: usize, id: &str) -> Result<Info> {
     let shared =
         attribute(device, CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?;
     let multiprocessors = attribute(device, CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
+    let target = format!("sm_{major}{minor}, driver {driver}, {compiler}");
     Ok(Info {
         id: id.to_owned(),
         name: device::get_name(device).map_err(refused("cuDeviceGetName"))?,
-        target: format!("sm_{major}{minor}, driver {driver}, {compiler}"),
+        details: target.clone(),
+        target,
         memory: memory as u64,
         multiprocessors: u32::try_from(multiprocessors).unwrap_or(1),
         shared_memory: u32::try_from(shared.max(SHARED)).unwrap_or(SHARED as u32),
@@ -125,12 +129,13 @@ impl Nvidia {
         Stream::new(primary)
     }
 
-    fn full(&self, error: CudaError) -> CudaError {
-        match error {
-            CudaError::OutOfMemory { wanted, taken, .. } => {
-                CudaError::OutOfMemory { device: self.info.id.clone(), wanted, taken }
+    /// Why there is no memory.
+    fn full(&self, call: &'static str, wanted: usize, error: result::DriverError) -> CudaError {
+        match error.0 {
+            CUresult::CUDA_ERROR_OUT_OF_MEMORY => {
+                CudaError::OutOfMemory { device: self.info.id.clone(), wanted, taken: 0 }
             }
-            other => other,
+            _ => refused(call)(error),
         }
     }
 }
@@ -144,14 +149,14 @@ impl Driver for Nvidia {
         self.primary.enter()?;
         let Some(stream) = &self.pool else {
             // SAFETY: nothing reads the memory before it is written.
-            return unsafe { result::malloc_sync(bytes) }
-                .map_err(|error| self.full(refused("cuMemAlloc")(error)));
+            let address = unsafe { result::malloc_sync(bytes) };
+            return address.map_err(|error| self.full("cuMemAlloc", bytes, error));
         };
         // SAFETY: as above, and the stream is there.
         let address = unsafe { result::malloc_async(stream.handle(), bytes) };
-        let address = address.map_err(|error| self.full(refused("cuMemAllocAsync")(error)))?;
+        let address = address.map_err(|error| self.full("cuMemAllocAsync", bytes, error))?;
         // Other streams may use it from now on.
-        stream.synchronize().map_err(|error| self.full(error))?;
+        stream.synchronize()?;
         Ok(address)
     }
 

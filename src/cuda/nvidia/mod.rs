@@ -15,7 +15,6 @@ pub use compiler::{Compiled, compile};
 
 use super::device::{CudaError, Device, Info, KernelCache, Result};
 use cudarc::driver::result::DriverError;
-use cudarc::driver::sys::CUresult;
 use driver::Nvidia;
 
 /// How GPUs are asked for: `cuda` is the first, `cuda:1` the second.
@@ -58,12 +57,7 @@ fn id(ordinal: usize) -> String {
 
 /// What the driver says of a call that failed. It must be loaded.
 fn refused(call: &'static str) -> impl Fn(DriverError) -> CudaError {
-    move |error| {
-        if error.0 == CUresult::CUDA_ERROR_OUT_OF_MEMORY {
-            return CudaError::OutOfMemory { device: ID.to_owned(), wanted: 0, taken: 0 };
-        }
-        CudaError::Driver { call: call.to_owned(), reason: reason(error) }
-    }
+    move |error| CudaError::Driver { call: call.to_owned(), reason: reason(error) }
 }
 
 fn reason(error: DriverError) -> String {

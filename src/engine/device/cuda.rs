@@ -74,19 +74,19 @@ impl OnDevice {
     /// Makes the layers of the operators that were placed there, and brings weights and constants there.
     ///
     /// # Errors
-    /// The position of an operator, and what is wrong with it.
+    /// What is wrong, and the position of the operator, if it is one's fault.
     pub(in crate::engine) fn new(
         accelerator: &Accelerator,
         graph: &RuntimeGraph,
         constants: &[Option<Tensor>],
-    ) -> Result<Self, (usize, LayerError)> {
+    ) -> Result<Self, (Option<usize>, LayerError)> {
         let mut store = Store::default();
         let (mut layers, mut weights) = (Vec::new(), Vec::new());
         for (position, operator) in graph.operators().iter().enumerate() {
             let layer = operator.layer().filter(|_| operator.device() == graph::Device::Cuda);
             let layer = layer.and_then(|layer| accelerator.layers.of(layer));
             let own = layer.as_ref().map_or(Ok(Vec::new()), |layer| layer.weights());
-            let own = own.map_err(|source| (position, source))?;
+            let own = own.map_err(|source| (Some(position), source))?;
             weights.push(own.into_iter().map(|tensor| store.put(tensor)).collect());
             layers.push(layer);
         }
@@ -98,7 +98,7 @@ impl OnDevice {
             constant.as_ref().filter(|_| is_there(position)).map(|constant| store.put(constant.clone()))
         });
         let constants = constants.collect();
-        let memory = store.upload(&accelerator.device).map_err(|source| (0, source))?;
+        let memory = store.upload(&accelerator.device).map_err(|source| (None, source))?;
         Ok(Self { device: accelerator.device.clone(), layers, weights, constants, memory: Arc::new(memory) })
     }
 }

@@ -31,7 +31,7 @@ impl OnDevice {
         accelerator: &Accelerator,
         _: &RuntimeGraph,
         _: &[Option<Tensor>],
-    ) -> Result<Self, (usize, LayerError)> {
+    ) -> Result<Self, (Option<usize>, LayerError)> {
         match *accelerator {}
     }
 }

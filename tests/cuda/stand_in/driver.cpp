@@ -1,0 +1,393 @@
+// Stands for NVIDIA's driver where there is none, so that tests reach every call of it. Memory is that of the host, and kernels
+// are what `nvrtc.cpp` compiled for the processor.
+//
+// Work is done as late as the documents of CUDA allow: when a stream, an event or all of a context is waited for. Whoever
+// forgets to wait reads what was there before. Handles that are unknown, or were let go, end the program.
+
+#include <dlfcn.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+typedef int Result;
+enum { SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NO_DEVICE = 100, INVALID_CONTEXT = 201, NOT_FOUND = 500 };
+
+#define API extern "C" __attribute__((visibility("default"))) Result
+
+static std::mutex all;
+#define LOCKED std::lock_guard<std::mutex> locked(all)
+
+static long number(const char* name, long otherwise) {
+    const char* text = getenv(name);
+    return text ? atol(text) : otherwise;
+}
+
+[[noreturn]] static void misused(const char* call) {
+    fprintf(stderr, "stand-in for the driver: %s was called with something that is not there\n", call);
+    abort();
+}
+
+// What every call but the first few needs.
+static bool is_started;
+static thread_local bool has_context;
+#define ENTERED                              \
+    LOCKED;                                  \
+    if (!has_context) return INVALID_CONTEXT
+
+struct Stream {
+    std::deque<std::function<Result()>> work;
+};
+
+struct Event {
+    Stream* stream = nullptr;
+    // How much of the stream's work stood before it, and is still to be done.
+    size_t waits_for = 0;
+};
+
+static std::set<Stream*> streams;
+static std::set<Event*> events;
+static std::map<char*, size_t> device_memory, host_memory;
+
+static Result work_off(Stream* stream, size_t count) {
+    Result result = SUCCESS;
+    for (; count > 0 && !stream->work.empty(); --count) {
+        Result made = stream->work.front()();
+        if (result == SUCCESS) result = made;
+        stream->work.pop_front();
+        for (Event* event : events) {
+            if (event->stream == stream && event->waits_for > 0) --event->waits_for;
+        }
+    }
+    return result;
+}
+
+static Stream* known(void* handle, const char* call) {
+    Stream* stream = (Stream*)handle;
+    if (!streams.count(stream)) misused(call);
+    return stream;
+}
+
+// Whether bytes lie in one allocation.
+static bool is_within(const std::map<char*, size_t>& memory, char* start, size_t bytes) {
+    auto next = memory.upper_bound(start);
+    if (next == memory.begin()) return false;
+    auto block = std::prev(next);
+    return start + bytes <= block->first + block->second;
+}
+
+API cuDriverGetVersion(int* version) { return *version = (int)number("STAND_IN_VERSION", 12090), SUCCESS; }
+API cuInit(unsigned) {
+    int result = (int)number("STAND_IN_INIT", SUCCESS);
+    is_started = result == SUCCESS;
+    return result;
+}
+API cuGetErrorString(Result error, const char** text) {
+    *text = error == OUT_OF_MEMORY ? "out of memory" : error == NO_DEVICE ? "no CUDA-capable device is detected" : "another error";
+    return SUCCESS;
+}
+API cuGetErrorName(Result error, const char** text) {
+    *text = error == OUT_OF_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY" : error == NO_DEVICE ? "CUDA_ERROR_NO_DEVICE" : "CUDA_ERROR_OTHER";
+    return SUCCESS;
+}
+API cuDeviceGetCount(int* count) {
+    if (!is_started) misused("cuDeviceGetCount");
+    return *count = (int)number("STAND_IN_DEVICES", 1), SUCCESS;
+}
+API cuDeviceGet(int* device, int ordinal) { return *device = ordinal, is_started ? SUCCESS : 3; }
+API cuDeviceGetName(char* name, int room, int) { return snprintf(name, room, "stand-in"), SUCCESS; }
+API cuDeviceTotalMem_v2(size_t* bytes, int) { return *bytes = (size_t)number("STAND_IN_MEMORY", 1l << 30), SUCCESS; }
+API cuDeviceGetAttribute(int* value, int which, int) {
+    switch (which) {
+        case 16: *value = 4; break;         // multiprocessors
+        case 75: *value = 9; break;         // capability, the part before the point
+        case 76: *value = 0; break;         // and the one after it
+        case 97: *value = 227 << 10; break; // shared memory
+        case 115: *value = (int)number("STAND_IN_POOLS", 1); break;
+        default: return INVALID_VALUE;
+    }
+    return SUCCESS;
+}
+API cuDeviceGetDefaultMemPool(void** pool, int) { return *pool = &all, SUCCESS; }
+API cuMemPoolSetAttribute(void* pool, int, void*) { return pool == &all ? SUCCESS : INVALID_VALUE; }
+
+API cuDevicePrimaryCtxRetain(void** context, int) { return *context = &is_started, SUCCESS; }
+API cuDevicePrimaryCtxRelease_v2(int) { return SUCCESS; }
+API cuCtxSetCurrent(void* context) { return has_context = context == &is_started, SUCCESS; }
+API cuCtxSynchronize() {
+    ENTERED;
+    Result result = SUCCESS;
+    for (Stream* stream : streams) {
+        Result made = work_off(stream, stream->work.size());
+        if (result == SUCCESS) result = made;
+    }
+    return result;
+}
+
+API cuStreamCreate(void** handle, unsigned) {
+    ENTERED;
+    Stream* stream = new Stream;
+    streams.insert(stream);
+    return *handle = stream, SUCCESS;
+}
+API cuStreamSynchronize(void* handle) {
+    ENTERED;
+    Stream* stream = known(handle, "cuStreamSynchronize");
+    return work_off(stream, stream->work.size());
+}
+API cuStreamDestroy_v2(void* handle) {
+    ENTERED;
+    Stream* stream = known(handle, "cuStreamDestroy");
+    streams.erase(stream);
+    delete stream;
+    return SUCCESS;
+}
+
+static Result allocate(std::map<char*, size_t>& memory, char** address, size_t bytes) {
+    size_t taken = bytes;
+    for (auto& block : memory) taken += block.second;
+    if (&memory == &device_memory && taken > (size_t)number("STAND_IN_MEMORY", 1l << 30)) return OUT_OF_MEMORY;
+    // What nobody wrote is not 0.
+    char* start = (char*)aligned_alloc(256, (bytes + 255) / 256 * 256);
+    memset(start, 0xa5, bytes);
+    memory[start] = bytes;
+    return *address = start, SUCCESS;
+}
+static void let_go(std::map<char*, size_t>& memory, char* address, const char* call) {
+    if (!memory.erase(address)) misused(call);
+    free(address);
+}
+API cuMemAlloc_v2(char** address, size_t bytes) {
+    ENTERED;
+    return allocate(device_memory, address, bytes);
+}
+API cuMemFree_v2(char* address) {
+    ENTERED;
+    return let_go(device_memory, address, "cuMemFree"), SUCCESS;
+}
+API cuMemAllocAsync(char** address, size_t bytes, void* stream) {
+    ENTERED;
+    known(stream, "cuMemAllocAsync");
+    return allocate(device_memory, address, bytes);
+}
+API cuMemFreeAsync(char* address, void* stream) {
+    ENTERED;
+    known(stream, "cuMemFreeAsync")->work.push_back([=] { return let_go(device_memory, address, "cuMemFreeAsync"), SUCCESS; });
+    return SUCCESS;
+}
+API cuMemHostAlloc(char** address, size_t bytes, unsigned) {
+    ENTERED;
+    return allocate(host_memory, address, bytes);
+}
+API cuMemFreeHost(char* address) {
+    ENTERED;
+    return let_go(host_memory, address, "cuMemFreeHost"), SUCCESS;
+}
+
+// Copies are late only from and to memory of `cuMemHostAlloc`.
+static Result copy(char* to, char* from, size_t bytes, char* device, char* host, void* handle) {
+    if (!is_within(device_memory, device, bytes)) return INVALID_VALUE;
+    Stream* stream = known(handle, "a copy");
+    stream->work.push_back([=] { return memcpy(to, from, bytes), SUCCESS; });
+    return is_within(host_memory, host, bytes) ? SUCCESS : work_off(stream, stream->work.size());
+}
+API cuMemcpyHtoDAsync_v2(char* to, char* from, size_t bytes, void* stream) {
+    ENTERED;
+    return copy(to, from, bytes, to, from, stream);
+}
+API cuMemcpyDtoHAsync_v2(char* to, char* from, size_t bytes, void* stream) {
+    ENTERED;
+    return copy(to, from, bytes, from, to, stream);
+}
+
+API cuEventCreate(void** handle, unsigned) {
+    ENTERED;
+    Event* event = new Event;
+    events.insert(event);
+    return *handle = event, SUCCESS;
+}
+API cuEventRecord(void* handle, void* stream) {
+    ENTERED;
+    Event* event = (Event*)handle;
+    if (!events.count(event)) misused("cuEventRecord");
+    event->stream = known(stream, "cuEventRecord");
+    event->waits_for = event->stream->work.size();
+    return SUCCESS;
+}
+API cuEventSynchronize(void* handle) {
+    ENTERED;
+    Event* event = (Event*)handle;
+    if (!events.count(event)) misused("cuEventSynchronize");
+    return event->waits_for == 0 ? SUCCESS : work_off(event->stream, event->waits_for);
+}
+API cuEventDestroy_v2(void* handle) {
+    ENTERED;
+    if (!events.erase((Event*)handle)) misused("cuEventDestroy");
+    delete (Event*)handle;
+    return SUCCESS;
+}
+
+// `ixion::Launch` of the emulator's shim, without what its checker needs.
+struct Call {
+    unsigned grid[3], block[3], shared, seed;
+    void** arguments;
+    const void* extents;
+    unsigned long long extent_count;
+    char* report;
+    unsigned long long report_size;
+};
+
+struct Function {
+    int (*entry)(const Call*);
+    int parameters;
+    int dynamic_shared = 48 << 10;
+};
+
+struct Launch {
+    Function* function;
+    Call call;
+    std::vector<std::vector<char>> arguments;
+};
+
+static std::set<void*> modules;
+static std::map<std::pair<void*, std::string>, Function> functions;
+
+// Arguments are copied when a kernel is launched, as the driver does. None has more bytes.
+static Launch launch_of(void* handle, const unsigned* grid, const unsigned* block, unsigned shared, void** arguments) {
+    Launch launch{(Function*)handle, {}, {}};
+    memcpy(launch.call.grid, grid, sizeof launch.call.grid);
+    memcpy(launch.call.block, block, sizeof launch.call.block);
+    launch.call.shared = shared;
+    for (int i = 0; i < launch.function->parameters; ++i) {
+        char* from = (char*)arguments[i];
+        launch.arguments.emplace_back(from, from + 72);
+    }
+    return launch;
+}
+
+static Result run(Launch& launch) {
+    char report[512] = "";
+    std::vector<void*> arguments;
+    for (auto& argument : launch.arguments) arguments.push_back(argument.data());
+    launch.call.arguments = arguments.data();
+    launch.call.report = report;
+    launch.call.report_size = sizeof report;
+    return launch.function->entry(&launch.call) == 0 ? SUCCESS : 700;
+}
+
+API cuModuleLoadData(void** module, const char* image) {
+    ENTERED;
+    *module = dlopen(image, RTLD_NOW | RTLD_LOCAL);
+    if (*module) modules.insert(*module);
+    return *module ? SUCCESS : 200;
+}
+API cuModuleUnload(void* module) {
+    ENTERED;
+    return modules.erase(module) ? SUCCESS : INVALID_VALUE;
+}
+API cuModuleGetFunction(void** handle, void* module, const char* name) {
+    ENTERED;
+    if (!modules.count(module)) misused("cuModuleGetFunction");
+    auto entry = (int (*)(const Call*))dlsym(module, (std::string("ixion_launch_") + name).c_str());
+    auto parameters = (int*)dlsym(module, (std::string("stand_in_parameters_") + name).c_str());
+    if (!entry || !parameters) return NOT_FOUND;
+    auto made = functions.try_emplace({module, name}, Function{entry, *parameters});
+    return *handle = &made.first->second, SUCCESS;
+}
+API cuFuncGetAttribute(int* value, int, void*) { return *value = 0, SUCCESS; }
+API cuFuncSetAttribute(void* handle, int which, int value) {
+    if (which == 8) ((Function*)handle)->dynamic_shared = value;
+    return SUCCESS;
+}
+API cuLaunchKernel(void* handle, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
+                   void* stream, void** arguments, void** extra) {
+    ENTERED;
+    unsigned grid[3] = {gx, gy, gz}, block[3] = {bx, by, bz};
+    unsigned threads = bx * by * bz;
+    bool is_possible = gx && gy && gz && gy < 65536 && gz < 65536 && threads > 0 && threads <= 1024 && bz <= 64;
+    if (!is_possible || extra || (int)shared > ((Function*)handle)->dynamic_shared) return INVALID_VALUE;
+    Launch launch = launch_of(handle, grid, block, shared, arguments);
+    known(stream, "cuLaunchKernel")->work.push_back([launch]() mutable { return run(launch); });
+    return SUCCESS;
+}
+
+struct Node {
+    Launch launch;
+    std::vector<Node*> after;
+};
+struct Graph {
+    std::vector<Node*> nodes;
+};
+static std::set<Graph*> graphs, executables;
+
+struct KernelNode {
+    void* function;
+    unsigned grid[3], block[3], shared;
+    void **arguments, **extra, *kernel, *context;
+};
+
+API cuGraphCreate(void** handle, unsigned) {
+    ENTERED;
+    return *handle = *graphs.insert(new Graph).first, SUCCESS;
+}
+API cuGraphAddKernelNode_v2(void** handle, void* graph, void** after, size_t count, const KernelNode* node) {
+    ENTERED;
+    if (!graphs.count((Graph*)graph)) misused("cuGraphAddKernelNode");
+    auto& nodes = ((Graph*)graph)->nodes;
+    Node* made = new Node{launch_of(node->function, node->grid, node->block, node->shared, node->arguments), {}};
+    for (size_t i = 0; i < count; ++i) {
+        bool is_there = false;
+        for (Node* known : nodes) is_there |= known == after[i];
+        if (!is_there) return INVALID_VALUE;
+        made->after.push_back((Node*)after[i]);
+    }
+    nodes.push_back(made);
+    return *handle = made, SUCCESS;
+}
+API cuGraphInstantiateWithFlags(void** handle, void* graph, unsigned long long) {
+    ENTERED;
+    if (!graphs.count((Graph*)graph)) misused("cuGraphInstantiate");
+    return *handle = *executables.insert(new Graph(*(Graph*)graph)).first, SUCCESS;
+}
+API cuGraphUpload(void* graph, void* stream) {
+    ENTERED;
+    known(stream, "cuGraphUpload");
+    return executables.count((Graph*)graph) ? SUCCESS : INVALID_VALUE;
+}
+// Those that wait for none run last first.
+API cuGraphLaunch(void* handle, void* stream) {
+    ENTERED;
+    Graph* graph = (Graph*)handle;
+    if (!executables.count(graph)) misused("cuGraphLaunch");
+    known(stream, "cuGraphLaunch")->work.push_back([graph] {
+        std::set<Node*> done;
+        while (done.size() < graph->nodes.size()) {
+            for (size_t i = graph->nodes.size(); i-- > 0;) {
+                Node* node = graph->nodes[i];
+                bool is_ready = !done.count(node);
+                for (Node* before : node->after) is_ready &= done.count(before) > 0;
+                if (!is_ready) continue;
+                if (Result result = run(node->launch)) return result;
+                done.insert(node);
+                break;
+            }
+        }
+        return (Result)SUCCESS;
+    });
+    return SUCCESS;
+}
+API cuGraphDestroy(void* graph) {
+    ENTERED;
+    return graphs.erase((Graph*)graph) ? SUCCESS : INVALID_VALUE;
+}
+API cuGraphExecDestroy(void* graph) {
+    ENTERED;
+    return executables.erase((Graph*)graph) ? SUCCESS : INVALID_VALUE;
+}
