@@ -7,7 +7,7 @@ use super::ready::Ready;
 use crate::Limits;
 use crate::graph::{FieldValue, LayerError, OperatorReader, TensorMeta};
 use crate::kernels::Float;
-use crate::kernels::elementwise::{Finish, Prepared, Run};
+use crate::kernels::elementwise::{Finish, Prepared, Program, Run, Value};
 use crate::tensor::{DType, Shape, TensorView, TensorViewMut};
 
 /// The parameter `epilogue=relu(add(@0,@1))` of convolutions, `linear` and `matmul`: what becomes of each element of the
@@ -77,6 +77,19 @@ impl Epilogue {
             return Ok(());
         }
         Err(LayerError::shape("the result of the epilogue", result, found))
+    }
+
+    /// The program that computes it: inputs are those of the operator, and the result stands in the output.
+    ///
+    /// # Errors
+    /// As [`Epilogue::check`].
+    pub(crate) fn program(
+        &self,
+        result: &TensorMeta,
+        inputs: &[TensorMeta],
+    ) -> Result<(Program, Value), LayerError> {
+        let place = |input: usize| Some(*self.inputs.get(input.checked_sub(1)?)?);
+        self.expr.program(&self.metas(result, inputs)?, place)
     }
 
     fn metas(&self, result: &TensorMeta, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {

@@ -96,7 +96,7 @@ macro_rules! instance_norms {
         }
 
         impl $name {
-            fn norm(&self) -> Result<ChannelNorm<'_>, LayerError> {
+            pub(crate) fn norm(&self) -> Result<ChannelNorm<'_>, LayerError> {
                 Ok(ChannelNorm {
                     place: Place::Before { axes: $axes },
                     channels: self.num_features,
@@ -147,17 +147,17 @@ crate::operator! {
 }
 
 /// A normalisation as all operators of this family understand it.
-struct ChannelNorm<'a> {
+pub(crate) struct ChannelNorm<'a> {
     place: Place,
     channels: Option<usize>,
-    statistics: Statistics<'a>,
-    eps: f64,
-    weight: Option<&'a Weight>,
-    bias: Option<&'a Weight>,
+    pub(crate) statistics: Statistics<'a>,
+    pub(crate) eps: f64,
+    pub(crate) weight: Option<&'a Weight>,
+    pub(crate) bias: Option<&'a Weight>,
 }
 
 /// Where the channels stand.
-enum Place {
+pub(crate) enum Place {
     /// Axis 1 of a tensor that has at least so many axes.
     One { least_rank: usize },
     /// Before the last so many axes; there may be a batch before them.
@@ -165,7 +165,7 @@ enum Place {
 }
 
 /// What is subtracted and divided by.
-enum Statistics<'a> {
+pub(crate) enum Statistics<'a> {
     /// Mean and variance that are stored.
     Stored(&'a Weight, &'a Weight),
     /// Those of each channel of each sample.
@@ -181,7 +181,7 @@ fn stored<'a>(mean: &'a Option<Weight>, variance: &'a Option<Weight>) -> Result<
 }
 
 impl ChannelNorm<'_> {
-    fn axis(&self, rank: usize) -> Option<usize> {
+    pub(crate) fn axis(&self, rank: usize) -> Option<usize> {
         match self.place {
             Place::One { least_rank } => (rank >= least_rank).then_some(1),
             Place::Before { axes } => rank.checked_sub(axes + 1).filter(|batch| *batch <= 1),
@@ -286,7 +286,7 @@ impl ChannelNorm<'_> {
 }
 
 impl BatchNorm {
-    fn norm(&self) -> Result<ChannelNorm<'_>, LayerError> {
+    pub(crate) fn norm(&self) -> Result<ChannelNorm<'_>, LayerError> {
         Ok(ChannelNorm {
             place: Place::One { least_rank: 2 },
             channels: self.num_features,
@@ -303,7 +303,7 @@ impl BatchNorm {
 }
 
 impl InstanceNorm {
-    fn norm(&self) -> Result<ChannelNorm<'_>, LayerError> {
+    pub(crate) fn norm(&self) -> Result<ChannelNorm<'_>, LayerError> {
         Ok(ChannelNorm {
             place: Place::One { least_rank: 3 },
             channels: None,
@@ -323,7 +323,7 @@ impl InstanceNorm {
 }
 
 impl GroupNorm {
-    fn norm(&self) -> Result<ChannelNorm<'_>, LayerError> {
+    pub(crate) fn norm(&self) -> Result<ChannelNorm<'_>, LayerError> {
         Ok(ChannelNorm {
             place: Place::One { least_rank: 2 },
             channels: self.num_channels,

@@ -31,7 +31,7 @@ crate::operator! {
 }
 
 impl Matmul {
-    fn product(&self) -> Product {
+    pub(crate) fn product(&self) -> Product {
         Product { factors: [0, self.other.0], ranks: None, added: None }
     }
 
@@ -165,13 +165,13 @@ crate::operator! {
 }
 
 /// A product, and what is added to it.
-struct Product {
+pub(crate) struct Product {
     /// Positions of the factors.
-    factors: [usize; 2],
+    pub(crate) factors: [usize; 2],
     /// How many axes each factor has; any number where it is not said.
     ranks: Option<[usize; 2]>,
     /// Factors of input 0 and of the product, where input 0 is added.
-    added: Option<[f64; 2]>,
+    pub(crate) added: Option<[f64; 2]>,
 }
 
 impl Product {
@@ -398,7 +398,7 @@ pub(super) fn storage<'a, T: Number>(view: &TensorView<'a>) -> Result<&'a [T], L
 macro_rules! product_layers {
     ($($name:ident |$layer:ident| $product:expr;)*) => {$(
         impl $name {
-            fn product(&self) -> Product {
+            pub(crate) fn product(&self) -> Product {
                 let $layer = self;
                 $product
             }

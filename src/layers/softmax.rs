@@ -70,7 +70,7 @@ macro_rules! softmax_layers {
         }
 
         impl $name {
-            fn axis(&self, rank: usize) -> Result<usize, LayerError> {
+            pub(crate) fn axis(&self, rank: usize) -> Result<usize, LayerError> {
                 let usual = if matches!(rank, 0 | 1 | 3) { 0 } else { 1 };
                 Ok(resolve_axis(self.dim.unwrap_or(usual), rank)?)
             }

@@ -12,7 +12,8 @@ pub struct Unit {
 }
 
 /// The headers that sources may include.
-const HEADERS: [(&str, &str); 2] = [
+const HEADERS: [(&str, &str); 3] = [
+    ("blocks.cuh", include_str!("../kernels/blocks.cuh")),
     ("common.cuh", include_str!("../kernels/common.cuh")),
     ("functions.cuh", include_str!("../kernels/functions.cuh")),
 ];

@@ -94,40 +94,40 @@ static __device__ inline unsigned short f32_to_bf16(float value) {
     return (both.word + 0x7fffu + ((both.word >> 16) & 1)) >> 16;
 }
 
-// An element as the number that is computed with, C being float, double or i64.
-template <class C, class T>
-static __device__ inline C load(const T& x) {
-    return (C)x;
+// An element as the number that is computed with, Number being float, double or i64.
+template <class Number, class Element>
+static __device__ inline Number load(const Element& x) {
+    return (Number)x;
 }
-template <class C>
-static __device__ inline C load(const f16& x) {
-    return (C)f16_to_f32(x.bits);
+template <class Number>
+static __device__ inline Number load(const f16& x) {
+    return (Number)f16_to_f32(x.bits);
 }
-template <class C>
-static __device__ inline C load(const bf16& x) {
-    return (C)bf16_to_f32(x.bits);
+template <class Number>
+static __device__ inline Number load(const bf16& x) {
+    return (Number)bf16_to_f32(x.bits);
 }
 
 // A number as an element.
-template <class C, class T>
-static __device__ inline void store(T& to, C x) {
-    to = (T)x;
+template <class Number, class Element>
+static __device__ inline void store(Element& to, Number x) {
+    to = (Element)x;
 }
-template <class C>
-static __device__ inline void store(f16& to, C x) {
+template <class Number>
+static __device__ inline void store(f16& to, Number x) {
     to.bits = f32_to_f16((float)x);
 }
-template <class C>
-static __device__ inline void store(bf16& to, C x) {
+template <class Number>
+static __device__ inline void store(bf16& to, Number x) {
     to.bits = f32_to_bf16((float)x);
 }
 
-template <class N>
-static __device__ inline i64 offset_of(N index, const Shape& shape, const Strides& strides) {
+template <class Index>
+static __device__ inline i64 offset_of(Index index, const Shape& shape, const Strides& strides) {
     i64 at = 0;
     for (int axis = shape.rank - 1; axis > 0; --axis) {
-        N next = index / (N)shape.dims[axis];
-        at += (i64)(index - next * (N)shape.dims[axis]) * strides.by[axis];
+        Index next = index / (Index)shape.dims[axis];
+        at += (i64)(index - next * (Index)shape.dims[axis]) * strides.by[axis];
         index = next;
     }
     return at + (i64)index * strides.by[0];

@@ -1,52 +1,52 @@
 // Functions of one element, in float, double and i64. Corner cases are those of PyTorch.
 
-template <class C> static __device__ inline C f_sign(C x) { return (C)((x > (C)0) - (x < (C)0)); }
-template <class C> static __device__ inline C f_square(C x) { return x * x; }
-template <class C> static __device__ inline C f_relu(C x) { return x < (C)0 ? (C)0 : x; }
-template <class C> static __device__ inline C f_relu6(C x) { return x < (C)0 ? (C)0 : x > (C)6 ? (C)6 : x; }
-template <class C> static __device__ inline C f_max(C a, C b) { return a >= b || a != a ? a : b; }
-template <class C> static __device__ inline C f_min(C a, C b) { return a <= b || a != a ? a : b; }
+template <class Number> static __device__ inline Number f_sign(Number x) { return (Number)((x > (Number)0) - (x < (Number)0)); }
+template <class Number> static __device__ inline Number f_square(Number x) { return x * x; }
+template <class Number> static __device__ inline Number f_relu(Number x) { return x < (Number)0 ? (Number)0 : x; }
+template <class Number> static __device__ inline Number f_relu6(Number x) { return x < (Number)0 ? (Number)0 : x > (Number)6 ? (Number)6 : x; }
+template <class Number> static __device__ inline Number f_max(Number a, Number b) { return a >= b || a != a ? a : b; }
+template <class Number> static __device__ inline Number f_min(Number a, Number b) { return a <= b || a != a ? a : b; }
 
-template <class C> static __device__ inline C f_sigmoid(C x) { return (C)1 / ((C)1 + exp(-x)); }
-template <class C> static __device__ inline C f_silu(C x) { return x / ((C)1 + exp(-x)); }
-template <class C> static __device__ inline C f_gelu(C x) { return (C)0.5 * x * ((C)1 + erf(x * (C)0.70710678118654752440)); }
-template <class C> static __device__ inline C f_gelu_tanh(C x) {
-    return (C)0.5 * x * ((C)1 + tanh((C)0.79788456080286535588 * (x + (C)0.044715 * x * x * x)));
+template <class Number> static __device__ inline Number f_sigmoid(Number x) { return (Number)1 / ((Number)1 + exp(-x)); }
+template <class Number> static __device__ inline Number f_silu(Number x) { return x / ((Number)1 + exp(-x)); }
+template <class Number> static __device__ inline Number f_gelu(Number x) { return (Number)0.5 * x * ((Number)1 + erf(x * (Number)0.70710678118654752440)); }
+template <class Number> static __device__ inline Number f_gelu_tanh(Number x) {
+    return (Number)0.5 * x * ((Number)1 + tanh((Number)0.79788456080286535588 * (x + (Number)0.044715 * x * x * x)));
 }
-template <class C> static __device__ inline C f_clamp(C x, C low, C high) { return x < low ? low : x > high ? high : x; }
-template <class C> static __device__ inline C f_hardsigmoid(C x) { return f_clamp(x + (C)3, (C)0, (C)6) / (C)6; }
-template <class C> static __device__ inline C f_hardswish(C x) { return x * f_clamp(x + (C)3, (C)0, (C)6) / (C)6; }
-template <class C> static __device__ inline C f_softplus(C x) { return x > (C)20 ? x : log1p(exp(x)); }
-template <class C> static __device__ inline C f_mish(C x) { return x * tanh(f_softplus(x)); }
-template <class C> static __device__ inline C f_leaky_relu(C x, C slope) { return x > (C)0 ? x : x * slope; }
-template <class C> static __device__ inline C f_elu(C x, C alpha) { return x > (C)0 ? x : alpha * expm1(x); }
-template <class C> static __device__ inline C f_rsqrt(C x) { return (C)1 / sqrt(x); }
-template <class C> static __device__ inline C f_reciprocal(C x) { return (C)1 / x; }
+template <class Number> static __device__ inline Number f_clamp(Number x, Number low, Number high) { return x < low ? low : x > high ? high : x; }
+template <class Number> static __device__ inline Number f_hardsigmoid(Number x) { return f_clamp(x + (Number)3, (Number)0, (Number)6) / (Number)6; }
+template <class Number> static __device__ inline Number f_hardswish(Number x) { return x * f_clamp(x + (Number)3, (Number)0, (Number)6) / (Number)6; }
+template <class Number> static __device__ inline Number f_softplus(Number x) { return x > (Number)20 ? x : log1p(exp(x)); }
+template <class Number> static __device__ inline Number f_mish(Number x) { return x * tanh(f_softplus(x)); }
+template <class Number> static __device__ inline Number f_leaky_relu(Number x, Number slope) { return x > (Number)0 ? x : x * slope; }
+template <class Number> static __device__ inline Number f_elu(Number x, Number alpha) { return x > (Number)0 ? x : alpha * expm1(x); }
+template <class Number> static __device__ inline Number f_rsqrt(Number x) { return (Number)1 / sqrt(x); }
+template <class Number> static __device__ inline Number f_reciprocal(Number x) { return (Number)1 / x; }
 
 // The remainder with the sign of the divisor.
-template <class C> static __device__ inline C f_remainder(C a, C b) {
-    C rest = fmod(a, b);
-    return rest != (C)0 && (b < (C)0) != (rest < (C)0) ? rest + b : rest;
+template <class Number> static __device__ inline Number f_remainder(Number a, Number b) {
+    Number rest = fmod(a, b);
+    return rest != (Number)0 && (b < (Number)0) != (rest < (Number)0) ? rest + b : rest;
 }
 // The whole number below a / b, found from the remainder because the quotient itself may be rounded up to the next.
-template <class C> static __device__ inline C f_floor_divide(C a, C b) {
-    if (b == (C)0) return a / b;
-    C rest = fmod(a, b);
-    C quotient = (a - rest) / b - (rest != (C)0 && (b < (C)0) != (rest < (C)0) ? (C)1 : (C)0);
-    if (quotient == (C)0) return copysign((C)0, a / b);
-    C whole = floor(quotient);
-    return quotient - whole > (C)0.5 ? whole + (C)1 : whole;
+template <class Number> static __device__ inline Number f_floor_divide(Number a, Number b) {
+    if (b == (Number)0) return a / b;
+    Number rest = fmod(a, b);
+    Number quotient = (a - rest) / b - (rest != (Number)0 && (b < (Number)0) != (rest < (Number)0) ? (Number)1 : (Number)0);
+    if (quotient == (Number)0) return copysign((Number)0, a / b);
+    Number whole = floor(quotient);
+    return quotient - whole > (Number)0.5 ? whole + (Number)1 : whole;
 }
-template <class C> static __device__ inline C f_pow(C base, C exponent) {
-    if (exponent == (C)2) return base * base;
-    if (exponent == (C)3) return base * base * base;
-    if (exponent == (C)0.5) return sqrt(base);
-    if (exponent == (C)-0.5) return (C)1 / sqrt(base);
-    if (exponent == (C)-1) return (C)1 / base;
-    if (exponent == (C)-2) return (C)1 / (base * base);
+template <class Number> static __device__ inline Number f_pow(Number base, Number exponent) {
+    if (exponent == (Number)2) return base * base;
+    if (exponent == (Number)3) return base * base * base;
+    if (exponent == (Number)0.5) return sqrt(base);
+    if (exponent == (Number)-0.5) return (Number)1 / sqrt(base);
+    if (exponent == (Number)-1) return (Number)1 / base;
+    if (exponent == (Number)-2) return (Number)1 / (base * base);
     return pow(base, exponent);
 }
-template <class C> static __device__ inline C f_logaddexp(C a, C b) {
+template <class Number> static __device__ inline Number f_logaddexp(Number a, Number b) {
     if (a == b && isinf(a)) return a;
     return (a > b || a != a ? a : b) + log1p(exp(-fabs(a - b)));
 }
@@ -73,10 +73,10 @@ static __device__ inline i64 i_pow(i64 base, i64 exponent) {
 }
 
 // A number as an integer of 64 bits: what does not fit is cut off, NaN is 0.
-template <class C> static __device__ inline i64 f_int(C x) {
+template <class Number> static __device__ inline i64 f_int(Number x) {
     if (x != x) return 0;
-    if (x >= (C)9223372036854775807.0) return 0x7fffffffffffffffll;
-    if (x <= (C)-9223372036854775808.0) return -0x7fffffffffffffffll - 1;
+    if (x >= (Number)9223372036854775807.0) return 0x7fffffffffffffffll;
+    if (x <= (Number)-9223372036854775808.0) return -0x7fffffffffffffffll - 1;
     return (i64)x;
 }
 static __device__ inline float round_f16(float x) { return f16_to_f32(f32_to_f16(x)); }

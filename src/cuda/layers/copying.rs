@@ -2,17 +2,13 @@
 //! these are the other cases.
 
 use super::elementwise::copy;
+use super::support::is_anything;
 use crate::cuda::device::DeviceTensor;
-use crate::cuda::{CudaContext, CudaLayer, CudaLayers, is_plain};
+use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
 use crate::graph::{LayerError, TensorFormat};
 use crate::layers::reshaping::{
     Flatten, FlattenModule, Ravel, Reshape, ReshapeAs, Squeeze, Unflatten, UnflattenModule, Unsqueeze,
 };
-
-/// Whether a tensor may be of any type.
-pub(super) fn is_anything(position: usize, formats: &[TensorFormat]) -> bool {
-    formats.get(position).is_some_and(is_plain)
-}
 
 /// The elements of the input in row-major order under another shape.
 macro_rules! reshaped {

@@ -17,24 +17,33 @@ pub(super) fn number(dtype: DType) -> Option<&'static str> {
 
 /// The lines that compute a value, and the inputs that they read as `in0`, `in1`, …: none where there is no code for a step.
 pub(super) fn code(program: &Program, value: Value) -> Option<(String, Vec<(usize, DType)>)> {
+    code_of(program, value, None)
+}
+
+/// As [`code`], of a program that goes on from a value which the kernel computed under this name.
+pub(super) fn code_of(
+    program: &Program,
+    value: Value,
+    output: Option<&str>,
+) -> Option<(String, Vec<(usize, DType)>)> {
     let (mut text, mut inputs) = (String::new(), Vec::new());
     for (at, step) in program.steps_to(value).iter().enumerate() {
         let number = number(step.dtype)?;
         if let Operation::Input(position) = step.operation {
             inputs.push((position, step.dtype));
         }
-        let made = made(program, step)?;
+        let made = made(program, step, output)?;
         let rounded = rounded(&made, step.dtype);
         writeln!(text, "        {number} v{at} = {rounded};").ok()?;
     }
     Some((text, inputs))
 }
 
-fn made(program: &Program, step: &Step) -> Option<String> {
+fn made(program: &Program, step: &Step, output: Option<&str>) -> Option<String> {
     let number = number(step.dtype)?;
     Some(match step.operation {
         Operation::Input(position) => format!("in{position}"),
-        Operation::Output => return None,
+        Operation::Output => format!("({number}){}", output?),
         Operation::Constant(scalar) => constant(scalar, number)?,
         Operation::Cast(from) => cast(from.position(), program.dtype(from), number)?,
         Operation::Apply(function, [a, b]) => apply(function, number, a.position(), b.position())?,

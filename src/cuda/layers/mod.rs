@@ -3,7 +3,13 @@
 
 mod copying;
 mod elementwise;
+mod epilogue;
 mod formula;
+mod norm;
+mod product;
+mod rows;
+mod softmax;
+mod support;
 
 use super::CudaLayers;
 
@@ -12,5 +18,8 @@ pub(super) fn all() -> CudaLayers {
     let mut layers = CudaLayers::empty();
     copying::register(&mut layers);
     elementwise::register(&mut layers);
+    norm::register(&mut layers);
+    product::register(&mut layers);
+    softmax::register(&mut layers);
     layers
 }

@@ -1,0 +1,38 @@
+// What the threads of a block find out together. Blocks are of whole warps, and all threads must ask.
+
+#define WARP 32
+#define ALL_LANES 0xffffffffu
+
+// A value of every thread, combined to one that all get: in the same order at every run.
+template <class Number, class Combine>
+static __device__ inline Number block_combine(Number value, Combine combine) {
+    __shared__ Number parts[WARP];
+    for (int step = WARP / 2; step > 0; step /= 2) value = combine(value, __shfl_xor_sync(ALL_LANES, value, step));
+    int warps = blockDim.x / WARP;
+    if (warps == 1) return value;
+    __syncthreads();
+    if (threadIdx.x % WARP == 0) parts[threadIdx.x / WARP] = value;
+    __syncthreads();
+    value = parts[0];
+    for (int warp = 1; warp < warps; ++warp) value = combine(value, parts[warp]);
+    return value;
+}
+
+template <class Number>
+struct Sum {
+    __device__ Number operator()(Number a, Number b) const { return a + b; }
+};
+
+// The greater of two; NaN where one is.
+template <class Number>
+struct Greater {
+    __device__ Number operator()(Number a, Number b) const { return a >= b || a != a ? a : b; }
+};
+
+// What a type can hold of a number.
+template <class Element, class Number>
+static __device__ inline Number as_stored(Number x) {
+    Element stored;
+    store<Number>(stored, x);
+    return load<Number>(stored);
+}

@@ -1,0 +1,102 @@
+//! What is done to a product before it is stored: written into the kernel that computes it.
+//!
+//! Kernels that take an epilogue name `EPILOGUE_PARAMETERS` ahead of their parameters, and `EPILOGUE` where a result is in
+//! `value`, of type `C`, and the number of its element in row-major order in `index`.
+
+use super::formula::{code_of, number};
+use super::support::strides;
+use crate::cuda::device::{Argument, DeviceTensor, KernelShape, Unit};
+use crate::graph::{LayerError, TensorMeta};
+use crate::layers::epilogue::Epilogue;
+use crate::tensor::{DType, Shape};
+use smallvec::SmallVec;
+use std::fmt::Write;
+
+/// An epilogue as text of a kernel.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Finish {
+    parameters: String,
+    code: String,
+    /// Positions of the inputs that it reads.
+    inputs: Vec<usize>,
+}
+
+/// Arguments of a launch.
+pub(super) type Arguments<'a> = SmallVec<[Argument<'a>; 24]>;
+
+impl Finish {
+    /// The text for inputs like these and a result of this type and shape.
+    ///
+    /// # Errors
+    /// [`LayerError::Unsupported`] where a function of it has no code.
+    pub(super) fn of(
+        epilogue: Option<&Epilogue>,
+        inputs: &[TensorMeta],
+        output: &TensorMeta,
+    ) -> Result<Self, LayerError> {
+        let Some(epilogue) = epilogue else { return Ok(Self::default()) };
+        let unsupported = || LayerError::Unsupported("a function of the epilogue has no kernel".to_owned());
+        let (program, value) = epilogue.program(output, inputs)?;
+        let (steps, read) = code_of(&program, value, Some("value")).ok_or_else(unsupported)?;
+        let mut finish = Self::default();
+        for (position, dtype) in read {
+            if !finish.inputs.contains(&position) {
+                finish.read(position, dtype).ok_or_else(unsupported)?;
+            }
+        }
+        let last = value.position();
+        write!(finish.code, "\n{steps}        value = (C)v{last};\n").map_err(|_| unsupported())?;
+        finish.code.insert_str(0, "{\n");
+        finish.code.push('}');
+        Ok(finish)
+    }
+
+    fn read(&mut self, position: usize, dtype: DType) -> Option<()> {
+        let number = number(dtype)?;
+        write!(self.parameters, "const {dtype}* e{position}, Strides se{position}, ").ok()?;
+        let place = format!("e{position}[offset(index, epilogue_shape, se{position})]");
+        writeln!(self.code, "        {number} in{position} = load<{number}>({place});").ok()?;
+        self.inputs.push(position);
+        Some(())
+    }
+
+    /// The source of a kernel with it.
+    pub(super) fn unit(&self, name: &'static str, text: &str) -> Unit {
+        let parameters = match self.inputs.is_empty() {
+            true => String::new(),
+            false => format!("{}Shape epilogue_shape, ", self.parameters),
+        };
+        let text = text.replace("EPILOGUE_PARAMETERS ", &parameters).replace("EPILOGUE;", &self.code);
+        Unit::new(name, text)
+    }
+
+    /// The arguments that the kernel takes for it, ahead of its own.
+    ///
+    /// # Errors
+    /// An input that cannot be broadcast to the result.
+    pub(super) fn arguments<'a>(
+        &self,
+        inputs: &[DeviceTensor<'a>],
+        output: &Shape,
+    ) -> Result<Arguments<'a>, LayerError> {
+        let mut arguments = Arguments::new();
+        for &position in &self.inputs {
+            let input = super::support::input(inputs, position)?;
+            arguments.push(Argument::Read(input));
+            arguments.push(Argument::Strides(strides(&input.layout().expand(output)?)));
+        }
+        if !self.inputs.is_empty() {
+            arguments.push(Argument::Shape(kernel_shape(output)));
+        }
+        Ok(arguments)
+    }
+}
+
+/// A shape as kernels take it.
+pub(super) fn kernel_shape(shape: &Shape) -> KernelShape {
+    let mut kernel = KernelShape { rank: shape.len() as i32, ..KernelShape::default() };
+    for (dim, len) in kernel.dims.iter_mut().zip(shape.iter()) {
+        *dim = i32::try_from(*len).unwrap_or(i32::MAX);
+    }
+    kernel
+}

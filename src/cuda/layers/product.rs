@@ -1,0 +1,277 @@
+//! Products of matrices, and the layers that are little else.
+
+use super::epilogue::{Arguments, Finish};
+use super::support::{Weights, computed_in, input, int, is_real, shape, stored};
+use crate::cuda::device::{Argument, DeviceTensor, Grid, KernelShape, KernelStrides};
+use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
+use crate::graph::{LayerError, TensorFormat, TensorMeta};
+use crate::layers::linear::Linear;
+use crate::layers::product::{Addmm, Addmv, Baddbmm, Bmm, Dot, Matmul, Mm, Mv, Product as Factors};
+use crate::tensor::{DType, Layout, Tensor};
+
+/// The side of the tiles that a block computes.
+const TILE: usize = 64;
+
+/// The most blocks along y and z.
+const MOST: usize = 65535;
+
+/// A batch of products: …×m×k times …×k×n gives …×m×n. The axes before are broadcast to those of the output.
+pub(super) struct Product<'a> {
+    pub(super) left: DeviceTensor<'a>,
+    pub(super) right: DeviceTensor<'a>,
+    /// What is added, which is broadcast to the output.
+    pub(super) added: Option<DeviceTensor<'a>>,
+    pub(super) output: DeviceTensor<'a>,
+    /// Factors of the product and of what is added.
+    pub(super) scales: [f64; 2],
+}
+
+impl<'a> Product<'a> {
+    /// The product alone.
+    pub(super) fn new(left: DeviceTensor<'a>, right: DeviceTensor<'a>, output: DeviceTensor<'a>) -> Self {
+        Self { left, right, added: None, output, scales: [1.0, 1.0] }
+    }
+
+    /// Computes it, and what an epilogue makes of it, whose arguments are those of [`Finish::arguments`].
+    ///
+    /// # Errors
+    /// Shapes that do not fit each other.
+    pub(super) fn run(
+        &self,
+        finish: &Finish,
+        mut arguments: Arguments<'a>,
+        context: &mut CudaContext<'_>,
+    ) -> Result<(), LayerError> {
+        let sides = Sides::of(self)?;
+        let [rows, columns, depth] = sides.sizes;
+        let name = |dtype: DType| dtype.name();
+        let (left, right) = (name(self.left.dtype()), name(self.right.dtype()));
+        let added = self.added.map_or(left, |added| name(added.dtype()));
+        let by_depth = |factor: usize| u8::from(sides.strides[factor].by[7 - factor] == 1);
+        let unit = finish
+            .unit("product.cu", include_str!("../kernels/product.cu"))
+            .define("A", left)
+            .define("B", right)
+            .define("D", added)
+            .define("T", name(self.output.dtype()))
+            .define("C", computed_in(self.output.dtype())?)
+            .define("A_BY_DEPTH", by_depth(0))
+            .define("B_BY_DEPTH", by_depth(1))
+            .define("ADDED", u8::from(self.added.is_some()))
+            .define("SCALED", u8::from(self.scales != [1.0, 1.0]));
+        let kernel = context.kernel(&unit, "product")?;
+        let [a, b, c, y] = sides.strides;
+        arguments.extend([
+            Argument::Read(self.left),
+            Argument::Strides(a),
+            Argument::Read(self.right),
+            Argument::Strides(b),
+            self.added.map_or(Argument::None, Argument::Read),
+            Argument::Strides(c),
+            Argument::Write(self.output),
+            Argument::Strides(y),
+            Argument::Shape(sides.batch),
+            Argument::Long(sides.batches as i64),
+            Argument::Int(int(rows)?),
+            Argument::Int(int(columns)?),
+            Argument::Int(int(depth)?),
+            Argument::Double(self.scales[0]),
+            Argument::Double(self.scales[1]),
+        ]);
+        let blocks = [columns.div_ceil(TILE), rows.div_ceil(TILE).min(MOST), sides.batches.min(MOST)];
+        let blocks = blocks.map(|count| u32::try_from(count).unwrap_or(u32::MAX));
+        context.launch(&kernel, Grid { blocks, ..Grid::of(1, 256) }, &arguments)
+    }
+}
+
+/// How factors, summand and output lie: strides of the batch, and at 6 and 7 those of rows and columns.
+struct Sides {
+    strides: [KernelStrides; 4],
+    batch: KernelShape,
+    batches: usize,
+    sizes: [usize; 3],
+}
+
+impl Sides {
+    fn of(product: &Product<'_>) -> Result<Self, LayerError> {
+        let output = *product.output.layout();
+        let (dims, rank) = (output.shape().dims().to_vec(), output.shape().len());
+        let fault = || LayerError::Unsupported("a product of tensors with less than two axes".to_owned());
+        let (batch, matrix) = dims.split_at(rank.checked_sub(2).ok_or_else(fault)?);
+        let (&rows, &columns) = (matrix.first().unwrap_or(&1), matrix.last().unwrap_or(&1));
+        let depth = product.left.shape().last().copied().unwrap_or(1);
+        let expanded = |layout: &Layout, matrix: [usize; 2]| layout.expand(&[batch, &matrix].concat());
+        let left = expanded(product.left.layout(), [rows, depth])?;
+        let right = expanded(product.right.layout(), [depth, columns])?;
+        let added = product.added.map(|added| added.layout().expand(output.shape())).transpose()?;
+        let layouts = [left, right, added.unwrap_or(output), output];
+        let (mut kernel, mut strides) = (KernelShape::default(), [KernelStrides::default(); 4]);
+        kernel.rank = int(batch.len())?;
+        for (axis, len) in batch.iter().enumerate() {
+            kernel.dims[axis] = int(*len)?;
+        }
+        for (strides, layout) in strides.iter_mut().zip(&layouts) {
+            let (of_batch, of_matrix) = layout.strides().split_at(batch.len());
+            strides.by.iter_mut().zip(of_batch).for_each(|(by, stride)| *by = *stride as i64);
+            strides.by[6] = of_matrix.first().map_or(0, |stride| *stride as i64);
+            strides.by[7] = of_matrix.last().map_or(0, |stride| *stride as i64);
+        }
+        Ok(Self { strides, batch: kernel, batches: batch.iter().product(), sizes: [rows, columns, depth] })
+    }
+}
+
+/// A tensor with its leading axes as one, if it can be seen so: a batch of rows is a matrix.
+pub(super) fn as_matrix<'a>(tensor: &DeviceTensor<'a>) -> Result<Option<DeviceTensor<'a>>, LayerError> {
+    let Some((&last, leading)) = tensor.shape().split_last() else { return Ok(None) };
+    let matrix = tensor.layout().reshape(&shape(&[leading.iter().product(), last])?)?;
+    Ok(matrix.map(|layout| tensor.with_layout(layout)).transpose()?)
+}
+
+/// A tensor with an axis of length 1 more.
+pub(super) fn unsqueezed<'a>(tensor: &DeviceTensor<'a>, axis: usize) -> Result<DeviceTensor<'a>, LayerError> {
+    Ok(tensor.with_layout(tensor.layout().unsqueeze(axis)?)?)
+}
+
+/// …×i times the transpose of o×i weights, plus a bias, for as many rows as there are.
+pub(super) fn linear<'a>(
+    x: &DeviceTensor<'a>,
+    weight: &DeviceTensor<'a>,
+    bias: Option<DeviceTensor<'a>>,
+    y: &DeviceTensor<'a>,
+) -> Result<Product<'a>, LayerError> {
+    let (x, y) = match (as_matrix(x)?, as_matrix(y)?) {
+        (Some(x), Some(y)) => (x, y),
+        _ if x.shape().len() < 2 => (unsqueezed(x, 0)?, unsqueezed(y, 0)?),
+        _ => (*x, *y),
+    };
+    let weight = weight.with_layout(weight.layout().transpose(-2, -1)?)?;
+    Ok(Product { added: bias, ..Product::new(x, weight, y) })
+}
+
+impl CudaLayer for Linear {
+    fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
+        is_real(position, formats)
+    }
+
+    fn weights(&self) -> Result<Vec<Tensor>, LayerError> {
+        stored([Some(&self.weight), self.bias.as_ref()])
+    }
+
+    fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<(), LayerError> {
+        finish_of(self.epilogue.as_ref(), inputs, outputs).map(drop)
+    }
+
+    fn forward(
+        &mut self,
+        inputs: &[DeviceTensor<'_>],
+        outputs: &[DeviceTensor<'_>],
+        context: &mut CudaContext<'_>,
+    ) -> Result<(), LayerError> {
+        let finish = finish_of(self.epilogue.as_ref(), &metas(inputs), &metas(outputs))?;
+        let mut weights = Weights::default();
+        let mut weight = weights.must(&self.weight, inputs, context)?;
+        let bias = weights.next(self.bias.as_ref(), inputs, context)?;
+        let mut y = outputs[0];
+        if weight.shape().len() == 1 {
+            weight = unsqueezed(&weight, 0)?;
+            y = unsqueezed(&y, y.shape().len())?;
+        }
+        let arguments = finish.arguments(inputs, outputs[0].shape())?;
+        linear(&inputs[0], &weight, bias, &y)?.run(&finish, arguments, context)
+    }
+}
+
+/// Element types and shapes.
+pub(super) fn metas(tensors: &[DeviceTensor<'_>]) -> Vec<TensorMeta> {
+    let meta = |tensor: &DeviceTensor<'_>| TensorMeta::new(tensor.dtype(), tensor.shape().iter().copied());
+    tensors.iter().map(meta).collect()
+}
+
+/// The epilogue of a layer with one output.
+pub(super) fn finish_of(
+    epilogue: Option<&crate::layers::epilogue::Epilogue>,
+    inputs: &[TensorMeta],
+    outputs: &[TensorMeta],
+) -> Result<Finish, LayerError> {
+    let output = outputs.first().ok_or_else(|| LayerError::missing_input(0, 0))?;
+    Finish::of(epilogue, inputs, output)
+}
+
+/// A product of two inputs, of which vectors become a row on the left and a column on the right.
+fn of_inputs<'a>(
+    factors: &Factors,
+    inputs: &[DeviceTensor<'a>],
+    output: &DeviceTensor<'a>,
+) -> Result<Product<'a>, LayerError> {
+    let [mut left, mut right] = [input(inputs, factors.factors[0])?, input(inputs, factors.factors[1])?];
+    let mut y = *output;
+    let mut added = factors.added.filter(|[beta, _]| *beta != 0.0).map(|_| inputs[0]);
+    let is_row = left.shape().len() == 1;
+    if right.shape().len() == 1 {
+        right = unsqueezed(&right, 1)?;
+        y = unsqueezed(&y, y.shape().len())?;
+        added = added.map(|added| unsqueezed(&added, added.shape().len())).transpose()?;
+    }
+    if is_row {
+        left = unsqueezed(&left, 0)?;
+        y = unsqueezed(&y, y.shape().len() - 1)?;
+    }
+    if right.shape().len() == 2
+        && added.is_none()
+        && let (Some(rows), Some(flat)) = (as_matrix(&left)?, as_matrix(&y)?)
+    {
+        (left, y) = (rows, flat);
+    }
+    let [beta, alpha] = factors.added.unwrap_or([1.0, 1.0]);
+    Ok(Product { left, right, added, output: y, scales: [alpha, beta] })
+}
+
+impl CudaLayer for Matmul {
+    fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
+        is_real(position, formats)
+    }
+
+    fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<(), LayerError> {
+        finish_of(self.epilogue.as_ref(), inputs, outputs).map(drop)
+    }
+
+    fn forward(
+        &mut self,
+        inputs: &[DeviceTensor<'_>],
+        outputs: &[DeviceTensor<'_>],
+        context: &mut CudaContext<'_>,
+    ) -> Result<(), LayerError> {
+        let finish = finish_of(self.epilogue.as_ref(), &metas(inputs), &metas(outputs))?;
+        let arguments = finish.arguments(inputs, outputs[0].shape())?;
+        of_inputs(&self.product(), inputs, &outputs[0])?.run(&finish, arguments, context)
+    }
+}
+
+macro_rules! products {
+    ($($layer:ty),* $(,)?) => {$(
+        impl CudaLayer for $layer {
+            fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
+                is_real(position, formats)
+            }
+
+            fn forward(
+                &mut self,
+                inputs: &[DeviceTensor<'_>],
+                outputs: &[DeviceTensor<'_>],
+                context: &mut CudaContext<'_>,
+            ) -> Result<(), LayerError> {
+                of_inputs(&self.product(), inputs, &outputs[0])?.run(&Finish::default(), Arguments::new(), context)
+            }
+        }
+    )*
+
+        /// Registers the layers of this family.
+        pub(super) fn register(layers: &mut CudaLayers) {
+            $(layers.register::<$layer>();)*
+            layers.register::<Matmul>();
+            layers.register::<Linear>();
+        }
+    };
+}
+
+products!(Mm, Bmm, Mv, Dot, Addmv, Addmm, Baddbmm);

@@ -1,0 +1,67 @@
+//! Rows: the elements of some axes that belong together, for each place along the others.
+
+use super::elementwise::collapsed;
+use super::support::shape;
+use crate::cuda::device::{Argument, Grid, KernelShape, KernelStrides};
+use crate::graph::LayerError;
+use crate::tensor::Layout;
+use smallvec::SmallVec;
+
+/// How rows of several tensors of one shape lie.
+#[derive(Debug, Clone)]
+pub(super) struct Rows {
+    /// The axes that are not of the row, and those that are.
+    pub(super) outer: KernelShape,
+    pub(super) row: KernelShape,
+    outer_strides: SmallVec<[KernelStrides; 8]>,
+    row_strides: SmallVec<[KernelStrides; 8]>,
+    /// How many rows there are.
+    pub(super) count: usize,
+    /// How many elements a row has.
+    pub(super) length: usize,
+}
+
+/// The most threads of a block, and the threads of a warp.
+const MOST: usize = 256;
+const WARP: usize = 32;
+
+impl Rows {
+    /// The rows along these axes.
+    ///
+    /// # Errors
+    /// Layouts of different shapes.
+    pub(super) fn along(axes: &[usize], layouts: &[Layout]) -> Result<Self, LayerError> {
+        let rank = layouts.first().map_or(0, |layout| layout.shape().len());
+        let (of_row, others): (Vec<usize>, Vec<usize>) = (0..rank).partition(|axis| axes.contains(axis));
+        let part = |axes: &[usize], layout: &Layout| -> Result<Layout, LayerError> {
+            let dims: Vec<usize> = axes.iter().map(|&axis| layout.shape()[axis]).collect();
+            let strides: Vec<usize> = axes.iter().map(|&axis| layout.strides()[axis]).collect();
+            Ok(Layout::strided(shape(&dims)?, &strides, 0)?)
+        };
+        let parts = |axes: &[usize]| -> Result<Vec<Layout>, LayerError> {
+            layouts.iter().map(|layout| part(axes, layout)).collect()
+        };
+        let (outer_parts, row_parts) = (parts(&others)?, parts(&of_row)?);
+        let elements = |parts: &[Layout]| parts.first().map_or(1, |layout| layout.shape().num_elements());
+        let (count, length) = (elements(&outer_parts), elements(&row_parts));
+        let (outer, outer_strides) = collapsed(&outer_parts);
+        let (row, row_strides) = collapsed(&row_parts);
+        Ok(Self { outer, row, outer_strides, row_strides, count, length })
+    }
+
+    /// The strides of a tensor along the axes that are not of the row.
+    pub(super) fn outer_strides(&self, tensor: usize) -> Argument<'static> {
+        Argument::Strides(self.outer_strides.get(tensor).copied().unwrap_or_default())
+    }
+
+    /// The strides of a tensor within a row.
+    pub(super) fn row_strides(&self, tensor: usize) -> Argument<'static> {
+        Argument::Strides(self.row_strides.get(tensor).copied().unwrap_or_default())
+    }
+
+    /// A block for each row, of as many warps as it needs.
+    pub(super) fn grid(&self) -> Grid {
+        let threads = self.length.clamp(1, MOST).next_multiple_of(WARP);
+        Grid::of(self.count, u32::try_from(threads).unwrap_or(WARP as u32))
+    }
+}

@@ -1,0 +1,119 @@
+//! What layers of all families need: which tensors they take, their weights, and strides for kernels.
+
+use super::formula::number;
+use crate::cuda::device::{DeviceTensor, KernelStrides};
+use crate::cuda::{CudaContext, is_plain};
+use crate::graph::{LayerError, TensorFormat, Weight};
+use crate::tensor::{DType, Layout, Shape, Tensor};
+
+/// Whether a tensor may be of any type.
+pub(super) fn is_anything(position: usize, formats: &[TensorFormat]) -> bool {
+    formats.get(position).is_some_and(is_plain)
+}
+
+/// Whether kernels compute in the numbers of a tensor: all but complex ones.
+pub(super) fn is_real(position: usize, formats: &[TensorFormat]) -> bool {
+    formats.get(position).is_some_and(|format| is_plain(format) && number(format.dtype).is_some())
+}
+
+/// Whether a tensor is of floating-point numbers.
+pub(super) fn is_float(position: usize, formats: &[TensorFormat]) -> bool {
+    formats.get(position).is_some_and(|format| is_plain(format) && format.dtype.is_float())
+}
+
+/// The numbers in which elements of a type are computed.
+///
+/// # Errors
+/// [`LayerError::Unsupported`] for complex ones.
+pub(super) fn computed_in(dtype: DType) -> Result<&'static str, LayerError> {
+    number(dtype).ok_or_else(|| LayerError::Unsupported(format!("kernels do not compute in {dtype}")))
+}
+
+/// The weights that stand in the file, in this order.
+///
+/// # Errors
+/// Weights that cannot be read.
+pub(super) fn stored<'a>(
+    weights: impl IntoIterator<Item = Option<&'a Weight>>,
+) -> Result<Vec<Tensor>, LayerError> {
+    let attributes = weights.into_iter().filter_map(|weight| match weight {
+        Some(Weight::Attribute(attribute)) => Some(attribute),
+        _ => None,
+    });
+    attributes.map(|attribute| attribute.load()).collect()
+}
+
+/// Finds weights where they are: among the inputs, or on the device in the order of [`stored`].
+#[derive(Debug, Default)]
+pub(super) struct Weights {
+    taken: usize,
+}
+
+impl Weights {
+    /// The next weight, if there is one. All must be asked for, in the order of [`stored`].
+    ///
+    /// # Errors
+    /// An input that is missing.
+    pub(super) fn next<'a>(
+        &mut self,
+        weight: Option<&Weight>,
+        inputs: &[DeviceTensor<'a>],
+        context: &CudaContext<'a>,
+    ) -> Result<Option<DeviceTensor<'a>>, LayerError> {
+        Ok(match weight {
+            None => None,
+            Some(Weight::Input(position)) => Some(input(inputs, *position)?),
+            Some(Weight::Attribute(_)) => {
+                self.taken += 1;
+                Some(context.weight(self.taken - 1)?)
+            }
+        })
+    }
+
+    /// As [`Weights::next`], of a weight that is always there.
+    pub(super) fn must<'a>(
+        &mut self,
+        weight: &Weight,
+        inputs: &[DeviceTensor<'a>],
+        context: &CudaContext<'a>,
+    ) -> Result<DeviceTensor<'a>, LayerError> {
+        let missing = || LayerError::MissingWeight { key: "weight".to_owned() };
+        self.next(Some(weight), inputs, context)?.ok_or_else(missing)
+    }
+}
+
+/// The input at a position.
+///
+/// # Errors
+/// One that is missing.
+pub(super) fn input<'a>(
+    inputs: &[DeviceTensor<'a>],
+    position: usize,
+) -> Result<DeviceTensor<'a>, LayerError> {
+    inputs.get(position).copied().ok_or_else(|| LayerError::missing_input(position, inputs.len()))
+}
+
+/// The strides of a layout, as kernels take them.
+pub(super) fn strides(layout: &Layout) -> KernelStrides {
+    let mut strides = KernelStrides::default();
+    for (by, stride) in strides.by.iter_mut().zip(layout.strides()) {
+        *by = *stride as i64;
+    }
+    strides
+}
+
+/// A length for a kernel.
+///
+/// # Errors
+/// One of more than 31 bits.
+pub(super) fn int(len: usize) -> Result<i32, LayerError> {
+    i32::try_from(len).map_err(|_| LayerError::Unsupported(format!("{len} is too much for a kernel")))
+}
+
+/// A shape of these lengths.
+///
+/// # Errors
+/// More axes than tensors have.
+pub(super) fn shape(dims: &[usize]) -> Result<Shape, LayerError> {
+    Ok(Shape::new(dims)?)
+}
