@@ -112,7 +112,7 @@ fn split(meta: &TensorMeta) -> Result<(&[Dim], &Dim, &Dim), LayerError> {
 
 impl ScaledDotProductAttention {
     /// How many heads of queries share one head of keys, or of values.
-    fn shared_heads(&self, heads: Option<i64>, others: Option<i64>) -> Result<i64, LayerError> {
+    pub(crate) fn shared_heads(&self, heads: Option<i64>, others: Option<i64>) -> Result<i64, LayerError> {
         let (Some(heads), Some(others)) = (heads, others) else { return Ok(1) };
         if !self.enable_gqa || heads == others {
             return Ok(1);

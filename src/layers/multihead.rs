@@ -77,16 +77,16 @@ crate::operator! {
 }
 
 impl MultiheadAttention {
-    fn head_dim(&self) -> usize {
+    pub(crate) fn head_dim(&self) -> usize {
         self.embed_dim / self.num_heads
     }
 
     /// Rows that keys and values have beside those of the inputs.
-    fn extra_rows(&self) -> usize {
+    pub(crate) fn extra_rows(&self) -> usize {
         usize::from(self.add_bias_kv) + usize::from(self.add_zero_attn)
     }
 
-    fn lengths(&self) -> [usize; 3] {
+    pub(crate) fn lengths(&self) -> [usize; 3] {
         let length = |given: Option<usize>| given.unwrap_or(self.embed_dim);
         [self.embed_dim, length(self.kdim), length(self.vdim)]
     }
@@ -208,7 +208,7 @@ impl MultiheadAttention {
     }
 
     /// The same where shapes are known.
-    fn fixed_sizes(&self, inputs: &[TensorMeta]) -> Option<[usize; 3]> {
+    pub(crate) fn fixed_sizes(&self, inputs: &[TensorMeta]) -> Option<[usize; 3]> {
         let [_, key_len, _] = self.lengths();
         let [rows, batch] = self.split("", inputs.get(self.sources.query)?, self.embed_dim).ok()?;
         let [columns, _] = self.split("", inputs.get(self.sources.key)?, key_len).ok()?;

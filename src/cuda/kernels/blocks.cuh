@@ -3,11 +3,18 @@
 #define WARP 32
 #define ALL_LANES 0xffffffffu
 
-// A value of every thread, combined to one that all get: in the same order at every run.
+// A value of every lane of a warp, combined to one that all get: in the same order at every run.
+template <class Number, class Combine>
+static __device__ inline Number warp_combine(Number value, Combine combine) {
+    for (int step = WARP / 2; step > 0; step /= 2) value = combine(value, __shfl_xor_sync(ALL_LANES, value, step));
+    return value;
+}
+
+// The same of every thread of a block.
 template <class Number, class Combine>
 static __device__ inline Number block_combine(Number value, Combine combine) {
     __shared__ Number parts[WARP];
-    for (int step = WARP / 2; step > 0; step /= 2) value = combine(value, __shfl_xor_sync(ALL_LANES, value, step));
+    value = warp_combine(value, combine);
     int warps = blockDim.x / WARP;
     if (warps == 1) return value;
     __syncthreads();

@@ -1,10 +1,12 @@
 //! The layers that run on a GPU, one file per family: the types are those of [`layers`](crate::layers), the kernels those of
 //! `cuda/kernels`.
 
+mod attention;
 mod copying;
 mod elementwise;
 mod epilogue;
 mod formula;
+mod multihead;
 mod norm;
 mod product;
 mod rows;
@@ -18,6 +20,8 @@ pub(super) fn all() -> CudaLayers {
     let mut layers = CudaLayers::empty();
     copying::register(&mut layers);
     elementwise::register(&mut layers);
+    attention::register(&mut layers);
+    multihead::register(&mut layers);
     norm::register(&mut layers);
     product::register(&mut layers);
     softmax::register(&mut layers);

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 
 /// A weight of the file, if it has one of that key.
 #[derive(Debug, Clone)]
-pub struct FileWeight(pub(super) Option<RuntimeAttribute>);
+pub struct FileWeight(pub(crate) Option<RuntimeAttribute>);
 
 impl FieldValue for FileWeight {
     const KIND: &'static str = "a weight of the file";
@@ -35,9 +35,9 @@ impl FileWeight {
 /// The outputs that the file lists. Not a key: no file sets it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Results {
-    pub(super) count: usize,
+    pub(crate) count: usize,
     /// Whether the weights of all heads are wanted, and not their mean. Only the recorded shape says it.
-    pub(super) of_each_head: bool,
+    pub(crate) of_each_head: bool,
 }
 
 impl FieldValue for Results {
@@ -53,13 +53,13 @@ impl FieldValue for Results {
 /// Positions of the inputs. Alone, the first is queries, keys and values; with one more, that is keys and values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sources {
-    pub(super) query: usize,
-    pub(super) key: usize,
-    pub(super) value: usize,
-    pub(super) mask: Option<usize>,
-    pub(super) padding: Option<usize>,
+    pub(crate) query: usize,
+    pub(crate) key: usize,
+    pub(crate) value: usize,
+    pub(crate) mask: Option<usize>,
+    pub(crate) padding: Option<usize>,
     /// A mask of truth values that may be either.
-    pub(super) unsure: Option<usize>,
+    pub(crate) unsure: Option<usize>,
 }
 
 impl FieldValue for Sources {

@@ -74,7 +74,7 @@ impl MultiheadAttention {
 impl Sources {
     /// Settles what a single mask of truth values is, of which the file does not say it, given the number and the first
     /// of its axes.
-    pub(super) fn resolved(
+    pub(crate) fn resolved(
         self,
         first_axis: impl Fn(usize) -> (usize, Option<Dim>),
         [batch, rows]: [&Dim; 2],

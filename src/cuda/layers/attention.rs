@@ -1,0 +1,250 @@
+//! Scaled dot-product attention.
+
+use super::support::{computed_in, input, int, is_float, is_real, shape};
+use crate::cuda::device::{Argument, DeviceTensor, Grid, KernelShape, KernelStrides, Unit};
+use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
+use crate::graph::{LayerError, TensorFormat, TensorMeta};
+use crate::layers::attention::ScaledDotProductAttention;
+use crate::tensor::{DType, Layout};
+
+/// Rows of a block, and the bytes that it may share.
+const ROWS: usize = 16;
+const SHARED: usize = 48 * 1024;
+
+/// Attention of a batch of heads: all tensors have the axes of the batch before their last two.
+pub(super) struct Attention<'a> {
+    pub(super) query: DeviceTensor<'a>,
+    pub(super) key: DeviceTensor<'a>,
+    pub(super) value: DeviceTensor<'a>,
+    /// …×L×S.
+    pub(super) mask: Option<DeviceTensor<'a>>,
+    /// As the mask, but the same for all rows.
+    pub(super) padding: Option<DeviceTensor<'a>>,
+    /// What truth values of masks must be where a column is seen.
+    pub(super) shows: bool,
+    /// The columns that masks speak of.
+    pub(super) seen: usize,
+    pub(super) scale: f64,
+    pub(super) is_causal: bool,
+    /// Whether rows that see no column are 0; otherwise they are NaN.
+    pub(super) blind_is_zero: bool,
+}
+
+/// The most keys that a block has at a time.
+fn tile(dtype: DType, width: usize, out: usize) -> Option<(usize, usize)> {
+    let size = if dtype == DType::F64 { 8 } else { 4 };
+    let bytes = |tile: usize| (ROWS * width + tile * (width + 1) + tile * out) * size;
+    [32, 16, 8, 4].into_iter().map(|tile| (tile, bytes(tile))).find(|(_, bytes)| *bytes <= SHARED)
+}
+
+/// Whether heads of this width have a kernel.
+///
+/// # Errors
+/// [`LayerError::Unsupported`].
+pub(super) fn check(dtype: DType, width: usize, out: usize) -> Result<(), LayerError> {
+    const MOST: usize = 512;
+    match tile(dtype, width, out).filter(|_| out <= MOST) {
+        Some(_) => Ok(()),
+        None => Err(LayerError::Unsupported(format!("heads of {width} and {out} numbers are too wide"))),
+    }
+}
+
+/// The strides of a tensor that is broadcast to a batch and the lengths of its last two axes.
+pub(super) fn strides_of(
+    layout: &Layout,
+    batch: &[usize],
+    last: [usize; 2],
+) -> Result<Argument<'static>, LayerError> {
+    let layout = layout.expand(&[batch, &last].concat())?;
+    let mut strides = KernelStrides::default();
+    let (of_batch, of_matrix) = layout.strides().split_at(batch.len());
+    strides.by.iter_mut().zip(of_batch).for_each(|(by, stride)| *by = *stride as i64);
+    strides.by[6] = of_matrix.first().map_or(0, |stride| *stride as i64);
+    strides.by[7] = of_matrix.last().map_or(0, |stride| *stride as i64);
+    Ok(Argument::Strides(strides))
+}
+
+impl<'a> Attention<'a> {
+    /// A source with what masks need.
+    pub(super) fn unit(&self, name: &'static str, text: &'static str) -> Result<Unit, LayerError> {
+        let dtype = self.query.dtype();
+        let of = |mask: Option<DeviceTensor<'_>>| mask.map_or(dtype, |mask| mask.dtype());
+        let is_bool = |mask: Option<DeviceTensor<'_>>| u8::from(of(mask) == DType::Bool);
+        Ok(Unit::new(name, text)
+            .define("T", dtype.name())
+            .define("C", computed_in(dtype)?)
+            .define("M", of(self.mask).name())
+            .define("P", of(self.padding).name())
+            .define("MASK_IS_BOOL", is_bool(self.mask))
+            .define("PADDING_IS_BOOL", is_bool(self.padding))
+            .define("MASK_SHOWS", u8::from(self.shows)))
+    }
+
+    /// The arguments of masks.
+    pub(super) fn masks(&self, batch: &[usize], last: [usize; 2]) -> Result<[Argument<'a>; 4], LayerError> {
+        let strides = |mask: Option<DeviceTensor<'a>>| match mask {
+            Some(mask) => strides_of(mask.layout(), batch, last),
+            None => Ok(Argument::Strides(KernelStrides::default())),
+        };
+        let read = |mask: Option<DeviceTensor<'a>>| mask.map_or(Argument::None, Argument::Read);
+        Ok([read(self.mask), strides(self.mask)?, read(self.padding), strides(self.padding)?])
+    }
+
+    /// Computes it.
+    ///
+    /// # Errors
+    /// Shapes that do not fit each other.
+    pub(super) fn run(&self, y: &DeviceTensor<'a>, context: &mut CudaContext<'_>) -> Result<(), LayerError> {
+        let whole = *y.shape();
+        let dims = whole.dims();
+        let (batch, last) = dims.split_at(dims.len().saturating_sub(2));
+        let [rows, out] = [last.first(), last.last()].map(|len| len.copied().unwrap_or(1));
+        let sizes = self.key.shape();
+        let (width, columns) =
+            (sizes.last().copied().unwrap_or(1), sizes.iter().rev().nth(1).copied().unwrap_or(1));
+        let dtype = self.query.dtype();
+        let (tile, shared) = tile(dtype, width, out).ok_or_else(|| {
+            LayerError::Unsupported(format!("heads of {width} and {out} numbers are too wide"))
+        })?;
+        let unit = self
+            .unit("attention.cu", include_str!("../kernels/attention.cu"))?
+            .define("TILE", tile)
+            .define("CHUNKS", out.div_ceil(32).max(1))
+            .define("CAUSAL", u8::from(self.is_causal))
+            .define("BLIND_IS_ZERO", u8::from(self.blind_is_zero));
+        let kernel = context.kernel(&unit, "attention")?;
+        let mut kernel_batch = KernelShape { rank: int(batch.len())?, ..KernelShape::default() };
+        for (dim, len) in kernel_batch.dims.iter_mut().zip(batch) {
+            *dim = int(*len)?;
+        }
+        let [mask, mask_strides, padding, padding_strides] = self.masks(batch, rows)?;
+        let batches: usize = batch.iter().product();
+        let arguments = [
+            Argument::Read(self.query),
+            strides_of(self.query.layout(), batch, [rows, width])?,
+            Argument::Read(self.key),
+            strides_of(self.key.layout(), batch, [columns, width])?,
+            Argument::Read(self.value),
+            strides_of(self.value.layout(), batch, [columns, out])?,
+            mask,
+            mask_strides,
+            padding,
+            padding_strides,
+            Argument::Write(*y),
+            strides_of(y.layout(), batch, [rows, out])?,
+            Argument::Shape(kernel_batch),
+            Argument::Long(batches as i64),
+            Argument::Int(int(rows)?),
+            Argument::Int(int(columns)?),
+            Argument::Int(int(self.seen)?),
+            Argument::Int(int(width)?),
+            Argument::Int(int(out)?),
+            Argument::Double(self.scale),
+        ];
+        const MOST: usize = 65535;
+        let blocks = [rows.div_ceil(ROWS), batches.min(MOST)].map(|count| count as u32);
+        let grid = Grid {
+            blocks: [blocks[0], blocks[1], u32::from(out > 0)],
+            threads: [128, 1, 1],
+            shared: shared as u32,
+        };
+        context.launch(&kernel, grid, &arguments)
+    }
+}
+
+/// Keys or values whose heads several neighbouring heads of queries share: axis -3 becomes two, of which the second has the same
+/// heads.
+fn shared<'a>(tensor: &DeviceTensor<'a>, times: usize, is_own: bool) -> Result<DeviceTensor<'a>, LayerError> {
+    let (mut dims, mut strides) = (tensor.shape().dims().to_vec(), tensor.layout().strides().to_vec());
+    let Some(axis) = dims.len().checked_sub(3) else { return Ok(*tensor) };
+    if is_own {
+        dims.insert(axis + 1, times);
+        dims[axis] /= times.max(1);
+        let stride = strides[axis];
+        strides.insert(axis + 1, stride);
+        strides[axis] = stride * times;
+    } else {
+        dims.insert(axis + 1, 1);
+        strides.insert(axis + 1, 0);
+    }
+    Ok(tensor.with_layout(Layout::strided(shape(&dims)?, &strides, tensor.layout().offset())?)?)
+}
+
+impl ScaledDotProductAttention {
+    /// How many heads of queries share one of keys, and of values.
+    fn sharing(&self, ranks: impl Fn(usize) -> Option<i64>) -> Result<[usize; 2], LayerError> {
+        let times = |position: usize| -> Result<usize, LayerError> {
+            let times = self.shared_heads(ranks(0), ranks(position))?;
+            Ok(usize::try_from(times).unwrap_or(1).max(1))
+        };
+        Ok([times(self.key.0)?, times(self.value.0)?])
+    }
+}
+
+impl CudaLayer for ScaledDotProductAttention {
+    fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
+        let is_mask = self.attn_mask.0 == Some(position);
+        if is_mask { is_real(position, formats) } else { is_float(position, formats) }
+    }
+
+    fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<(), LayerError> {
+        let last = |meta: Option<&TensorMeta>| {
+            meta?.dims().last()?.fixed().and_then(|len| usize::try_from(len).ok())
+        };
+        let dtype = inputs.first().map_or(DType::F32, TensorMeta::dtype);
+        check(dtype, last(inputs.first()).unwrap_or(1), last(outputs.first()).unwrap_or(1))?;
+        let heads = |position: usize| inputs.get(position)?.dims().iter().rev().nth(2)?.fixed();
+        let [keys, values] = self.sharing(heads)?;
+        let rank = outputs.first().map_or(0, TensorMeta::rank);
+        match keys == values && rank <= if keys > 1 { 7 } else { 8 } {
+            true => Ok(()),
+            false => Err(LayerError::Unsupported("keys and values of different numbers of heads".to_owned())),
+        }
+    }
+
+    fn forward(
+        &mut self,
+        inputs: &[DeviceTensor<'_>],
+        outputs: &[DeviceTensor<'_>],
+        context: &mut CudaContext<'_>,
+    ) -> Result<(), LayerError> {
+        let (mut key, mut value) = (input(inputs, self.key.0)?, input(inputs, self.value.0)?);
+        let (mut query, mut y) = (inputs[0], outputs[0]);
+        let mut mask = self.attn_mask.0.map(|position| input(inputs, position)).transpose()?;
+        let heads = |position: usize| {
+            let heads = inputs.get(position)?.shape().iter().rev().nth(2)?;
+            i64::try_from(*heads).ok()
+        };
+        let [times, _] = self.sharing(heads)?;
+        let columns = key.shape().iter().rev().nth(1).copied().unwrap_or(1);
+        if times > 1 {
+            if let Some(own) = mask {
+                let (dims, rows) = (y.shape().dims(), y.shape().iter().rev().nth(1).copied().unwrap_or(1));
+                let batch = dims.split_at(dims.len().saturating_sub(2)).0;
+                let whole = own.layout().expand(&[batch, &[rows, columns]].concat())?;
+                mask = Some(shared(&own.with_layout(whole)?, times, true)?);
+            }
+            (query, y) = (shared(&query, times, true)?, shared(&y, times, true)?);
+            (key, value) = (shared(&key, times, false)?, shared(&value, times, false)?);
+        }
+        let width = query.shape().last().copied().unwrap_or(1);
+        let attention = Attention {
+            query,
+            key,
+            value,
+            mask,
+            padding: None,
+            shows: true,
+            seen: columns,
+            scale: self.scale.unwrap_or(1.0 / (width as f64).sqrt()),
+            is_causal: self.is_causal,
+            blind_is_zero: true,
+        };
+        attention.run(&y, context)
+    }
+}
+
+/// Registers the layers of this family.
+pub(super) fn register(layers: &mut CudaLayers) {
+    layers.register::<ScaledDotProductAttention>();
+}
