@@ -136,7 +136,7 @@ impl Conv {
 
     /// The sizes of a sample; and the places that are put around the input beforehand, for each of its axes, where they are
     /// not zeros.
-    fn shape(
+    pub(crate) fn shape(
         &self,
         input: &[usize],
         weight: &[usize],

@@ -28,7 +28,7 @@ choices! {
 
 impl PaddingMode {
     /// How the outside is made from the inside; `None` where it is one value.
-    pub(super) fn mirror(self) -> Option<PadMode> {
+    pub(crate) fn mirror(self) -> Option<PadMode> {
         match self {
             Self::Constant | Self::Zeros => None,
             Self::Reflect => Some(PadMode::Reflect),

@@ -12,10 +12,11 @@ pub struct Unit {
 }
 
 /// The headers that sources may include.
-const HEADERS: [(&str, &str); 3] = [
+const HEADERS: [(&str, &str); 4] = [
     ("blocks.cuh", include_str!("../kernels/blocks.cuh")),
     ("common.cuh", include_str!("../kernels/common.cuh")),
     ("functions.cuh", include_str!("../kernels/functions.cuh")),
+    ("windows.cuh", include_str!("../kernels/windows.cuh")),
 ];
 
 impl Unit {

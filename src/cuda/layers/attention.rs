@@ -81,7 +81,8 @@ impl<'a> Attention<'a> {
     }
 
     /// The arguments of masks.
-    pub(super) fn masks(&self, batch: &[usize], last: [usize; 2]) -> Result<[Argument<'a>; 4], LayerError> {
+    pub(super) fn masks(&self, batch: &[usize], rows: usize) -> Result<[Argument<'a>; 4], LayerError> {
+        let last = [rows, self.seen];
         let strides = |mask: Option<DeviceTensor<'a>>| match mask {
             Some(mask) => strides_of(mask.layout(), batch, last),
             None => Ok(Argument::Strides(KernelStrides::default())),

@@ -2,6 +2,7 @@
 //! `cuda/kernels`.
 
 mod attention;
+mod convolution;
 mod copying;
 mod elementwise;
 mod epilogue;
@@ -21,6 +22,7 @@ pub(super) fn all() -> CudaLayers {
     copying::register(&mut layers);
     elementwise::register(&mut layers);
     attention::register(&mut layers);
+    convolution::register(&mut layers);
     multihead::register(&mut layers);
     norm::register(&mut layers);
     product::register(&mut layers);

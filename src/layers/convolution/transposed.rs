@@ -67,7 +67,7 @@ impl ConvTranspose {
         }
     }
 
-    fn windows(&self, kernel: &[usize]) -> Result<Vec<Window>, LayerError> {
+    pub(crate) fn windows(&self, kernel: &[usize]) -> Result<Vec<Window>, LayerError> {
         let pads = per_axis("padding", &self.padding, kernel)?;
         self.parameters().windows(kernel, pads.into_iter().map(|pad| (pad, pad)))
     }
