@@ -302,7 +302,7 @@ impl CpuLayer for Numel {
 
 /// One of two expressions of the same operands, by the type that these have in common.
 #[derive(Debug, Clone)]
-struct ByType {
+pub(crate) struct ByType {
     factors: [Factor; 2],
     /// Whether the first one is for a type.
     is_first: fn(DType) -> bool,
@@ -310,7 +310,7 @@ struct ByType {
 }
 
 impl ByType {
-    fn of(&self, inputs: &[TensorMeta]) -> &Expression {
+    pub(crate) fn of(&self, inputs: &[TensorMeta]) -> &Expression {
         &self.either[usize::from(!(self.is_first)(common(inputs, &self.factors)))]
     }
 }

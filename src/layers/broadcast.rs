@@ -154,7 +154,7 @@ pub(super) fn kind(meta: &TensorMeta) -> (DType, Standing) {
 }
 
 /// The element type that two operands are computed in.
-pub(super) fn common(inputs: &[TensorMeta], factors: &[Factor]) -> DType {
+pub(crate) fn common(inputs: &[TensorMeta], factors: &[Factor]) -> DType {
     result_type(factors.iter().map(|factor| factor.kind(inputs)))
 }
 

@@ -59,7 +59,7 @@ fn cast(from: usize, source: DType, to: &str) -> Option<String> {
 }
 
 /// What a type can hold of a number.
-fn rounded(made: &str, dtype: DType) -> String {
+pub(super) fn rounded(made: &str, dtype: DType) -> String {
     match dtype {
         DType::F16 => format!("round_f16({made})"),
         DType::Bf16 => format!("round_bf16({made})"),

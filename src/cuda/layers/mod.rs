@@ -1,7 +1,9 @@
 //! The layers that run on a GPU, one file per family: the types are those of [`layers`](crate::layers), the kernels those of
 //! `cuda/kernels`.
 
+mod activation;
 mod attention;
+mod choosing;
 mod convolution;
 mod copying;
 mod elementwise;
@@ -10,6 +12,7 @@ mod formula;
 mod multihead;
 mod norm;
 mod product;
+mod recipe;
 mod rows;
 mod softmax;
 mod support;
@@ -21,6 +24,8 @@ pub(super) fn all() -> CudaLayers {
     let mut layers = CudaLayers::empty();
     copying::register(&mut layers);
     elementwise::register(&mut layers);
+    activation::register(&mut layers);
+    choosing::register(&mut layers);
     attention::register(&mut layers);
     convolution::register(&mut layers);
     multihead::register(&mut layers);

@@ -3,7 +3,7 @@
 use super::elementwise::Map;
 use super::epilogue::kernel_shape;
 use super::rows::Rows;
-use super::support::{Weights, computed_in, int, is_float, shape, stored, strides};
+use super::support::{Weights, along, computed_in, int, is_float, shape, stored, strides};
 use crate::cuda::device::{Argument, DeviceTensor, Grid, Unit};
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
 use crate::graph::{LayerError, TensorFormat, Weight};
@@ -153,22 +153,6 @@ impl CudaLayer for LocalResponseNorm {
         ];
         context.launch(&kernel, Grid::over(x.num_elements()), &arguments)
     }
-}
-
-/// A vector of channels as a tensor that is broadcast to an input of which they are this axis.
-fn along<'a>(channels: &DeviceTensor<'a>, axis: usize, rank: usize) -> Result<DeviceTensor<'a>, LayerError> {
-    let mut dims = vec![1; rank];
-    let mut strides = vec![0; rank];
-    if let (Some(dim), Some(stride), Some(&len), Some(&by)) = (
-        dims.get_mut(axis),
-        strides.get_mut(axis),
-        channels.shape().first(),
-        channels.layout().strides().first(),
-    ) {
-        (*dim, *stride) = (len, by);
-    }
-    let layout = Layout::strided(shape(&dims)?, &strides, channels.layout().offset())?;
-    Ok(channels.with_layout(layout)?)
 }
 
 /// Channels by stored statistics: every element for itself.

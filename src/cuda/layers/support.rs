@@ -117,3 +117,26 @@ pub(super) fn int(len: usize) -> Result<i32, LayerError> {
 pub(super) fn shape(dims: &[usize]) -> Result<Shape, LayerError> {
     Ok(Shape::new(dims)?)
 }
+
+/// A vector of channels as a tensor that is broadcast to an input of which they are this axis.
+///
+/// # Errors
+/// More axes than tensors have.
+pub(super) fn along<'a>(
+    channels: &DeviceTensor<'a>,
+    axis: usize,
+    rank: usize,
+) -> Result<DeviceTensor<'a>, LayerError> {
+    let mut dims = vec![1; rank];
+    let mut strides = vec![0; rank];
+    if let (Some(dim), Some(stride), Some(&len), Some(&by)) = (
+        dims.get_mut(axis),
+        strides.get_mut(axis),
+        channels.shape().first(),
+        channels.layout().strides().first(),
+    ) {
+        (*dim, *stride) = (len, by);
+    }
+    let layout = Layout::strided(shape(&dims)?, &strides, channels.layout().offset())?;
+    Ok(channels.with_layout(layout)?)
+}
