@@ -74,7 +74,7 @@ macro_rules! adaptive_pools {
         }
 
         impl $name {
-            fn reduction(&self) -> Reduction {
+            pub(crate) fn reduction(&self) -> Reduction {
                 let $this = self;
                 let _ = $this;
                 $reduction

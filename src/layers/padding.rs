@@ -110,11 +110,11 @@ fn pairs(key: &'static str, numbers: &[i64]) -> Result<Vec<(i64, i64)>, LayerErr
 }
 
 /// What an operator of this family is to do.
-struct Padding {
+pub(crate) struct Padding {
     /// The last axis first.
-    pairs: Vec<(i64, i64)>,
-    mode: PaddingMode,
-    value: f64,
+    pub(crate) pairs: Vec<(i64, i64)>,
+    pub(crate) mode: PaddingMode,
+    pub(crate) value: f64,
 }
 
 impl Padding {
@@ -245,7 +245,7 @@ fn positive(number: i64) -> usize {
 macro_rules! padding_layers {
     ($($name:ident |$layer:ident| $padding:expr;)*) => {$(
         impl $name {
-            fn padding(&self) -> Result<Padding, LayerError> {
+            pub(crate) fn padding(&self) -> Result<Padding, LayerError> {
                 let $layer = self;
                 Ok($padding)
             }
@@ -271,7 +271,7 @@ macro_rules! padding_layers {
 }
 
 impl Pad {
-    fn padding(&self, pad: &[i64]) -> Result<Padding, LayerError> {
+    pub(crate) fn padding(&self, pad: &[i64]) -> Result<Padding, LayerError> {
         Ok(Padding { pairs: pairs("pad", pad)?, mode: self.mode, value: self.value.unwrap_or(0.0) })
     }
 }

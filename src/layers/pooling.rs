@@ -103,13 +103,18 @@ pub(super) fn leading_axes(input: &TensorMeta, axes: usize) -> Result<usize, Lay
 }
 
 /// A pooling as all its operators understand it.
-struct Pool {
+pub(crate) struct Pool {
     windows: Vec<Window>,
     ceil_mode: bool,
     reduction: Reduction,
 }
 
 impl Pool {
+    /// Its windows, and what becomes of what they see.
+    pub(crate) fn parts(self) -> (Option<Vec<Window>>, Reduction) {
+        (Some(self.windows), self.reduction)
+    }
+
     /// One window for each of `axes` axes.
     ///
     /// # Errors
@@ -339,7 +344,7 @@ macro_rules! max_pools {
         }
 
         impl $name {
-            fn pool(&self) -> Result<Pool, LayerError> {
+            pub(crate) fn pool(&self) -> Result<Pool, LayerError> {
                 let reduction = |_: &[Window]| Reduction::Max { indices: self.return_indices };
                 let (kernel, stride, padding) = (&self.kernel_size, self.stride.as_ref(), &self.padding);
                 Pool::new($axes, kernel, stride, padding, &self.dilation, self.ceil_mode, reduction)
@@ -392,7 +397,7 @@ macro_rules! avg_pools {
         }
 
         impl $name {
-            fn pool(&self) -> Result<Pool, LayerError> {
+            pub(crate) fn pool(&self) -> Result<Pool, LayerError> {
                 let divisor = match (self.divisor_override, self.count_include_pad) {
                     (Some(number), _) => Divisor::Fixed(number),
                     (None, true) => Divisor::ElementsAndPadding,
@@ -444,7 +449,7 @@ macro_rules! lp_pools {
         }
 
         impl $name {
-            fn pool(&self) -> Result<Pool, LayerError> {
+            pub(crate) fn pool(&self) -> Result<Pool, LayerError> {
                 let reduction = |windows: &[Window]| {
                     let places = windows.iter().fold(1usize, |product, w| product.saturating_mul(w.kernel));
                     Reduction::Norm { p: self.norm_type, places }

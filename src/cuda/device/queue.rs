@@ -63,7 +63,7 @@ pub enum Argument<'a> {
     Read(DeviceTensor<'a>),
     /// A tensor that is written.
     Write(DeviceTensor<'a>),
-    /// No tensor, in the place of one that is read.
+    /// No tensor, where a kernel can do without.
     None,
     /// `int`.
     Int(i32),
@@ -86,7 +86,7 @@ impl Argument<'_> {
         match self {
             Self::Read(tensor) => matches!(kind, Kind::Read(name) if is_of(name, tensor.dtype)),
             Self::Write(tensor) => matches!(kind, Kind::Write(name) if is_of(name, tensor.dtype)),
-            Self::None => matches!(kind, Kind::Read(_)),
+            Self::None => matches!(kind, Kind::Read(_) | Kind::Write(_)),
             Self::Int(_) => value(&["int", "i32"]),
             Self::Long(_) => value(&["i64", "long long"]),
             Self::Float(_) => value(&["f32", "float"]),

@@ -11,6 +11,8 @@ mod epilogue;
 mod formula;
 mod multihead;
 mod norm;
+mod padding;
+mod pooling;
 mod product;
 mod recipe;
 mod rows;
@@ -30,6 +32,8 @@ pub(super) fn all() -> CudaLayers {
     convolution::register(&mut layers);
     multihead::register(&mut layers);
     norm::register(&mut layers);
+    padding::register(&mut layers);
+    pooling::register(&mut layers);
     product::register(&mut layers);
     softmax::register(&mut layers);
     layers

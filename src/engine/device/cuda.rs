@@ -213,10 +213,12 @@ impl DeviceState {
         limits: &Limits,
     ) -> Result<(), LayerError> {
         let is_there = |place: &Place| is_on_device(plan, place);
+        let is_empty = |place: &Place| place.layout.shape().num_elements() == 0;
         match (job.reads.as_slice(), job.writes.as_slice()) {
             _ if self.layers.get(job.operator).is_some_and(Option::is_some) => {
                 self.compute(plan, job, limits)
             }
+            ([_], [to]) if is_empty(to) => Ok(()),
             ([from], [to]) if !is_there(from) => self.bring(plan, from, to, memory),
             ([from], [to]) => self.bring_back(plan, from, to, memory),
             _ => Err(LayerError::Unsupported("there is no kernel for this operator".to_owned())),
@@ -325,6 +327,10 @@ fn tensor<'a>(
             let kept =
                 kept.ok_or_else(|| LayerError::Unsupported(format!("constant {position} is not there")))?;
             Ok(plan.memory.tensor(place.dtype, place.layout, kept.first, kept.bytes)?)
+        }
+        // What has no elements has no memory either.
+        _ if place.layout.shape().num_elements() == 0 => {
+            Ok(arena.tensor(place.dtype, Layout::contiguous(*place.layout.shape()), 0, 0)?)
         }
         root => Err(LayerError::Unsupported(format!("{root:?} is no memory of a device"))),
     }

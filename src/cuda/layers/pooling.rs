@@ -1,0 +1,115 @@
+//! Pooling: by windows that slide, and to a given size.
+
+use super::convolution::{lengths, of_axes, with_three_axes};
+use super::support::{computed_in, is_real, strides};
+use crate::cuda::device::{Argument, DeviceTensor, Grid, KernelStrides, Unit};
+use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
+use crate::graph::{LayerError, TensorFormat};
+use crate::kernels::naive::Divisor;
+use crate::kernels::window::Window;
+use crate::layers::adaptive_pooling::{
+    AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveAvgPool3d, AdaptiveMaxPool1d, AdaptiveMaxPool2d,
+    AdaptiveMaxPool3d,
+};
+use crate::layers::pooling::{
+    AvgPool1d, AvgPool2d, AvgPool3d, LpPool1d, LpPool2d, LpPool3d, MaxPool1d, MaxPool2d, MaxPool3d, Reduction,
+};
+
+/// Pools planes; without windows they are parts of each axis.
+fn run(
+    axes: usize,
+    windows: Option<&[Window]>,
+    reduction: Reduction,
+    x: &DeviceTensor<'_>,
+    outputs: &[DeviceTensor<'_>],
+    context: &mut CudaContext<'_>,
+) -> Result<(), LayerError> {
+    let y = outputs[0];
+    let indices = outputs.get(1).copied();
+    let with_axes = |tensor: &DeviceTensor<'_>| with_three_axes(tensor, axes, 2).map(|it| *it.layout());
+    let (planes, pooled) = (with_axes(x)?, with_axes(&y)?);
+    let of_indices = indices.as_ref().map(with_axes).transpose()?;
+    let (kind, divisor, number, whole) = match reduction {
+        Reduction::Max { .. } => ("MAX", "BY_ELEMENTS", 0.0, 0),
+        Reduction::Mean(Divisor::Elements) => ("MEAN", "BY_ELEMENTS", 0.0, 0),
+        Reduction::Mean(Divisor::ElementsAndPadding) => ("MEAN", "BY_PLACES", 0.0, 0),
+        Reduction::Mean(Divisor::Fixed(number)) => ("MEAN", "BY_NUMBER", number as f64, 0),
+        Reduction::Norm { p, places } => ("NORM", "BY_ELEMENTS", p, places),
+    };
+    let computed = computed_in(y.dtype())?;
+    let unit = Unit::new("pooling.cu", include_str!("../kernels/pooling.cu"))
+        .define("T", y.dtype().name())
+        .define("C", computed)
+        .define("KIND", kind)
+        .define("DIVISOR", divisor)
+        .define("ADAPTIVE", u8::from(windows.is_none()))
+        .define("MAGNITUDES", u8::from(kind == "NORM" && number.is_infinite()))
+        .define("INDICES", u8::from(indices.is_some()))
+        .define("LEAST", if computed == "i64" { "(-0x7fffffffffffffffll - 1)" } else { "-(C)INFINITY" });
+    let kernel = context.kernel(&unit, "pooling")?;
+    let windows = windows.unwrap_or_default().iter();
+    let arguments = [
+        Argument::Read(*x),
+        Argument::Strides(strides(&planes)),
+        Argument::Write(y),
+        Argument::Strides(strides(&pooled)),
+        indices.map_or(Argument::None, Argument::Write),
+        Argument::Strides(of_indices.as_ref().map_or(KernelStrides::default(), strides)),
+        Argument::Shape(lengths(&y.with_layout(pooled)?, &[0, 1, 2, 3, 4])?),
+        Argument::Shape(lengths(&x.with_layout(planes)?, &[2, 3, 4])?),
+        Argument::Shape(of_axes(windows.clone().map(|window| window.kernel), 1)?),
+        Argument::Shape(of_axes(windows.clone().map(|window| window.stride), 1)?),
+        Argument::Shape(of_axes(windows.clone().map(|window| window.pad_before), 0)?),
+        Argument::Shape(of_axes(windows.clone().map(|window| window.pad_after), 0)?),
+        Argument::Shape(of_axes(windows.map(|window| window.dilation), 1)?),
+        Argument::Long(y.num_elements() as i64),
+        Argument::Double(number),
+        Argument::Long(whole as i64),
+    ];
+    context.launch(&kernel, Grid::over(y.num_elements()), &arguments)
+}
+
+macro_rules! pools {
+    ($($layer:ident($axes:literal) |$this:ident| $pool:expr;)*) => {$(
+        impl CudaLayer for $layer {
+            fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
+                is_real(position, formats)
+            }
+
+            fn forward(
+                &mut self,
+                inputs: &[DeviceTensor<'_>],
+                outputs: &[DeviceTensor<'_>],
+                context: &mut CudaContext<'_>,
+            ) -> Result<(), LayerError> {
+                let $this = &*self;
+                let (windows, reduction): (Option<Vec<Window>>, Reduction) = $pool;
+                run($axes, windows.as_deref(), reduction, &inputs[0], outputs, context)
+            }
+        }
+    )*
+
+        /// Registers the layers of this family.
+        pub(super) fn register(layers: &mut CudaLayers) {
+            $(layers.register::<$layer>();)*
+        }
+    };
+}
+
+pools! {
+    MaxPool1d(1) |layer| layer.pool()?.parts();
+    MaxPool2d(2) |layer| layer.pool()?.parts();
+    MaxPool3d(3) |layer| layer.pool()?.parts();
+    AvgPool1d(1) |layer| layer.pool()?.parts();
+    AvgPool2d(2) |layer| layer.pool()?.parts();
+    AvgPool3d(3) |layer| layer.pool()?.parts();
+    LpPool1d(1) |layer| layer.pool()?.parts();
+    LpPool2d(2) |layer| layer.pool()?.parts();
+    LpPool3d(3) |layer| layer.pool()?.parts();
+    AdaptiveAvgPool1d(1) |layer| (None, layer.reduction());
+    AdaptiveAvgPool2d(2) |layer| (None, layer.reduction());
+    AdaptiveAvgPool3d(3) |layer| (None, layer.reduction());
+    AdaptiveMaxPool1d(1) |layer| (None, layer.reduction());
+    AdaptiveMaxPool2d(2) |layer| (None, layer.reduction());
+    AdaptiveMaxPool3d(3) |layer| (None, layer.reduction());
+}
