@@ -91,13 +91,13 @@ crate::operator! {
 }
 
 /// What an operator of this family is to do.
-struct Resize<'a> {
+pub(crate) struct Resize<'a> {
     size: Option<&'a Argument<Vec<i64>>>,
     factors: Option<&'a [f64]>,
-    mode: Mode,
-    align_corners: bool,
+    pub(crate) mode: Mode,
+    pub(crate) align_corners: bool,
     /// Whether places are computed from the factors, where they are given.
-    keeps_factors: bool,
+    pub(crate) keeps_factors: bool,
 }
 
 impl Resize<'_> {
@@ -172,7 +172,7 @@ impl Resize<'_> {
         Ok(vec![input.with_dims(input.dims()[..2].iter().cloned().chain(sizes))])
     }
 
-    fn factors(&self, axes: usize) -> Result<Vec<f64>, LayerError> {
+    pub(crate) fn factors(&self, axes: usize) -> Result<Vec<f64>, LayerError> {
         self.factors.map_or(Ok(Vec::new()), |factors| per_axis("scale_factor", factors, axes))
     }
 
@@ -324,7 +324,7 @@ pub(super) fn grown(len: &Dim, factor: f64) -> Result<Dim, LayerError> {
 }
 
 impl Interpolate {
-    fn resize(&self) -> Resize<'_> {
+    pub(crate) fn resize(&self) -> Resize<'_> {
         Resize {
             size: self.size.as_ref(),
             factors: self.scale_factor.as_deref(),
@@ -336,14 +336,14 @@ impl Interpolate {
 }
 
 impl UpsampleNearest {
-    fn resize(&self) -> Resize<'_> {
+    pub(crate) fn resize(&self) -> Resize<'_> {
         let (size, factors) = (self.size.as_ref(), self.scale_factor.as_deref());
         Resize { size, factors, mode: Mode::Nearest, align_corners: false, keeps_factors: true }
     }
 }
 
 impl UpsampleBilinear {
-    fn resize(&self) -> Resize<'_> {
+    pub(crate) fn resize(&self) -> Resize<'_> {
         let (size, factors) = (self.size.as_ref(), self.scale_factor.as_deref());
         Resize { size, factors, mode: Mode::Bilinear, align_corners: true, keeps_factors: true }
     }

@@ -100,7 +100,7 @@ impl CpuLayer for Flip {
 
 impl Roll {
     /// Axis and shift of each step. Without `dims` there is one step along axis 0, as if there were no others.
-    fn steps(&self, inputs: &[TensorMeta]) -> Result<Vec<(usize, Dim)>, LayerError> {
+    pub(crate) fn steps(&self, inputs: &[TensorMeta]) -> Result<Vec<(usize, Dim)>, LayerError> {
         let (rank, shifts) = (inputs[0].rank(), self.shifts.dims(inputs)?);
         let dims = self.dims.as_deref().unwrap_or_default();
         let axes: Vec<usize> = match dims {
@@ -117,7 +117,7 @@ impl Roll {
         Err(LayerError::InvalidParameter { key: "shifts", found: format!("{shifts:?}"), reason })
     }
 
-    fn is_flat(&self) -> bool {
+    pub(crate) fn is_flat(&self) -> bool {
         self.dims.as_ref().is_none_or(Vec::is_empty)
     }
 }
@@ -193,7 +193,7 @@ impl CpuLayer for Roll {
 }
 
 /// A shift as a number of places between 0 and the length.
-fn places(shift: i64, len: usize) -> usize {
+pub(crate) fn places(shift: i64, len: usize) -> usize {
     let len = i64::try_from(len).unwrap_or(i64::MAX).max(1);
     usize::try_from(shift.rem_euclid(len)).unwrap_or(0)
 }

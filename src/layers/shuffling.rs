@@ -50,7 +50,7 @@ fn divided(input: &TensorMeta, axis: usize, by: usize) -> Result<Dim, LayerError
 }
 
 /// What a layer of this family does: axes are split, change places, and are merged again.
-trait Shuffle {
+pub(crate) trait Shuffle {
     /// The output's dimensions.
     fn dims(&self, input: &TensorMeta) -> Result<Vec<Dim>, LayerError>;
 

@@ -284,6 +284,19 @@ impl CpuLayer for Slice {
 }
 
 impl SliceCopy {
+    /// Whether the graph computes none of its bounds.
+    pub(crate) fn is_of_file(&self) -> bool {
+        self.region().num_inputs() == 0
+    }
+
+    /// The part of an output that comes from the source.
+    ///
+    /// # Errors
+    /// Bounds that do not fit the inputs.
+    pub(crate) fn part(&self, inputs: &[TensorMeta], output: Layout) -> Result<Layout, LayerError> {
+        cut_layout(output, &self.region().cuts(inputs)?)
+    }
+
     /// Writes the source into its part of `output`.
     fn write(
         &self,

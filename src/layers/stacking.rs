@@ -25,12 +25,12 @@ macro_rules! stacks {
 
         impl $name {
             /// Where a tensor of this rank gets axes of length 1.
-            fn new_axes(rank: usize) -> &'static [usize] {
+            pub(crate) fn new_axes(rank: usize) -> &'static [usize] {
                 let new_axes: fn(usize) -> &'static [usize] = $new_axes;
                 new_axes(rank)
             }
 
-            fn cat(rank: usize) -> Cat {
+            pub(crate) fn cat(rank: usize) -> Cat {
                 let axis: fn(usize) -> i64 = $axis;
                 Cat { dim: axis(rank) }
             }

@@ -39,7 +39,7 @@ macro_rules! reshaped {
 reshaped!(Flatten, FlattenModule, Ravel, Reshape, ReshapeAs, Squeeze, Unflatten, UnflattenModule, Unsqueeze);
 
 /// Copies elements in row-major order between shapes.
-fn in_order(
+pub(super) fn in_order(
     from: &DeviceTensor<'_>,
     to: &DeviceTensor<'_>,
     context: &mut CudaContext<'_>,

@@ -9,6 +9,8 @@ mod copying;
 mod elementwise;
 mod epilogue;
 mod formula;
+mod interpolation;
+mod movement;
 mod multihead;
 mod norm;
 mod padding;
@@ -30,6 +32,8 @@ pub(super) fn all() -> CudaLayers {
     choosing::register(&mut layers);
     attention::register(&mut layers);
     convolution::register(&mut layers);
+    interpolation::register(&mut layers);
+    movement::register(&mut layers);
     multihead::register(&mut layers);
     norm::register(&mut layers);
     padding::register(&mut layers);

@@ -16,7 +16,7 @@ use crate::layers::pooling::{
 };
 
 /// Pools planes; without windows they are parts of each axis.
-fn run(
+pub(super) fn run(
     axes: usize,
     windows: Option<&[Window]>,
     reduction: Reduction,

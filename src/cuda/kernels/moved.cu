@@ -1,0 +1,28 @@
+// Elements that come from elsewhere along each axis: HOW[axis] says where from, `by` how far.
+
+#include "common.cuh"
+
+#define KEPT 0
+#define REVERSED 1
+#define ROLLED 2
+#define REPEATED 3
+#define EACH_REPEATED 4
+
+extern "C" __global__ void moved(const T* x, Strides sx, T* y, Strides sy, Shape out, Shape in, Shape how, Shape by, i64 count) {
+    for (i64 i = FIRST; i < count; i += STEP) {
+        i64 rest = i, from = 0, to = 0;
+        for (int axis = out.rank - 1; axis >= 0; --axis) {
+            i64 at = rest % out.dims[axis], length = in.dims[axis], place = at;
+            rest /= out.dims[axis];
+            switch (how.dims[axis]) {
+                case REVERSED: place = length - 1 - at; break;
+                case ROLLED: place = (at - by.dims[axis] + length) % length; break;
+                case REPEATED: place = at % length; break;
+                case EACH_REPEATED: place = at / by.dims[axis]; break;
+            }
+            from += place * sx.by[axis];
+            to += at * sy.by[axis];
+        }
+        y[to] = x[from];
+    }
+}

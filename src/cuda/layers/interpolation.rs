@@ -1,0 +1,109 @@
+//! Resampling to another size.
+
+use super::convolution::{lengths, of_axes, with_three_axes};
+use super::pooling;
+use super::support::{computed_in, is_anything, is_float, strides};
+use crate::cuda::device::{Argument, DeviceTensor, Grid, Unit};
+use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
+use crate::graph::{LayerError, TensorFormat};
+use crate::kernels::naive::Divisor;
+use crate::layers::interpolation::{Interpolate, Mode, Resize, UpsampleBilinear, UpsampleNearest};
+use crate::layers::pooling::Reduction;
+use crate::tensor::DType;
+
+/// How far one number of the output is from the next along each axis, in those of the input, as the type computes it.
+fn steps(resize: &Resize<'_>, dtype: DType, lens: &[usize], sizes: &[usize]) -> Result<Vec<f64>, LayerError> {
+    let factors = if resize.keeps_factors { resize.factors(lens.len())? } else { Vec::new() };
+    // Of pictures PyTorch copies axes that keep or double their length, whatever the factor says.
+    let copies = resize.mode == Mode::Nearest && lens.len() == 2;
+    let even = |len: usize, size: usize| copies && (size == len || size == len.saturating_mul(2));
+    let over = |a: f64, b: f64| if dtype == DType::F64 { a / b } else { f64::from(a as f32 / b as f32) };
+    let step = |(axis, (&len, &size)): (usize, (&usize, &usize))| {
+        let factor = factors.get(axis).copied().filter(|_| !even(len, size));
+        match (factor, resize.align_corners) {
+            (_, true) => over(len as f64 - 1.0, (size as f64 - 1.0).max(1.0)),
+            (Some(factor), false) => 1.0 / factor,
+            (None, false) => over(len as f64, size as f64),
+        }
+    };
+    Ok(lens.iter().zip(sizes).enumerate().map(step).collect())
+}
+
+fn run(
+    resize: &Resize<'_>,
+    x: &DeviceTensor<'_>,
+    y: &DeviceTensor<'_>,
+    context: &mut CudaContext<'_>,
+) -> Result<(), LayerError> {
+    let axes = y.shape().len().saturating_sub(2);
+    let mode = match resize.mode {
+        Mode::Area => {
+            let reduction = Reduction::Mean(Divisor::Elements);
+            return pooling::run(axes, None, reduction, x, &[*y], context);
+        }
+        Mode::Nearest => "NEAREST",
+        Mode::NearestExact => "NEAREST_EXACT",
+        Mode::Linear | Mode::Bilinear | Mode::Trilinear => "LINEAR",
+        Mode::Bicubic => "CUBIC",
+    };
+    let after_channels =
+        |tensor: &DeviceTensor<'_>| tensor.shape().iter().skip(2).copied().collect::<Vec<_>>();
+    let steps = steps(resize, x.dtype(), &after_channels(x), &after_channels(y))?;
+    let resampled = of_axes(steps.iter().map(|_| 1), 0)?;
+    let mut of_all = [1.0; 3];
+    for (step, of_axis) in of_all.iter_mut().rev().zip(steps.iter().rev()) {
+        *step = *of_axis;
+    }
+    let (x, y) = (with_three_axes(x, axes, 2)?, with_three_axes(y, axes, 2)?);
+    let real = if x.dtype() == DType::F64 { "double" } else { "float" };
+    let unit = Unit::new("resample.cu", include_str!("../kernels/resample.cu"))
+        .define("T", x.dtype().name())
+        .define("C", computed_in(x.dtype())?)
+        .define("R", real)
+        .define("MODE", mode)
+        .define("ALIGNED", u8::from(resize.align_corners));
+    let kernel = context.kernel(&unit, "resample")?;
+    let arguments = [
+        Argument::Read(x),
+        Argument::Strides(strides(x.layout())),
+        Argument::Write(y),
+        Argument::Strides(strides(y.layout())),
+        Argument::Shape(lengths(&y, &[0, 1, 2, 3, 4])?),
+        Argument::Shape(lengths(&x, &[2, 3, 4])?),
+        Argument::Shape(resampled),
+        Argument::Long(y.num_elements() as i64),
+        Argument::Double(of_all[0]),
+        Argument::Double(of_all[1]),
+        Argument::Double(of_all[2]),
+    ];
+    context.launch(&kernel, Grid::over(y.num_elements()), &arguments)
+}
+
+macro_rules! resizing {
+    ($($layer:ident),*) => {$(
+        impl CudaLayer for $layer {
+            fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
+                let is_size = position == 1 && formats.len() > 2;
+                let is_bytes = formats.get(position).is_some_and(|format| format.dtype == DType::U8);
+                is_float(position, formats) || (is_size || is_bytes) && is_anything(position, formats)
+            }
+
+            fn forward(
+                &mut self,
+                inputs: &[DeviceTensor<'_>],
+                outputs: &[DeviceTensor<'_>],
+                context: &mut CudaContext<'_>,
+            ) -> Result<(), LayerError> {
+                run(&self.resize(), &inputs[0], &outputs[0], context)
+            }
+        }
+    )*
+
+        /// Registers the layers of this family.
+        pub(super) fn register(layers: &mut CudaLayers) {
+            $(layers.register::<$layer>();)*
+        }
+    };
+}
+
+resizing!(Interpolate, UpsampleNearest, UpsampleBilinear);

@@ -1,0 +1,316 @@
+//! Elements put elsewhere: joined, shuffled, turned round, rolled and repeated.
+
+use super::copying::in_order;
+use super::elementwise::{copy, element};
+use super::epilogue::kernel_shape;
+use super::product::metas;
+use super::recipe::{Recipe, no_kernel};
+use super::support::{input, int, is_anything, is_real, shape, strides};
+use crate::cuda::device::{Argument, DeviceTensor, Grid, KernelShape, Unit};
+use crate::cuda::{CudaContext, CudaLayer, CudaLayers, is_plain};
+use crate::graph::{LayerError, TensorFormat, TensorMeta};
+use crate::layers::arguments::Argument as Given;
+use crate::layers::concatenation::{Cat, Stack};
+use crate::layers::movement::{FlipColumns, FlipRows};
+use crate::layers::repetition::{Flip, Repeat, RepeatInterleave, Roll, Tile};
+use crate::layers::shuffling::{ChannelShuffle, PixelShuffle, PixelUnshuffle, Shuffle};
+use crate::layers::slicing::SliceCopy;
+use crate::layers::stacking::{ColumnStack, DStack, HStack, VStack};
+
+/// Copies elements, as another type where the target has another.
+pub(super) fn copy_as(
+    from: &DeviceTensor<'_>,
+    to: &DeviceTensor<'_>,
+    context: &mut CudaContext<'_>,
+) -> Result<(), LayerError> {
+    if from.dtype() == to.dtype() {
+        return copy(from, to, context);
+    }
+    let metas = metas(&[*from]);
+    let mut recipe = Recipe::new(&metas);
+    let value = recipe.input(0, to.dtype()).ok_or_else(no_kernel)?;
+    recipe.map(to.dtype(), &value).ok_or_else(no_kernel)?.run(&[*from], to, context)
+}
+
+/// Where the elements along an axis come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum How {
+    Kept,
+    Reversed,
+    /// Moved towards the end by so many places.
+    Rolled(usize),
+    /// The axis from its beginning again.
+    Repeated,
+    /// Each element so many times.
+    EachRepeated(usize),
+}
+
+/// Writes elements that come from elsewhere along the axes.
+fn moved(
+    how: &[How],
+    x: &DeviceTensor<'_>,
+    y: &DeviceTensor<'_>,
+    context: &mut CudaContext<'_>,
+) -> Result<(), LayerError> {
+    let unit = Unit::new("moved.cu", include_str!("../kernels/moved.cu")).define("T", element(x.dtype()));
+    let kernel = context.kernel(&unit, "moved")?;
+    let (mut kinds, mut numbers) = (KernelShape::default(), KernelShape::default());
+    for ((kind, number), how) in kinds.dims.iter_mut().zip(&mut numbers.dims).zip(how) {
+        (*kind, *number) = match how {
+            How::Kept => (0, 0),
+            How::Reversed => (1, 0),
+            How::Rolled(by) => (2, int(*by)?),
+            How::Repeated => (3, 0),
+            How::EachRepeated(times) => (4, int(*times)?),
+        };
+    }
+    let arguments = [
+        Argument::Read(*x),
+        Argument::Strides(strides(x.layout())),
+        Argument::Write(*y),
+        Argument::Strides(strides(y.layout())),
+        Argument::Shape(kernel_shape(y.shape())),
+        Argument::Shape(kernel_shape(x.shape())),
+        Argument::Shape(kinds),
+        Argument::Shape(numbers),
+        Argument::Long(y.num_elements() as i64),
+    ];
+    context.launch(&kernel, Grid::over(y.num_elements()), &arguments)
+}
+
+/// Implements a layer of tensors of any type.
+macro_rules! moving {
+    ($($layer:ident |$this:ident, $inputs:ident, $y:ident, $context:ident| $run:expr;)*) => {$(
+        impl CudaLayer for $layer {
+            fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
+                is_anything(position, formats)
+            }
+
+            fn forward(
+                &mut self,
+                $inputs: &[DeviceTensor<'_>],
+                outputs: &[DeviceTensor<'_>],
+                $context: &mut CudaContext<'_>,
+            ) -> Result<(), LayerError> {
+                let ($this, $y) = (&*self, &outputs[0]);
+                let _ = $this;
+                $run
+            }
+        }
+    )*};
+}
+
+moving! {
+    PixelShuffle |layer, inputs, y, context| shuffled(layer, &inputs[0], y, context);
+    PixelUnshuffle |layer, inputs, y, context| shuffled(layer, &inputs[0], y, context);
+    ChannelShuffle |layer, inputs, y, context| shuffled(layer, &inputs[0], y, context);
+    Flip |layer, inputs, y, context| {
+        let mut how = vec![How::Kept; y.shape().len()];
+        for &dim in &layer.dims {
+            let axis = y.shape().axis(dim)?;
+            how.get_mut(axis).into_iter().for_each(|how| *how = How::Reversed);
+        }
+        moved(&how, &inputs[0], y, context)
+    };
+    FlipColumns |_layer, inputs, y, context| moved(&[How::Kept, How::Reversed], &inputs[0], y, context);
+    FlipRows |_layer, inputs, y, context| moved(&[How::Reversed], &inputs[0], y, context);
+    Repeat |_layer, inputs, y, context| repeated(&inputs[0], y, context);
+    Tile |_layer, inputs, y, context| repeated(&inputs[0], y, context);
+}
+
+/// Splits axes, changes their places and merges them again.
+fn shuffled(
+    layer: &dyn Shuffle,
+    x: &DeviceTensor<'_>,
+    y: &DeviceTensor<'_>,
+    context: &mut CudaContext<'_>,
+) -> Result<(), LayerError> {
+    if y.num_elements() == 0 {
+        return Ok(());
+    }
+    let (split, order) = layer.split(x.shape());
+    let fault = || LayerError::Unsupported("axes that cannot be split".to_owned());
+    let layout = x.layout().reshape(&shape(&split)?)?.ok_or_else(fault)?;
+    let from = x.with_layout(layout.permute(&order)?)?;
+    in_order(&from, y, context)
+}
+
+/// Repeats all axes until they have the lengths of the output.
+fn repeated(
+    x: &DeviceTensor<'_>,
+    y: &DeviceTensor<'_>,
+    context: &mut CudaContext<'_>,
+) -> Result<(), LayerError> {
+    let mut layout = *x.layout();
+    while layout.shape().len() < y.shape().len() {
+        layout = layout.unsqueeze(0)?;
+    }
+    moved(&vec![How::Repeated; y.shape().len()], &x.with_layout(layout)?, y, context)
+}
+
+/// Writes inputs one behind the other along an axis.
+fn joined<'a>(
+    inputs: impl Iterator<Item = Result<DeviceTensor<'a>, LayerError>>,
+    axis: usize,
+    y: &DeviceTensor<'_>,
+    context: &mut CudaContext<'_>,
+) -> Result<(), LayerError> {
+    let mut start = 0;
+    for input in inputs {
+        let input = input?;
+        // Vectors without elements are left out, whatever the shapes of the others.
+        if input.shape().dims() == [0] {
+            continue;
+        }
+        let len = input.shape().get(axis).copied().unwrap_or(0);
+        let part = y.with_layout(y.layout().narrow(axis, start, len)?)?;
+        copy_as(&input, &part, context)?;
+        start += len;
+    }
+    Ok(())
+}
+
+/// Whether tensors can be joined: of one type, whatever it is, or of types that kernels convert.
+fn can_be_joined(position: usize, formats: &[TensorFormat]) -> bool {
+    let same = formats.iter().all(|format| is_plain(format) && format.dtype == formats[0].dtype);
+    same || is_real(position, formats)
+}
+
+macro_rules! joining {
+    ($($layer:ident |$this:ident, $x:ident, $rank:ident| $axes:expr, along $axis:expr;)*) => {$(
+        impl CudaLayer for $layer {
+            fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
+                can_be_joined(position, formats)
+            }
+
+            fn forward(
+                &mut self,
+                inputs: &[DeviceTensor<'_>],
+                outputs: &[DeviceTensor<'_>],
+                context: &mut CudaContext<'_>,
+            ) -> Result<(), LayerError> {
+                let ($this, y) = (&*self, &outputs[0]);
+                let _ = $this;
+                let $rank = inputs[0].shape().len();
+                let axis = y.shape().axis($axis)?;
+                let parts = inputs.iter().map(|$x| {
+                    let axes: Vec<usize> = $axes;
+                    let mut layout = *$x.layout();
+                    for new in axes {
+                        layout = layout.unsqueeze(if new == usize::MAX { axis } else { new })?;
+                    }
+                    Ok($x.with_layout(layout)?)
+                });
+                joined(parts, axis, y, context)
+            }
+        }
+    )*};
+}
+
+joining! {
+    Cat |layer, _x, _rank| Vec::new(), along layer.dim;
+    Stack |layer, _x, _rank| vec![usize::MAX], along layer.dim;
+    HStack |_layer, x, rank| Self::new_axes(x.shape().len()).to_vec(), along Self::cat(rank).dim;
+    VStack |_layer, x, rank| Self::new_axes(x.shape().len()).to_vec(), along Self::cat(rank).dim;
+    DStack |_layer, x, rank| Self::new_axes(x.shape().len()).to_vec(), along Self::cat(rank).dim;
+    ColumnStack |_layer, x, rank| Self::new_axes(x.shape().len()).to_vec(), along Self::cat(rank).dim;
+}
+
+impl CudaLayer for Roll {
+    fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
+        is_anything(position, formats) && matches!(self.shifts, Given::Value(_))
+    }
+
+    fn forward(
+        &mut self,
+        inputs: &[DeviceTensor<'_>],
+        outputs: &[DeviceTensor<'_>],
+        context: &mut CudaContext<'_>,
+    ) -> Result<(), LayerError> {
+        let (x, y) = (&inputs[0], &outputs[0]);
+        if y.num_elements() == 0 {
+            return Ok(());
+        }
+        let steps = self.steps(&metas(inputs))?;
+        let (x, y) = if self.is_flat() { (flat(x)?, flat(y)?) } else { (*x, *y) };
+        let mut shifts = vec![0usize; y.shape().len()];
+        for (axis, shift) in steps {
+            if let (Some(total), Some(&len)) = (shifts.get_mut(axis), y.shape().get(axis)) {
+                *total = (*total + crate::layers::repetition::places(shift.fixed().unwrap_or(0), len))
+                    % len.max(1);
+            }
+        }
+        let how: Vec<How> = shifts.into_iter().map(How::Rolled).collect();
+        moved(&how, &x, &y, context)
+    }
+}
+
+/// A tensor as a vector.
+fn flat<'a>(tensor: &DeviceTensor<'a>) -> Result<DeviceTensor<'a>, LayerError> {
+    let fault = || LayerError::Unsupported("a tensor that does not lie in one piece".to_owned());
+    let layout = tensor.layout().reshape(&shape(&[tensor.num_elements()])?)?.ok_or_else(fault)?;
+    Ok(tensor.with_layout(layout)?)
+}
+
+impl CudaLayer for RepeatInterleave {
+    fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
+        is_anything(position, formats) && matches!(self.repeats, Given::Value(_))
+    }
+
+    fn forward(
+        &mut self,
+        inputs: &[DeviceTensor<'_>],
+        outputs: &[DeviceTensor<'_>],
+        context: &mut CudaContext<'_>,
+    ) -> Result<(), LayerError> {
+        let Given::Value(times) = self.repeats else { return Err(no_kernel()) };
+        let times = usize::try_from(times).unwrap_or(0);
+        let x = if self.dim.is_some() { inputs[0] } else { flat(&inputs[0])? };
+        let mut how = vec![How::Kept; x.shape().len()];
+        let axis = x.shape().axis(self.dim.unwrap_or(0))?;
+        how.get_mut(axis).into_iter().for_each(|how| *how = How::EachRepeated(times.max(1)));
+        moved(&how, &x, &outputs[0], context)
+    }
+}
+
+impl CudaLayer for SliceCopy {
+    fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
+        can_be_joined(position, formats) && self.is_of_file()
+    }
+
+    fn forward(
+        &mut self,
+        inputs: &[DeviceTensor<'_>],
+        outputs: &[DeviceTensor<'_>],
+        context: &mut CudaContext<'_>,
+    ) -> Result<(), LayerError> {
+        let y = &outputs[0];
+        copy(&inputs[0], y, context)?;
+        let metas: Vec<TensorMeta> = metas(inputs);
+        let part = y.with_layout(self.part(&metas, *y.layout())?)?;
+        let source = input(inputs, self.src.0)?;
+        let source = source.with_layout(source.layout().expand(part.shape())?)?;
+        copy_as(&source, &part, context)
+    }
+}
+
+/// Registers the layers of this family.
+pub(super) fn register(layers: &mut CudaLayers) {
+    layers.register::<Cat>();
+    layers.register::<Stack>();
+    layers.register::<HStack>();
+    layers.register::<VStack>();
+    layers.register::<DStack>();
+    layers.register::<ColumnStack>();
+    layers.register::<PixelShuffle>();
+    layers.register::<PixelUnshuffle>();
+    layers.register::<ChannelShuffle>();
+    layers.register::<Flip>();
+    layers.register::<FlipColumns>();
+    layers.register::<FlipRows>();
+    layers.register::<Repeat>();
+    layers.register::<Tile>();
+    layers.register::<Roll>();
+    layers.register::<RepeatInterleave>();
+    layers.register::<SliceCopy>();
+}
