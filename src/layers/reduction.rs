@@ -19,8 +19,8 @@ use smallvec::{SmallVec, smallvec};
 
 /// The axes of a reduction, for an input of some rank.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Axes {
-    pub(super) reduced: SmallVec<[bool; MAX_RANK]>,
+pub(crate) struct Axes {
+    pub(crate) reduced: SmallVec<[bool; MAX_RANK]>,
     keep: bool,
 }
 
@@ -29,7 +29,7 @@ impl Axes {
     ///
     /// # Errors
     /// An axis that is out of range or named twice.
-    pub(super) fn new(dim: Option<&[i64]>, keep: bool, rank: usize) -> Result<Self, LayerError> {
+    pub(crate) fn new(dim: Option<&[i64]>, keep: bool, rank: usize) -> Result<Self, LayerError> {
         let mut reduced: SmallVec<[bool; MAX_RANK]> = smallvec![false; rank];
         for &axis in dim.unwrap_or_default() {
             let axis = resolve_axis(axis, rank)?;
@@ -81,7 +81,7 @@ impl Axes {
 
 /// What a row becomes.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Operation {
+pub(crate) enum Operation {
     Sum,
     Mean,
     Product,
@@ -109,7 +109,7 @@ impl Operation {
     }
 
     /// The element type that the input is converted to.
-    fn computed(self, input: DType, wanted: Option<DType>) -> Result<DType, LayerError> {
+    pub(crate) fn computed(self, input: DType, wanted: Option<DType>) -> Result<DType, LayerError> {
         let inexact = input.is_float() || input.is_complex();
         let dtype = wanted.unwrap_or(match self {
             Self::Sum | Self::Product if !inexact => DType::I64,
@@ -147,11 +147,11 @@ fn write_rows<T: Element>(
 }
 
 /// A reduction with all that is said of it.
-struct Reduction<'a> {
-    operation: Operation,
-    dim: Option<&'a [i64]>,
-    keepdim: bool,
-    dtype: Accumulator,
+pub(crate) struct Reduction<'a> {
+    pub(crate) operation: Operation,
+    pub(crate) dim: Option<&'a [i64]>,
+    pub(crate) keepdim: bool,
+    pub(crate) dtype: Accumulator,
 }
 
 impl Reduction<'_> {
@@ -234,7 +234,7 @@ macro_rules! reductions {
         }
 
         impl $name {
-            fn reduction(&self) -> Reduction<'_> {
+            pub(crate) fn reduction(&self) -> Reduction<'_> {
                 let $layer = self;
                 let (operation, dtype) = ($operation, $dtype);
                 Reduction { operation, dim: self.dim.as_deref(), keepdim: self.keepdim, dtype }

@@ -43,3 +43,14 @@ static __device__ inline Number as_stored(Number x) {
     store<Number>(stored, x);
     return load<Number>(stored);
 }
+
+// The less of two; NaN where one is.
+template <class Number>
+struct Lesser {
+    __device__ Number operator()(Number a, Number b) const { return a <= b || a != a ? a : b; }
+};
+
+template <class Number>
+struct Product {
+    __device__ Number operator()(Number a, Number b) const { return a * b; }
+};

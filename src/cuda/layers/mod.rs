@@ -17,6 +17,7 @@ mod padding;
 mod pooling;
 mod product;
 mod recipe;
+mod reduction;
 mod rows;
 mod softmax;
 mod support;
@@ -39,6 +40,7 @@ pub(super) fn all() -> CudaLayers {
     padding::register(&mut layers);
     pooling::register(&mut layers);
     product::register(&mut layers);
+    reduction::register(&mut layers);
     softmax::register(&mut layers);
     layers
 }

@@ -59,6 +59,13 @@ impl Rows {
         Argument::Strides(self.row_strides.get(tensor).copied().unwrap_or_default())
     }
 
+    /// Whether there are many rows whose elements lie side by side, so that threads that read a row each read neighbours.
+    pub(super) fn are_side_by_side(&self) -> bool {
+        let last = usize::try_from(self.outer.rank - 1).ok();
+        let by = last.and_then(|axis| self.outer_strides.first()?.by.get(axis).copied());
+        by == Some(1) && self.count >= MOST
+    }
+
     /// A block for each row, of as many warps as it needs.
     pub(super) fn grid(&self) -> Grid {
         let threads = self.length.clamp(1, MOST).next_multiple_of(WARP);
