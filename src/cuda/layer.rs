@@ -178,6 +178,9 @@ impl<'a> CudaContext<'a> {
     /// [`LayerError::Workspace`] where [`CudaLayer::workspace`] asked for less.
     pub fn scratch(&mut self, dtype: DType, shape: Shape) -> Result<DeviceTensor<'a>, LayerError> {
         let bytes = scratch_bytes(dtype, shape.num_elements());
+        if bytes == 0 {
+            return Ok(DeviceTensor::nothing(dtype, shape));
+        }
         let (wanted, found) =
             (self.taken.saturating_add(bytes), self.scratch.map_or(0, |it| it.num_elements()));
         let memory =

@@ -17,6 +17,11 @@ pub struct DeviceTensor<'a> {
 }
 
 impl DeviceTensor<'_> {
+    /// A tensor without elements, which needs no memory.
+    pub(in crate::cuda) fn nothing(dtype: DType, shape: Shape) -> Self {
+        Self { dtype, layout: Layout::contiguous(shape), address: 0, bytes: 0, memory: PhantomData }
+    }
+
     /// The element type.
     pub fn dtype(&self) -> DType {
         self.dtype

@@ -61,6 +61,8 @@ static inline unsigned short f32_to_f16(float value) {
 
 #else
 
+#define INFINITY __int_as_float(0x7f800000)
+
 static __device__ inline float f16_to_f32(unsigned short bits) {
     float value;
     asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));

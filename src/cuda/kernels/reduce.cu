@@ -1,8 +1,9 @@
-// Rows reduced to one number each: MAP says what a number `v` adds, COMBINE<C> how two of them become one, from START on, and
+// Rows reduced to one number each: MAP says what a number `v` adds, COMBINE<A> how two of them become one, from START on, and
 // FINISH what becomes of the `value` in the end.
 //
 // With BY_BLOCK a block works on each row, otherwise a thread, where rows lie side by side. With CENTRE, `centre` is known when
-// numbers are mapped: the mean, or the largest number if it is finite. S is the type that numbers are converted to first.
+// numbers are mapped: the mean, or the largest number if it is finite. S is the type that numbers are converted to first, A the
+// one that they are added up in: memory is slower than any adder, so that it may be the widest.
 
 #include "common.cuh"
 #include "functions.cuh"
@@ -11,8 +12,8 @@
 #define MEAN 1
 #define LARGEST 2
 
-template <class Combine>
-static __device__ inline C together(C value, Combine combine) {
+template <class Number, class Combine>
+static __device__ inline Number together(Number value, Combine combine) {
     return BY_BLOCK ? block_combine(value, combine) : value;
 }
 
@@ -23,8 +24,9 @@ extern "C" __global__ void reduce(const X* x, Strides x_outer, Strides x_row, T*
         const X* from = x + offset(at, outer, x_outer);
         C centre = 0;
         if (CENTRE == MEAN) {
-            for (i64 i = first; i < length; i += step) centre += as_stored<S>(load<C>(from[offset(i, row, x_row)]));
-            centre = together(centre, Sum<C>()) / (C)length;
+            A sum = 0;
+            for (i64 i = first; i < length; i += step) sum += as_stored<S>(load<C>(from[offset(i, row, x_row)]));
+            centre = (C)(together(sum, Sum<A>()) / (A)length);
         }
         if (CENTRE == LARGEST) {
             centre = -(C)INFINITY;
@@ -34,13 +36,13 @@ extern "C" __global__ void reduce(const X* x, Strides x_outer, Strides x_row, T*
             centre = together(centre, Greater<C>());
             if (isinf((double)centre)) centre = 0;
         }
-        C value = START;
+        A value = START;
         for (i64 i = first; i < length; i += step) {
             C v = as_stored<S>(load<C>(from[offset(i, row, x_row)]));
-            value = COMBINE<C>()(value, MAP);
+            value = COMBINE<A>()(value, (A)(MAP));
         }
-        value = together(value, COMBINE<C>());
-        if (!BY_BLOCK || threadIdx.x == 0) store<C>(y[offset(at, outer, y_outer)], FINISH);
+        value = together(value, COMBINE<A>());
+        if (!BY_BLOCK || threadIdx.x == 0) store<C>(y[offset(at, outer, y_outer)], (C)(FINISH));
         if (BY_BLOCK) __syncthreads();
     }
 }

@@ -24,9 +24,13 @@ fn of(recipe: &mut Recipe<'_>, dtype: DType, text: &str, constants: &[f64]) -> O
     Some(text)
 }
 
-/// The type whose numbers are computed with: halves are computed in f32.
+/// The type whose numbers are computed with.
 fn wide(dtype: DType) -> DType {
-    if matches!(dtype, DType::F16 | DType::Bf16) { DType::F32 } else { dtype }
+    match dtype {
+        DType::F16 | DType::Bf16 => DType::F32,
+        DType::F32 | DType::F64 => dtype,
+        _ => DType::I64,
+    }
 }
 
 pointwise! {
@@ -62,14 +66,14 @@ pointwise! {
         "$x > $0 ? $x - $0 : $x < -$0 ? $x + $0 : $x * 0",
         &[layer.lambd],
     )?;
-    Hardshrink |layer, recipe, dtype| of(recipe, dtype, "fabs($x) <= $0 ? 0 * $0 : $x", &[layer.lambd])?;
+    Hardshrink |layer, recipe, dtype| of(recipe, dtype, "fabs($x) <= $0 ? 0 : $x", &[layer.lambd])?;
     Tanhshrink |_layer, recipe, dtype| of(recipe, dtype, "$x - tanh($x)", &[])?;
     Hardtanh |layer, recipe, dtype| of(recipe, dtype, "f_clamp($x, $0, $1)", &[layer.min_val, layer.max_val])?;
     Mish |_layer, recipe, dtype| of(recipe, dtype, "f_mish($x)", &[])?;
     LogSigmoid |_layer, recipe, dtype| of(
         recipe,
         dtype,
-        "($x < 0 ? $x : $x * 0) - log1p(exp(-fabs($x)))",
+        "($x < 0 ? $x : 0) - log1p(exp(-fabs($x)))",
         &[],
     )?;
     GELU |layer, recipe, dtype| {

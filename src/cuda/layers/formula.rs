@@ -45,6 +45,8 @@ fn made(program: &Program, step: &Step, output: Option<&str>) -> Option<String> 
         Operation::Input(position) => format!("in{position}"),
         Operation::Output => format!("({number}){}", output?),
         Operation::Constant(scalar) => constant(scalar, number)?,
+        // Half a number is true as well.
+        Operation::Cast(from) if step.dtype == DType::Bool => format!("v{}", from.position()),
         Operation::Cast(from) => cast(from.position(), program.dtype(from), number)?,
         Operation::Apply(function, [a, b]) => apply(function, number, a.position(), b.position())?,
     })

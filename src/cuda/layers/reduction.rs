@@ -32,7 +32,7 @@ impl Recipe {
         let is_real = computed.is_float();
         match operation {
             Operation::Sum => Self::SUM,
-            Operation::Mean => Self { finish: "value / (C)length", ..Self::SUM },
+            Operation::Mean => Self { finish: "value / (A)length", ..Self::SUM },
             Operation::Product => Self { start: "1", combine: "Product", ..Self::SUM },
             Operation::Max if is_real => Self { start: "-(C)INFINITY", combine: "Greater", ..Self::SUM },
             Operation::Max => Self { start: "(-0x7fffffffffffffffll - 1)", combine: "Greater", ..Self::SUM },
@@ -40,13 +40,13 @@ impl Recipe {
             Operation::Min => Self { start: "0x7fffffffffffffffll", combine: "Lesser", ..Self::SUM },
             Operation::Variance { correction } => Self {
                 map: "(v - centre) * (v - centre)",
-                finish: "value / (C)(length > number ? length - number : 0.0)",
+                finish: "value / (A)(length > number ? length - number : 0.0)",
                 centre: "MEAN",
                 number: correction,
                 ..Self::SUM
             },
             Operation::Deviation { correction } => Self {
-                finish: "sqrt(value / (C)(length > number ? length - number : 0.0))",
+                finish: "sqrt(value / (A)(length > number ? length - number : 0.0))",
                 ..Self::of(Operation::Variance { correction }, computed)
             },
             Operation::LogSumExp => {
@@ -66,7 +66,7 @@ impl Recipe {
             2.0 => Self { map: "v * v", finish: "sqrt(value)", ..Self::SUM },
             p => Self {
                 map: "pow(fabs(v), (C)number)",
-                finish: "pow(value, (C)(1 / number))",
+                finish: "pow(value, (A)(1 / number))",
                 number: p,
                 ..Self::SUM
             },
@@ -87,12 +87,13 @@ impl Recipe {
         context: &mut CudaContext<'_>,
     ) -> Result<(), LayerError> {
         let rows = rows_of(reduced, x, &[y])?;
-        let by_block = !rows.are_side_by_side();
+        let (by_block, number) = (!rows.are_side_by_side(), computed_in(computed)?);
         let unit = Unit::new("reduce.cu", include_str!("../kernels/reduce.cu"))
             .define("X", x.dtype().name())
             .define("S", computed.name())
             .define("T", y.dtype().name())
-            .define("C", computed_in(computed)?)
+            .define("C", number)
+            .define("A", if self.combine == "Sum" && number == "float" { "double" } else { number })
             .define("BY_BLOCK", by_block)
             .define("START", self.start)
             .define("MAP", self.map)
