@@ -140,6 +140,18 @@ pub struct CudaContext<'a> {
     taken: usize,
     weights: &'a [DeviceTensor<'a>],
     limits: &'a Limits,
+    faults: Faults<'a>,
+}
+
+/// Where kernels report values that they cannot use.
+#[derive(Debug, Clone, Copy)]
+pub struct Faults<'a> {
+    /// Who met the first such value, the value, and the length that it is beyond: three numbers of `i64`, all 0 so far.
+    pub place: DeviceTensor<'a>,
+    /// What the layer is called there: a number above 0.
+    pub who: i64,
+    /// Whether the layer asked for it.
+    pub is_used: bool,
 }
 
 impl<'a> CudaContext<'a> {
@@ -149,8 +161,21 @@ impl<'a> CudaContext<'a> {
         scratch: Option<DeviceTensor<'a>>,
         weights: &'a [DeviceTensor<'a>],
         limits: &'a Limits,
+        faults: Faults<'a>,
     ) -> Self {
-        Self { queue, scratch, taken: 0, weights, limits }
+        Self { queue, scratch, taken: 0, weights, limits, faults }
+    }
+
+    /// The arguments `i64* faults, i64 who` of kernels that may meet values which they cannot use, such as indices: what they
+    /// report fails the run when the device is done.
+    pub fn faults(&mut self) -> [Argument<'a>; 2] {
+        self.faults.is_used = true;
+        [Argument::Write(self.faults.place), Argument::Long(self.faults.who)]
+    }
+
+    /// Whether the layer may have met such a value.
+    pub fn may_have_failed(&self) -> bool {
+        self.faults.is_used
     }
 
     /// The device.

@@ -94,8 +94,15 @@ impl Execution<'_, '_> {
 
     /// Waits for work on a device, which may fail there.
     fn synchronize(&mut self) -> Result<(), EngineError> {
-        let device = self.state.device.as_mut();
-        device.map_or(Ok(()), |device| device.synchronize()).map_err(EngineError::of_device)
+        let Some(device) = &mut self.state.device else { return Ok(()) };
+        device.synchronize().map_err(|(position, source)| {
+            match position.and_then(|position| self.plan.graph.operators().get(position)) {
+                Some(operator) => {
+                    EngineError::of_operator(operator, self.plan.graph.path(), Stage::Forward, source)
+                }
+                None => EngineError::of_device(source),
+            }
+        })
     }
 
     fn step(&mut self, job: &Job) -> Result<(), EngineError> {

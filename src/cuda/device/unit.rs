@@ -12,9 +12,10 @@ pub struct Unit {
 }
 
 /// The headers that sources may include.
-const HEADERS: [(&str, &str); 4] = [
+const HEADERS: [(&str, &str); 5] = [
     ("blocks.cuh", include_str!("../kernels/blocks.cuh")),
     ("common.cuh", include_str!("../kernels/common.cuh")),
+    ("faults.cuh", include_str!("../kernels/faults.cuh")),
     ("functions.cuh", include_str!("../kernels/functions.cuh")),
     ("windows.cuh", include_str!("../kernels/windows.cuh")),
 ];

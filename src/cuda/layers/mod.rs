@@ -7,6 +7,7 @@ mod choosing;
 mod convolution;
 mod copying;
 mod elementwise;
+mod embedding;
 mod epilogue;
 mod formula;
 mod interpolation;
@@ -33,6 +34,7 @@ pub(super) fn all() -> CudaLayers {
     choosing::register(&mut layers);
     attention::register(&mut layers);
     convolution::register(&mut layers);
+    embedding::register(&mut layers);
     interpolation::register(&mut layers);
     movement::register(&mut layers);
     multihead::register(&mut layers);

@@ -3,11 +3,11 @@
 use super::segments::Segments;
 use crate::Limits;
 use crate::cuda::device::{CudaError, Device, DeviceTensor, Memory as DeviceMemory, Queue};
-use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
+use crate::cuda::{CudaContext, CudaLayer, CudaLayers, Faults};
 use crate::engine::prepared::Job;
 use crate::graph::{self, CpuLayer, LayerError, RuntimeGraph, TensorFormat, TensorMeta};
 use crate::memory::{Action, Memory, MemoryError, Place, Root};
-use crate::tensor::{DType, Layout, Shape, Tensor, TensorView};
+use crate::tensor::{DType, Layout, Shape, Tensor, TensorError, TensorView};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -150,6 +150,10 @@ pub(in crate::engine) struct DeviceState {
     pub(super) layers: Vec<Option<Box<dyn CudaLayer>>>,
     pub(super) arena: Arc<DeviceMemory>,
     pub(super) segments: Segments,
+    /// What kernels report: see [`Faults`].
+    pub(super) faults: Arc<DeviceMemory>,
+    /// Whether one may have.
+    may_have_failed: bool,
     /// What is brought back and does not lie in one piece.
     staging: Vec<u8>,
 }
@@ -158,8 +162,11 @@ impl DeviceState {
     pub(in crate::engine) fn new(plan: &OnDevice) -> Result<Self, LayerError> {
         let layers =
             plan.layers.iter().map(|layer| layer.as_ref().map(|layer| layer.clone_layer())).collect();
-        let (queue, arena) = (plan.device.queue()?, Arc::new(plan.device.allocate(0)?));
-        Ok(Self { queue, layers, arena, segments: Segments::default(), staging: Vec::new() })
+        let (mut queue, arena) = (plan.device.queue()?, Arc::new(plan.device.allocate(0)?));
+        let faults = Arc::new(plan.device.allocate(FAULTS)?);
+        queue.upload(&faults_in(&faults)?, &[0; FAULTS])?;
+        let segments = Segments::default();
+        Ok(Self { queue, layers, arena, segments, faults, may_have_failed: false, staging: Vec::new() })
     }
 
     /// Tells a layer final shapes; one that failed before is taken anew.
@@ -228,7 +235,7 @@ impl DeviceState {
     fn compute(&mut self, plan: &OnDevice, job: &Job, limits: &Limits) -> Result<(), LayerError> {
         let mut inputs: SmallVec<[DeviceTensor<'_>; 4]> = SmallVec::new();
         let mut outputs: SmallVec<[DeviceTensor<'_>; 4]> = SmallVec::new();
-        let Self { queue, layers, arena, .. } = self;
+        let Self { queue, layers, arena, faults, .. } = self;
         for place in &job.reads {
             inputs.push(tensor(plan, arena, place)?);
         }
@@ -251,9 +258,12 @@ impl DeviceState {
         for kept in plan.weights.get(job.operator).into_iter().flatten() {
             weights.push(kept.tensor(&plan.memory)?);
         }
-        let mut context = CudaContext::new(queue, scratch, &weights, limits);
+        let faults = Faults { place: faults_in(faults)?, who: job.operator as i64 + 1, is_used: false };
+        let mut context = CudaContext::new(queue, scratch, &weights, limits, faults);
         let layer = layers.get_mut(job.operator).and_then(Option::as_mut);
-        layer.map_or(Ok(()), |layer| layer.forward(&inputs, &outputs, &mut context))
+        let result = layer.map_or(Ok(()), |layer| layer.forward(&inputs, &outputs, &mut context));
+        self.may_have_failed |= context.may_have_failed();
+        result
     }
 
     /// From the CPU's memory.
@@ -301,9 +311,42 @@ impl DeviceState {
     }
 
     /// Waits for all work.
-    pub(in crate::engine) fn synchronize(&mut self) -> Result<(), LayerError> {
-        Ok(self.queue.synchronize()?)
+    ///
+    /// # Errors
+    /// What went wrong, and the position of the operator whose kernel said so.
+    pub(in crate::engine) fn synchronize(&mut self) -> Result<(), (Option<usize>, LayerError)> {
+        let reported = self.wait().map_err(|source| (None, source))?;
+        let Some([who, index, len]) = reported else { return Ok(()) };
+        let position = usize::try_from(who - 1).ok();
+        let len = usize::try_from(len).unwrap_or(0);
+        Err((position, TensorError::OutOfRange { what: "index", index, len }.into()))
     }
+
+    /// Waits for all work; what kernels reported, if they did.
+    fn wait(&mut self) -> Result<Option<[i64; 3]>, LayerError> {
+        if !self.may_have_failed {
+            self.queue.synchronize()?;
+            return Ok(None);
+        }
+        let mut bytes = [0; FAULTS];
+        let place = faults_in(&self.faults)?;
+        self.queue.download(&mut bytes, &place)?;
+        let (numbers, _) = bytes.as_chunks::<8>();
+        let reported = [0, 1, 2].map(|at| numbers.get(at).map_or(0, |number| i64::from_le_bytes(*number)));
+        if reported[0] == 0 {
+            return Ok(None);
+        }
+        self.queue.upload(&place, &[0; FAULTS])?;
+        self.queue.synchronize()?;
+        Ok(Some(reported))
+    }
+}
+
+/// The bytes in which kernels report.
+const FAULTS: usize = 24;
+
+fn faults_in(memory: &DeviceMemory) -> Result<DeviceTensor<'_>, LayerError> {
+    Ok(memory.tensor(DType::I64, Layout::contiguous(Shape::new(&[FAULTS / 8])?), 0, FAULTS)?)
 }
 
 fn is_on_device(plan: &OnDevice, place: &Place) -> bool {

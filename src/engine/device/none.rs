@@ -89,7 +89,7 @@ impl DeviceState {
         match *self {}
     }
 
-    pub(in crate::engine) fn synchronize(&mut self) -> Result<(), LayerError> {
+    pub(in crate::engine) fn synchronize(&mut self) -> Result<(), (Option<usize>, LayerError)> {
         match *self {}
     }
 }

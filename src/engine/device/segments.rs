@@ -43,7 +43,7 @@ impl Segments {
         &mut self,
         position: usize,
         queue: &mut Queue,
-        memory: [&Arc<Memory>; 2],
+        memory: [&Arc<Memory>; 3],
     ) -> Result<Option<Stretch>, LayerError> {
         let Some(segment) = self.known.get_mut(&position) else { return Ok(None) };
         if let Work::Recorded(recording) = &mut segment.work {
@@ -72,7 +72,7 @@ impl DeviceState {
         jobs: &[Job],
         position: usize,
     ) -> Result<Stretch, LayerError> {
-        let memory = [&self.arena, &plan.memory];
+        let memory = [&self.arena, &plan.memory, &self.faults];
         if let Some(known) = self.segments.replay(position, &mut self.queue, memory)? {
             return Ok(known);
         }

@@ -1,0 +1,64 @@
+//! Rows of a table by their numbers.
+
+use super::elementwise::element;
+use super::epilogue::kernel_shape;
+use super::support::{Weights, is_anything, shape, stored, strides};
+use crate::cuda::device::{Argument, DeviceTensor, Grid, Unit};
+use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
+use crate::graph::{LayerError, TensorFormat};
+use crate::layers::indexing::Embedding;
+use crate::tensor::{Layout, Tensor};
+
+impl CudaLayer for Embedding {
+    fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
+        is_anything(position, formats)
+    }
+
+    fn weights(&self) -> Result<Vec<Tensor>, LayerError> {
+        stored([Some(&self.weight)])
+    }
+
+    fn forward(
+        &mut self,
+        inputs: &[DeviceTensor<'_>],
+        outputs: &[DeviceTensor<'_>],
+        context: &mut CudaContext<'_>,
+    ) -> Result<(), LayerError> {
+        let (indices, y) = (inputs[0], outputs[0]);
+        let table = Weights::default().must(&self.weight, inputs, context)?;
+        let unit = Unit::new("embedding.cu", include_str!("../kernels/embedding.cu"))
+            .define("T", element(y.dtype()))
+            .define("I", indices.dtype().name());
+        let kernel = context.kernel(&unit, "embedding")?;
+        let by = |axis: usize| table.layout().strides().get(axis).map_or(0, |by| *by as i64);
+        let len = |axis: usize| table.shape().get(axis).copied().unwrap_or(1);
+        // All axes of the output but the last are those of the indices.
+        let (dims, by_output) = (y.shape().dims(), y.layout().strides());
+        let rank = dims.len().saturating_sub(1);
+        let places = shape(dims.get(..rank).unwrap_or_default())?;
+        let to = Layout::strided(places, by_output.get(..rank).unwrap_or_default(), 0)?;
+        let [faults, who] = context.faults();
+        let arguments = [
+            Argument::Read(indices),
+            Argument::Strides(strides(indices.layout())),
+            Argument::Shape(kernel_shape(&places)),
+            Argument::Read(table),
+            Argument::Long(by(0)),
+            Argument::Long(by(1)),
+            Argument::Long(len(0) as i64),
+            Argument::Long(len(1).max(1) as i64),
+            Argument::Write(y),
+            Argument::Strides(strides(&to)),
+            Argument::Long(by_output.get(rank).map_or(0, |by| *by as i64)),
+            Argument::Long(y.num_elements() as i64),
+            faults,
+            who,
+        ];
+        context.launch(&kernel, Grid::over(y.num_elements()), &arguments)
+    }
+}
+
+/// Registers the layers of this family.
+pub(super) fn register(layers: &mut CudaLayers) {
+    layers.register::<Embedding>();
+}
