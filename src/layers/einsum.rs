@@ -24,7 +24,7 @@ crate::operator! {
 
 /// The letter of an axis; axes of `...` count from the last one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Label {
+pub(crate) enum Label {
     Further(usize),
     Letter(char),
 }
@@ -111,14 +111,14 @@ fn implied(inputs: &[Term]) -> Term {
 }
 
 /// The labels of each input and of the output, and the length of each label.
-struct Plan {
-    inputs: Vec<Vec<Label>>,
-    output: Vec<Label>,
-    lengths: BTreeMap<Label, Dim>,
+pub(crate) struct Plan {
+    pub(crate) inputs: Vec<Vec<Label>>,
+    pub(crate) output: Vec<Label>,
+    pub(crate) lengths: BTreeMap<Label, Dim>,
 }
 
 impl Equation {
-    fn plan(&self, inputs: &[TensorMeta]) -> Result<Plan, LayerError> {
+    pub(crate) fn plan(&self, inputs: &[TensorMeta]) -> Result<Plan, LayerError> {
         let mut plan = Plan { inputs: Vec::new(), output: Vec::new(), lengths: BTreeMap::new() };
         let mut most = 0;
         for (position, (term, input)) in self.inputs.iter().zip(inputs).enumerate() {
@@ -259,7 +259,7 @@ fn check_copy<T>(count: usize, limits: &Limits) -> Result<(), LayerError> {
 }
 
 /// The labels of axes that are longer than 1, and the elements along them: on the diagonal where labels repeat.
-fn strides_of(labels: &[Label], layout: &Layout) -> Result<(Vec<Label>, Layout), LayerError> {
+pub(crate) fn strides_of(labels: &[Label], layout: &Layout) -> Result<(Vec<Label>, Layout), LayerError> {
     let (mut kept, mut dims, mut strides) = (Vec::new(), Vec::new(), Vec::<usize>::new());
     for ((label, &len), &stride) in labels.iter().zip(layout.shape().iter()).zip(layout.strides()) {
         match kept.iter().position(|other| other == label) {

@@ -6,6 +6,7 @@ mod attention;
 mod choosing;
 mod convolution;
 mod copying;
+mod einsum;
 mod elementwise;
 mod embedding;
 mod epilogue;
@@ -29,6 +30,7 @@ use super::CudaLayers;
 pub(super) fn all() -> CudaLayers {
     let mut layers = CudaLayers::empty();
     copying::register(&mut layers);
+    einsum::register(&mut layers);
     elementwise::register(&mut layers);
     activation::register(&mut layers);
     choosing::register(&mut layers);

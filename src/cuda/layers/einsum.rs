@@ -1,0 +1,190 @@
+//! Sums of products in Einstein's notation: as a batch of products of matrices where they are one, else sum by sum.
+
+use super::epilogue::{Arguments, Finish};
+use super::product::{Product, metas};
+use super::support::{computed_in, int, is_real, shape};
+use crate::cuda::device::{Argument, DeviceTensor, Grid, KernelShape, KernelStrides, Unit};
+use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
+use crate::graph::{LayerError, TensorFormat, TensorMeta};
+use crate::layers::einsum::{Einsum, Label, strides_of};
+use crate::tensor::Layout;
+
+/// The most inputs of the kernel that computes sum by sum.
+const MOST: usize = 4;
+
+/// A tensor whose axes have letters.
+struct Lettered<'a> {
+    tensor: DeviceTensor<'a>,
+    labels: Vec<Label>,
+    layout: Layout,
+}
+
+impl<'a> Lettered<'a> {
+    fn new(tensor: DeviceTensor<'a>, labels: &[Label]) -> Result<Self, LayerError> {
+        let (labels, layout) = strides_of(labels, tensor.layout())?;
+        Ok(Self { tensor, labels, layout })
+    }
+
+    fn has(&self, label: &Label) -> bool {
+        self.labels.contains(label)
+    }
+
+    /// Length and stride of an axis; one that is not there is the same everywhere.
+    fn axis(&self, label: &Label) -> (usize, usize) {
+        let axis = self.labels.iter().position(|other| other == label);
+        axis.and_then(|axis| Some((*self.layout.shape().get(axis)?, *self.layout.strides().get(axis)?)))
+            .unwrap_or((1, 0))
+    }
+
+    /// Length and stride of some axes seen as one; none where they do not lie behind each other.
+    fn merged(&self, labels: &[&Label]) -> Option<(usize, usize)> {
+        labels
+            .iter()
+            .rev()
+            .try_fold((1, None), |(len, stride), label| {
+                let (own, by) = self.axis(label);
+                match stride {
+                    None => Some((own, Some(by))),
+                    Some(known) if by == known * len => Some((len * own, Some(known))),
+                    Some(_) => None,
+                }
+            })
+            .map(|(len, stride)| (len, stride.unwrap_or(0)))
+    }
+
+    /// The tensor with these axes.
+    fn with_axes(&self, axes: &[(usize, usize)]) -> Result<DeviceTensor<'a>, LayerError> {
+        let (dims, by): (Vec<usize>, Vec<usize>) = axes.iter().copied().unzip();
+        let layout = Layout::strided(shape(&dims)?, &by, self.layout.offset())?;
+        Ok(self.tensor.with_layout(layout)?)
+    }
+
+    fn strides(&self, labels: &[Label]) -> Argument<'static> {
+        let mut strides = KernelStrides::default();
+        for (by, label) in strides.by.iter_mut().zip(labels) {
+            *by = self.axis(label).1 as i64;
+        }
+        Argument::Strides(strides)
+    }
+}
+
+/// The product of matrices that two tensors are; none where they are not one.
+fn as_product<'a>([left, right, output]: [&Lettered<'a>; 3]) -> Result<Option<Product<'a>>, LayerError> {
+    let kept = |label: &&Label| output.has(label);
+    let both = |label: &&Label| left.has(label) && right.has(label);
+    let is_alone = |label: &Label, other: &Lettered<'_>| !other.has(label) && !output.has(label);
+    if left.labels.iter().any(|label| is_alone(label, right))
+        || right.labels.iter().any(|label| is_alone(label, left))
+    {
+        return Ok(None);
+    }
+    let batch: Vec<&Label> = output.labels.iter().filter(both).collect();
+    let rows: Vec<&Label> = output.labels.iter().filter(|label| !right.has(label)).collect();
+    let columns: Vec<&Label> = output.labels.iter().filter(|label| !left.has(label)).collect();
+    let inner: Vec<&Label> = left.labels.iter().filter(|label| both(label) && !kept(label)).collect();
+    let of = |tensor: &Lettered<'a>, first: &[&Label], second: &[&Label]| {
+        let (first, second) = (tensor.merged(first)?, tensor.merged(second)?);
+        Some(batch.iter().map(|label| tensor.axis(label)).chain([first, second]).collect::<Vec<_>>())
+    };
+    let axes = (of(left, &rows, &inner), of(right, &inner, &columns), of(output, &rows, &columns));
+    let (Some(a), Some(b), Some(y)) = axes else { return Ok(None) };
+    if a.len() > 8 {
+        return Ok(None);
+    }
+    Ok(Some(Product::new(left.with_axes(&a)?, right.with_axes(&b)?, output.with_axes(&y)?)))
+}
+
+/// Lengths of letters, as a kernel takes them.
+fn lengths(labels: &[Label], tensors: &[&Lettered<'_>]) -> Result<(KernelShape, usize), LayerError> {
+    let mut lengths = KernelShape { rank: int(labels.len())?, ..KernelShape::default() };
+    let mut all = 1;
+    for (dim, label) in lengths.dims.iter_mut().zip(labels) {
+        let len = tensors.iter().filter(|tensor| tensor.has(label)).map(|tensor| tensor.axis(label).0).max();
+        *dim = int(len.unwrap_or(1))?;
+        all *= len.unwrap_or(1);
+    }
+    Ok((lengths, all))
+}
+
+/// Every sum by itself.
+fn one_by_one(
+    factors: &[Lettered<'_>],
+    output: &Lettered<'_>,
+    context: &mut CudaContext<'_>,
+) -> Result<(), LayerError> {
+    let mut summed: Vec<Label> = Vec::new();
+    for label in factors.iter().flat_map(|factor| &factor.labels) {
+        if !output.has(label) && !summed.contains(label) {
+            summed.push(*label);
+        }
+    }
+    let all: Vec<&Lettered<'_>> = factors.iter().chain([output]).collect();
+    let (out, count) = lengths(&output.labels, &all)?;
+    let (terms, number) = lengths(&summed, &all)?;
+    let dtype = output.tensor.dtype();
+    let unit = Unit::new("einsum.cu", include_str!("../kernels/einsum.cu"))
+        .define("X", factors.first().map_or(dtype, |factor| factor.tensor.dtype()).name())
+        .define("T", dtype.name())
+        .define("C", computed_in(dtype)?);
+    let kernel = context.kernel(&unit, "einsum")?;
+    let mut arguments = Arguments::new();
+    for position in 0..MOST {
+        match factors.get(position) {
+            Some(factor) => arguments.extend([
+                Argument::Read(factor.tensor.with_layout(factor.layout)?),
+                factor.strides(&output.labels),
+                factor.strides(&summed),
+            ]),
+            None => {
+                let none = Argument::Strides(KernelStrides::default());
+                arguments.extend([Argument::None, none, none]);
+            }
+        }
+    }
+    arguments.extend([
+        Argument::Write(output.tensor),
+        output.strides(&output.labels),
+        Argument::Shape(out),
+        Argument::Shape(terms),
+        Argument::Long(count as i64),
+        Argument::Long(number as i64),
+    ]);
+    context.launch(&kernel, Grid::over(count), &arguments)
+}
+
+impl CudaLayer for Einsum {
+    fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
+        is_real(position, formats)
+    }
+
+    fn configure(&mut self, inputs: &[TensorMeta], _: &[TensorMeta]) -> Result<(), LayerError> {
+        let plan = self.equation.plan(inputs)?;
+        match inputs.len() <= MOST && plan.lengths.len() <= 8 {
+            true => Ok(()),
+            false => Err(LayerError::Unsupported("more than four tensors or eight letters".to_owned())),
+        }
+    }
+
+    fn forward(
+        &mut self,
+        inputs: &[DeviceTensor<'_>],
+        outputs: &[DeviceTensor<'_>],
+        context: &mut CudaContext<'_>,
+    ) -> Result<(), LayerError> {
+        let plan = self.equation.plan(&metas(inputs))?;
+        let factors = inputs.iter().zip(&plan.inputs).map(|(input, labels)| Lettered::new(*input, labels));
+        let factors: Vec<Lettered<'_>> = factors.collect::<Result<_, _>>()?;
+        let output = Lettered::new(outputs[0], &plan.output)?;
+        if let [left, right] = factors.as_slice()
+            && let Some(product) = as_product([left, right, &output])?
+        {
+            return product.run(&Finish::default(), Arguments::new(), context);
+        }
+        one_by_one(&factors, &output, context)
+    }
+}
+
+/// Registers the layers of this family.
+pub(super) fn register(layers: &mut CudaLayers) {
+    layers.register::<Einsum>();
+}
