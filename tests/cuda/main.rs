@@ -4,6 +4,7 @@
 
 mod device;
 mod elementwise;
+mod layers;
 #[cfg(all(feature = "cuda", feature = "cli", target_os = "linux"))]
 mod nvidia;
 
@@ -47,7 +48,14 @@ fn noise(dtype: DType, shape: &[usize], seed: usize) -> Tensor {
 
 /// The graph of one operator: `line` is its type, name, counts, operands `x`, `x1`, … → `y` and keys, as in a file.
 fn one(line: &str, inputs: &[Tensor]) -> String {
-    let mut text = format!("7767517\n{} {}\n", inputs.len() + 2, inputs.len() + 1);
+    several(&[line], inputs)
+}
+
+/// The graph of several operators, of which the last gives `y`.
+fn several(lines: &[&str], inputs: &[Tensor]) -> String {
+    let operators = lines.len();
+    // Every operator here has one output.
+    let mut text = format!("7767517\n{} {}\n", inputs.len() + operators + 1, inputs.len() + operators);
     for (position, input) in inputs.iter().enumerate() {
         let name = if position == 0 { "x".to_owned() } else { format!("x{position}") };
         let dims: Vec<String> = input.shape().iter().map(ToString::to_string).collect();
@@ -57,7 +65,7 @@ fn one(line: &str, inputs: &[Tensor]) -> String {
             input.dtype().name()
         ));
     }
-    text + line + "\npnnx.Output out 1 0 y\n"
+    text + &lines.join("\n") + "\npnnx.Output out 1 0 y\n"
 }
 
 /// Runs a graph on the CPU and on both emulators: what the kernels give is near what the CPU gives, the CPU ran nothing beside

@@ -1,17 +1,18 @@
 //! Layers that put elements elsewhere and leave them as they are. Where an output is a view of an input nothing is left to do;
 //! these are the other cases.
 
-use super::elementwise::copy;
-use super::support::is_anything;
-use crate::cuda::device::DeviceTensor;
-use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
-use crate::graph::{LayerError, TensorFormat};
+use super::elementwise::{copy, element};
+use super::epilogue::kernel_shape;
+use super::support::{is_anything, shape, strides};
+use crate::cuda::device::{Argument, DeviceTensor, Grid, Unit};
+use crate::cuda::{CudaContext, CudaLayer, CudaLayers, scratch_bytes};
+use crate::graph::{LayerError, TensorFormat, TensorMeta};
 use crate::layers::reshaping::{
     Flatten, FlattenModule, Ravel, Reshape, ReshapeAs, Squeeze, Unflatten, UnflattenModule, Unsqueeze,
 };
 
 /// The elements of the input in row-major order under another shape.
-macro_rules! reshaped {
+macro_rules! reshaping {
     ($($layer:ty),* $(,)?) => {$(
         impl CudaLayer for $layer {
             fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
@@ -36,7 +37,7 @@ macro_rules! reshaped {
     };
 }
 
-reshaped!(Flatten, FlattenModule, Ravel, Reshape, ReshapeAs, Squeeze, Unflatten, UnflattenModule, Unsqueeze);
+reshaping!(Flatten, FlattenModule, Ravel, Reshape, ReshapeAs, Squeeze, Unflatten, UnflattenModule, Unsqueeze);
 
 /// Copies elements in row-major order between shapes.
 pub(super) fn in_order(
@@ -44,12 +45,44 @@ pub(super) fn in_order(
     to: &DeviceTensor<'_>,
     context: &mut CudaContext<'_>,
 ) -> Result<(), LayerError> {
-    // One of both is seen in the shape of the other: outputs mostly lie in one piece.
+    // One of both is mostly seen in the shape of the other.
     if let Some(layout) = to.layout().reshape(from.shape())? {
         return copy(from, &to.with_layout(layout)?, context);
     }
-    match from.layout().reshape(to.shape())? {
-        Some(layout) => copy(&from.with_layout(layout)?, to, context),
-        None => Err(LayerError::Unsupported("neither tensor lies in one piece".to_owned())),
+    if let Some(layout) = from.layout().reshape(to.shape())? {
+        return copy(&from.with_layout(layout)?, to, context);
     }
+    let unit = Unit::new("copy.cu", include_str!("../kernels/copy.cu")).define("T", element(from.dtype()));
+    let kernel = context.kernel(&unit, "copy_in_order")?;
+    let arguments = [
+        Argument::Read(*from),
+        Argument::Strides(strides(from.layout())),
+        Argument::Shape(kernel_shape(from.shape())),
+        Argument::Write(*to),
+        Argument::Strides(strides(to.layout())),
+        Argument::Shape(kernel_shape(to.shape())),
+        Argument::Long(to.num_elements() as i64),
+    ];
+    context.launch(&kernel, Grid::over(to.num_elements()), &arguments)
+}
+
+/// A tensor under another shape: as it lies, or as a copy in scratch memory, for which [`copy_bytes`] must have been asked.
+pub(super) fn reshaped<'a, 'c: 'a>(
+    tensor: &DeviceTensor<'a>,
+    dims: &[usize],
+    context: &mut CudaContext<'c>,
+) -> Result<DeviceTensor<'a>, LayerError> {
+    let wanted = shape(dims)?;
+    if let Some(layout) = tensor.layout().reshape(&wanted)? {
+        return Ok(tensor.with_layout(layout)?);
+    }
+    let copied = context.scratch(tensor.dtype(), wanted)?;
+    in_order(tensor, &copied, context)?;
+    Ok(copied)
+}
+
+/// The scratch memory that a copy of a tensor takes.
+pub(super) fn copy_bytes(meta: Option<&TensorMeta>) -> usize {
+    let elements = meta.and_then(|meta| usize::try_from(meta.num_elements().fixed()?).ok());
+    meta.map_or(0, |meta| scratch_bytes(meta.dtype(), elements.unwrap_or(0)))
 }

@@ -1,6 +1,6 @@
 //! Elements put elsewhere: joined, shuffled, turned round, rolled and repeated.
 
-use super::copying::in_order;
+use super::copying::{copy_bytes, in_order, reshaped};
 use super::elementwise::{copy, element};
 use super::epilogue::kernel_shape;
 use super::product::metas;
@@ -129,10 +129,20 @@ fn shuffled(
         return Ok(());
     }
     let (split, order) = layer.split(x.shape());
+    if let Some(layout) = x.layout().reshape(&shape(&split)?)? {
+        let from = x.with_layout(layout.permute(&order)?)?;
+        return in_order(&from, y, context);
+    }
+    // The output is seen as the input is split: its axes back in their places.
+    let turned: Vec<usize> = order.iter().filter_map(|&axis| split.get(axis).copied()).collect();
+    let mut back = order.clone();
+    order
+        .iter()
+        .enumerate()
+        .for_each(|(at, &axis)| back.get_mut(axis).into_iter().for_each(|place| *place = at));
     let fault = || LayerError::Unsupported("axes that cannot be split".to_owned());
-    let layout = x.layout().reshape(&shape(&split)?)?.ok_or_else(fault)?;
-    let from = x.with_layout(layout.permute(&order)?)?;
-    in_order(&from, y, context)
+    let layout = y.layout().reshape(&shape(&turned)?)?.ok_or_else(fault)?;
+    in_order(x, &y.with_layout(layout.permute(&back)?)?, context)
 }
 
 /// Repeats all axes until they have the lengths of the output.
@@ -217,6 +227,10 @@ joining! {
 }
 
 impl CudaLayer for Roll {
+    fn workspace(&self, inputs: &[TensorMeta], _: &[TensorMeta]) -> usize {
+        if self.is_flat() { copy_bytes(inputs.first()) } else { 0 }
+    }
+
     fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
         is_anything(position, formats) && matches!(self.shifts, Given::Value(_))
     }
@@ -232,7 +246,11 @@ impl CudaLayer for Roll {
             return Ok(());
         }
         let steps = self.steps(&metas(inputs))?;
-        let (x, y) = if self.is_flat() { (flat(x)?, flat(y)?) } else { (*x, *y) };
+        let all = [y.num_elements()];
+        let (x, y) = match self.is_flat() {
+            true => (reshaped(x, &all, context)?, flat(y)?),
+            false => (*x, *y),
+        };
         let mut shifts = vec![0usize; y.shape().len()];
         for (axis, shift) in steps {
             if let (Some(total), Some(&len)) = (shifts.get_mut(axis), y.shape().get(axis)) {
@@ -253,6 +271,10 @@ fn flat<'a>(tensor: &DeviceTensor<'a>) -> Result<DeviceTensor<'a>, LayerError> {
 }
 
 impl CudaLayer for RepeatInterleave {
+    fn workspace(&self, inputs: &[TensorMeta], _: &[TensorMeta]) -> usize {
+        if self.dim.is_none() { copy_bytes(inputs.first()) } else { 0 }
+    }
+
     fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
         is_anything(position, formats) && matches!(self.repeats, Given::Value(_))
     }
@@ -265,7 +287,8 @@ impl CudaLayer for RepeatInterleave {
     ) -> Result<(), LayerError> {
         let Given::Value(times) = self.repeats else { return Err(no_kernel()) };
         let times = usize::try_from(times).unwrap_or(0);
-        let x = if self.dim.is_some() { inputs[0] } else { flat(&inputs[0])? };
+        let all = [inputs[0].num_elements()];
+        let x = if self.dim.is_some() { inputs[0] } else { reshaped(&inputs[0], &all, context)? };
         let mut how = vec![How::Kept; x.shape().len()];
         let axis = x.shape().axis(self.dim.unwrap_or(0))?;
         how.get_mut(axis).into_iter().for_each(|how| *how = How::EachRepeated(times.max(1)));
