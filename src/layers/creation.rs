@@ -54,6 +54,11 @@ impl FieldValue for NumberArgument {
 }
 
 impl NumberArgument {
+    /// The number or the input.
+    pub(crate) fn factor(self) -> Option<Factor> {
+        self.0
+    }
+
     fn num_inputs(self) -> usize {
         self.0.as_ref().map_or(0, Factor::num_inputs)
     }

@@ -20,7 +20,7 @@ crate::operator! {
 }
 
 /// The greatest number of an element type.
-fn greatest(dtype: DType) -> f64 {
+pub(crate) fn greatest(dtype: DType) -> f64 {
     match dtype {
         DType::F16 => 65504.0,
         DType::Bf16 => f64::from(bf16::MAX),

@@ -26,6 +26,11 @@ impl Reformat {
     pub fn new(to: TensorFormat, from_scale: Option<f32>, to_scale: Option<f32>) -> Self {
         Self { to, from_scale, to_scale }
     }
+
+    /// Whether it makes plain tensors, whose numbers are themselves, of others such.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.to.format == Format::Plain && self.from_scale.is_none() && self.to_scale.is_none()
+    }
 }
 
 /// Types that a tensor can be brought from and to.

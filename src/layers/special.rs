@@ -142,7 +142,9 @@ fn real_result(dtype: DType) -> DType {
 
 /// A function of one number.
 #[derive(Debug, Clone, Copy)]
-struct Single {
+pub(crate) struct Single {
+    /// The operator's type.
+    pub(crate) name: &'static str,
     real: Real,
     complex: Option<Holomorphic>,
 }
@@ -173,7 +175,11 @@ impl CpuLayer for Single {
 
 /// A question about one real number.
 #[derive(Debug, Clone, Copy)]
-struct Question(Asked);
+pub(crate) struct Question {
+    /// The operator's type.
+    pub(crate) name: &'static str,
+    asked: Asked,
+}
 
 impl Layer for Question {
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
@@ -191,14 +197,16 @@ impl CpuLayer for Question {
         outputs: &mut [TensorViewMut<'_>],
         context: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
-        map(&inputs[0], &mut outputs[0], context, |x: f64| i64::from(self.0(x)))
+        map(&inputs[0], &mut outputs[0], context, |x: f64| i64::from((self.asked)(x)))
     }
 }
 
 /// A function of two numbers, which are broadcast.
 #[derive(Debug, Clone, Copy)]
-struct Pair {
-    factors: [Factor; 2],
+pub(crate) struct Pair {
+    /// The operator's type.
+    pub(crate) name: &'static str,
+    pub(crate) factors: [Factor; 2],
     real: Option<OfTwo>,
     integers: Integers,
 }
@@ -286,7 +294,7 @@ crate::operator! {
 
 impl Layer for Logit {
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-        Single { real: f64::ln, complex: None }.infer(inputs)
+        Single { name: "", real: f64::ln, complex: None }.infer(inputs)
     }
 }
 
@@ -400,11 +408,11 @@ fn of_one(doc: &str, layer: impl CpuLayer + Clone + 'static) -> crate::graph::Cr
     creator(doc.to_owned(), ONE, create)
 }
 
-fn of_two(doc: &str, real: Option<OfTwo>, integers: Integers) -> crate::graph::Creator {
+fn of_two(name: &'static str, doc: &str, real: Option<OfTwo>, integers: Integers) -> crate::graph::Creator {
     let create = move |reader: &mut OperatorReader<'_>| -> Result<Box<dyn CpuLayer>, LayerError> {
         let other: &Field = &TWO[1];
         let factors = [first(reader)?, required(reader, other.key)?];
-        Ok(Box::new(Pair { factors, real, integers }))
+        Ok(Box::new(Pair { name, factors, real, integers }))
     };
     creator(doc.to_owned(), TWO, create)
 }
@@ -412,16 +420,16 @@ fn of_two(doc: &str, real: Option<OfTwo>, integers: Integers) -> crate::graph::C
 /// Registers the layers of this family.
 pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
     for &(op_type, real, doc) in REAL {
-        registry.add(op_type, of_one(doc, Single { real, complex: None }))?;
+        registry.add(op_type, of_one(doc, Single { name: op_type, real, complex: None }))?;
     }
     for &(op_type, real, complex, doc) in COMPLEX {
-        registry.add(op_type, of_one(doc, Single { real, complex: Some(complex) }))?;
+        registry.add(op_type, of_one(doc, Single { name: op_type, real, complex: Some(complex) }))?;
     }
     for &(op_type, question, doc) in QUESTIONS {
-        registry.add(op_type, of_one(doc, Question(question)))?;
+        registry.add(op_type, of_one(doc, Question { name: op_type, asked: question }))?;
     }
     for &(op_type, real, integers, doc) in PAIRS {
-        registry.add(op_type, of_two(doc, real, integers))?;
+        registry.add(op_type, of_two(op_type, doc, real, integers))?;
     }
     registry.register::<Logit>()?;
     registry.register::<IsClose>()?;

@@ -4,6 +4,7 @@
 
 mod device;
 mod elementwise;
+mod indexing;
 mod layers;
 #[cfg(all(feature = "cuda", feature = "cli", target_os = "linux"))]
 mod nvidia;

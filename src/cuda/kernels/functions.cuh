@@ -79,5 +79,82 @@ template <class Number> static __device__ inline i64 f_int(Number x) {
     if (x <= (Number)-9223372036854775808.0) return -0x7fffffffffffffffll - 1;
     return (i64)x;
 }
+template <class Number> static __device__ inline i64 f_int_within(Number x, i64 low, i64 high) {
+    i64 whole = f_int(x);
+    return whole < low ? low : whole > high ? high : whole;
+}
 static __device__ inline float round_f16(float x) { return f16_to_f32(f32_to_f16(x)); }
 static __device__ inline float round_bf16(float x) { return bf16_to_f32(f32_to_bf16(x)); }
+
+// In double alone.
+#define D_PI 3.14159265358979323846
+#define D_INFINITY __longlong_as_double(0x7ff0000000000000ll)
+#define D_NAN __longlong_as_double(0x7ff8000000000000ll)
+// The derivative of the logarithm of the gamma function: the recurrence up to 10, then the asymptotic series.
+static __device__ inline double d_digamma(double x) {
+    if (x == 0) return copysign(D_INFINITY, -x);
+    double mirrored = 0, sum = 0;
+    if (x < 0) {
+        double rest = x - trunc(x);
+        if (rest == 0 || isinf(x)) return D_NAN;
+        mirrored = D_PI / tan(D_PI * rest);
+        x = 1 - x;
+    }
+    for (; x < 10; x += 1) sum -= 1 / x;
+    double square = isinf(x) ? 0 : 1 / (x * x);
+    double series = 1.0 / 12;
+    series = series * square - 691.0 / 32760;
+    series = series * square + 1.0 / 132;
+    series = series * square - 1.0 / 240;
+    series = series * square + 1.0 / 252;
+    series = series * square - 1.0 / 120;
+    series = (series * square + 1.0 / 12) * square;
+    return sum + log(x) - 0.5 / x - series - mirrored;
+}
+// An estimate, made exact by Halley's method.
+static __device__ inline double d_erfinv(double y) {
+    double size = fabs(y);
+    if (!(size < 1) || y == 0) return size == 1 ? copysign(D_INFINITY, y) : y == 0 ? y : D_NAN;
+    double rest = 1 - size, logarithm = log(rest * (1 + size));
+    double middle = 2 / (D_PI * 0.147) + logarithm / 2;
+    double x = sqrt(sqrt(middle * middle - logarithm / 0.147) - middle);
+    for (int turn = 0; turn < 4; ++turn) {
+        // Near 1 the rest has the digits that the error function lacks.
+        double error = size > 0.5 ? rest - erfc(x) : erf(x) - size;
+        double slope = 1.12837916709551257390 * exp(-x * x);
+        x -= error / (slope + x * error);
+    }
+    return copysign(x, y);
+}
+// The power series of the modified Bessel function of order 0, all of whose terms are positive.
+static __device__ inline double d_i0(double x) {
+    if (isinf(x)) return D_NAN;
+    if (fabs(x) > 720) return D_INFINITY;
+    double square = x * x / 4, term = 1, sum = 1;
+    for (int k = 1; k < 2000; ++k) {
+        term *= square / ((double)k * k);
+        sum += term;
+        if (term < sum * 1e-17) break;
+    }
+    return sum;
+}
+static __device__ inline double d_logit(double x) { return log(x / (1 - x)); }
+template <class Number> static __device__ inline Number f_logaddexp2(Number a, Number b) {
+    if (a == b && isinf(a)) return a;
+    return fmax(a, b) + log1p(exp2(-fabs(a - b))) / (Number)0.69314718055994530942;
+}
+static __device__ inline i64 i_gcd(i64 a, i64 b) {
+    unsigned long long x = i_abs(a), y = i_abs(b);
+    while (y != 0) {
+        unsigned long long rest = x % y;
+        x = y;
+        y = rest;
+    }
+    return (i64)x;
+}
+static __device__ inline i64 i_lcm(i64 a, i64 b) {
+    i64 divisor = i_gcd(a, b);
+    if (divisor == 0) return 0;
+    i64 share = divisor == -1 ? -a : a / divisor;
+    return i_abs((i64)((unsigned long long)share * (unsigned long long)b));
+}

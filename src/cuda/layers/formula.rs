@@ -71,7 +71,7 @@ pub(super) fn rounded(made: &str, dtype: DType) -> String {
     }
 }
 
-fn constant(scalar: Scalar, number: &str) -> Option<String> {
+pub(super) fn constant(scalar: Scalar, number: &str) -> Option<String> {
     let real = match scalar {
         Scalar::Bool(value) => f64::from(u8::from(value)),
         Scalar::Int(value) if number == "i64" => return Some(long(value)),
@@ -95,7 +95,7 @@ pub(super) fn literal(value: f64, number: &str) -> String {
     }
 }
 
-fn apply(function: Function, number: &str, a: usize, b: usize) -> Option<String> {
+pub(super) fn apply(function: Function, number: &str, a: usize, b: usize) -> Option<String> {
     if number == "i64" { whole(function, a, b) } else { real(function, a, b) }
 }
 
@@ -191,5 +191,21 @@ fn whole(function: Function, a: usize, b: usize) -> Option<String> {
         F::Lshift => two("i_lshift"),
         F::Rshift => two("i_rshift"),
         _ => return None,
+    })
+}
+
+/// A number as another type holds it, by the rules of [`Tensor::cast`](crate::tensor::Tensor::cast): what integers of fewer bits
+/// cannot hold wraps, and of a float is cut off.
+pub(super) fn converted(made: &str, source: DType, to: DType) -> Option<String> {
+    let (is_real, number) = (number(source)? != "i64", number(to)?);
+    Some(match to {
+        to if to == source => made.to_owned(),
+        DType::Bool => format!("(i64)({made} != 0)"),
+        DType::I64 if is_real => format!("f_int({made})"),
+        DType::I32 if is_real => format!("f_int_within({made}, -2147483648ll, 2147483647ll)"),
+        DType::I16 if is_real => format!("f_int_within({made}, -32768ll, 32767ll)"),
+        DType::I8 if is_real => format!("f_int_within({made}, -128ll, 127ll)"),
+        DType::U8 if is_real => format!("f_int_within({made}, 0ll, 255ll)"),
+        _ => rounded(&format!("({number})({made})"), to),
     })
 }

@@ -2,15 +2,18 @@
 //! `cuda/kernels`.
 
 mod activation;
+mod advanced;
 mod attention;
 mod choosing;
 mod convolution;
 mod copying;
+mod creation;
 mod einsum;
 mod elementwise;
 mod embedding;
 mod epilogue;
 mod formula;
+mod indexing;
 mod interpolation;
 mod movement;
 mod multihead;
@@ -22,6 +25,7 @@ mod recipe;
 mod reduction;
 mod rows;
 mod softmax;
+mod special;
 mod support;
 
 use super::CudaLayers;
@@ -46,5 +50,9 @@ pub(super) fn all() -> CudaLayers {
     product::register(&mut layers);
     reduction::register(&mut layers);
     softmax::register(&mut layers);
+    special::register(&mut layers);
+    creation::register(&mut layers);
+    indexing::register(&mut layers);
+    advanced::register(&mut layers);
     layers
 }

@@ -1,7 +1,7 @@
 //! Kernels of one element each, put together from what a layer does with numbers.
 
 use super::elementwise::Map;
-use super::formula::{literal, number, rounded};
+use super::formula::{converted, literal, number, rounded};
 use crate::graph::TensorMeta;
 use crate::layers::broadcast::Factor;
 use crate::tensor::{DType, Scalar};
@@ -29,21 +29,11 @@ impl<'a> Recipe<'a> {
     /// An input as a number of some type.
     pub(super) fn input(&mut self, position: usize, dtype: DType) -> Option<String> {
         let from = self.inputs.get(position)?.dtype();
-        let of_input = number(from)?;
         if self.read.iter().all(|(read, _)| *read != position) {
             self.read.push((position, from));
         }
         let to = number(dtype)?;
-        let text = match (of_input, to) {
-            ("i64", _) | (_, "float" | "double") => format!("({to})in{position}"),
-            _ => format!("f_int(in{position})"),
-        };
-        let text = match dtype {
-            // Half a number is true as well.
-            DType::Bool => format!("in{position} != 0"),
-            _ if from == dtype => text,
-            _ => rounded(&text, dtype),
-        };
+        let text = converted(&format!("in{position}"), from, dtype)?;
         Some(self.name(to, &text))
     }
 
@@ -60,6 +50,8 @@ impl<'a> Recipe<'a> {
         let to = number(dtype)?;
         let text = match (scalar, to) {
             (Scalar::Complex(_), _) => return None,
+            // Half a number is true as well.
+            (Scalar::Float(value), _) if dtype == DType::Bool => format!("(i64){}", u8::from(value != 0.0)),
             (Scalar::Bool(value), _) => format!("({to}){}", u8::from(value)),
             (Scalar::Int(value), "i64") => format!("(i64){:#x}ull", value as u64),
             (Scalar::Int(value), _) => literal(value as f64, to),

@@ -4,7 +4,7 @@ use super::super::broadcast::{broadcast, owned};
 use crate::Limits;
 use crate::graph::{FieldValue, LayerError, OperatorReader, TensorMeta};
 use crate::pnnx::Expr;
-use crate::tensor::{DType, Dim, TensorView};
+use crate::tensor::{DType, Dim, Tensor, TensorView};
 use ndarray::{Array1, ArrayD, ArrayViewD, Axis, IxDyn};
 
 /// The items of an index.
@@ -115,7 +115,28 @@ fn places_of(mask: &ArrayViewD<'_, bool>) -> Vec<Indices> {
     places.into_iter().zip(mask.shape()).map(indices).collect()
 }
 
+impl Indices {
+    /// The indices as a tensor.
+    ///
+    /// # Errors
+    /// None in practice: the array lies in one piece.
+    pub(crate) fn tensor(&self) -> Result<Tensor, LayerError> {
+        Ok(Tensor::from_array(self.array.clone())?)
+    }
+}
+
 impl Items {
+    /// One item for each axis, where the file gives or the graph computes indices of one axis each; none where there are masks
+    /// that the graph computes, or one tensor with the indices of several axes.
+    pub(crate) fn by_axis(&self, inputs: &[DType]) -> Option<&[Item]> {
+        let Items::Listed(items) = self else { return None };
+        let is_mask = |item: &Item| match item {
+            Item::Input(position) => !matches!(inputs.get(*position), Some(DType::I64 | DType::I32)),
+            _ => false,
+        };
+        (!items.iter().any(is_mask)).then_some(items)
+    }
+
     /// How many inputs of the operator the items take.
     pub(super) fn num_inputs(&self) -> usize {
         match self {

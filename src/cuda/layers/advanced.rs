@@ -1,0 +1,314 @@
+//! Indexing with tensors of the file or of the graph, which are broadcast together.
+
+use super::elementwise::{copy, element};
+use super::epilogue::kernel_shape;
+use super::indexing::{is_index, is_made, one_number, summed_in};
+use super::movement::copy_as;
+use super::recipe::no_kernel;
+use super::support::{input, int, is_anything, shape, strides};
+use crate::cuda::device::{Argument, DeviceTensor, Grid, KernelStrides, Unit};
+use crate::cuda::layer::scratch_bytes;
+use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
+use crate::graph::{LayerError, TensorFormat, TensorMeta};
+use crate::layers::advanced_indexing::{Index, IndexPut, Item, Items};
+use crate::layers::broadcast::Factor;
+use crate::tensor::{DType, Layout, Tensor, broadcast_shapes};
+
+/// How many tensors of indices a kernel takes.
+const MOST: usize = 4;
+
+/// The indices that the file gives.
+fn given(items: &Items) -> Result<Vec<Tensor>, LayerError> {
+    let Items::Listed(items) = items else { return Ok(Vec::new()) };
+    let of_file = items.iter().filter_map(|item| match item {
+        Item::Given(indices) => Some(indices),
+        _ => None,
+    });
+    of_file.map(|indices| indices.tensor()).collect()
+}
+
+/// Refuses items for which there is no kernel.
+fn check(items: &Items, inputs: &[TensorMeta]) -> Result<(), LayerError> {
+    let dtypes: Vec<DType> = inputs.iter().map(TensorMeta::dtype).collect();
+    let items = items.by_axis(&dtypes).ok_or_else(no_kernel)?;
+    let used = items.iter().filter(|item| **item != Item::Whole);
+    let same = |item: &Item| match item {
+        Item::Input(position) => dtypes.get(*position) == Some(&DType::I64),
+        _ => true,
+    };
+    let count = used.clone().count();
+    if (1..=MOST).contains(&count) && used.clone().all(same) { Ok(()) } else { Err(no_kernel()) }
+}
+
+/// An axis that is indexed.
+#[derive(Debug)]
+struct Indexed<'a> {
+    index: DeviceTensor<'a>,
+    /// From one element along the axis to the next, and how many there are.
+    step: usize,
+    len: usize,
+}
+
+/// What indices take of a tensor: the axes of the result, in three parts of which the middle one is of the indices.
+#[derive(Debug)]
+struct Taken<'a> {
+    axes: Vec<Indexed<'a>>,
+    before: Vec<usize>,
+    middle: Vec<usize>,
+    after: Vec<usize>,
+    /// The steps along the axes before and after in the tensor that is indexed.
+    own: [Vec<usize>; 2],
+}
+
+impl<'a> Taken<'a> {
+    fn new<'c: 'a>(
+        items: &Items,
+        whole: &Layout,
+        inputs: &[DeviceTensor<'a>],
+        context: &CudaContext<'c>,
+    ) -> Result<Self, LayerError> {
+        let Items::Listed(items) = items else { return Err(no_kernel()) };
+        let (mut axes, mut used, mut weight) = (Vec::new(), Vec::new(), 0);
+        let mut middle = shape(&[])?;
+        for (axis, item) in items.iter().enumerate() {
+            let index = match item {
+                Item::Whole => continue,
+                Item::Input(position) => input(inputs, *position)?,
+                Item::Given(_) => {
+                    weight += 1;
+                    context.weight(weight - 1)?
+                }
+            };
+            middle = broadcast_shapes(&middle, index.shape())?;
+            let (Some(&step), Some(&len)) = (whole.strides().get(axis), whole.shape().get(axis)) else {
+                return Err(LayerError::shape("the input", "an axis for each index", whole.shape()));
+            };
+            axes.push(Indexed { index, step, len });
+            used.push(axis);
+        }
+        let first = match (used.first(), used.last()) {
+            (Some(first), Some(last)) if last - first + 1 == used.len() => *first,
+            _ => 0,
+        };
+        let (mut dims, mut own) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
+        for (axis, (&len, &step)) in whole.shape().iter().zip(whole.strides()).enumerate() {
+            if !used.contains(&axis) {
+                let part = usize::from(axis >= first);
+                dims[part].push(len);
+                own[part].push(step);
+            }
+        }
+        let [before, after] = dims;
+        Ok(Self { axes, before, middle: middle.to_vec(), after, own })
+    }
+
+    /// The shape of what is taken.
+    fn dims(&self) -> Vec<usize> {
+        [&self.before[..], &self.middle, &self.after].concat()
+    }
+
+    /// The steps in the indexed tensor along the axes of the result.
+    fn steps(&self) -> KernelStrides {
+        let mut steps = KernelStrides::default();
+        let middle = vec![0; self.middle.len()];
+        let all = [&self.own[0][..], &middle, &self.own[1]].concat();
+        steps.by.iter_mut().zip(all).for_each(|(to, step)| *to = step as i64);
+        steps
+    }
+
+    /// The arguments of kernels for all tensors of indices, whose steps are along the axes of the result, or of the middle alone.
+    fn arguments(&self, is_whole: bool) -> Result<Vec<Argument<'a>>, LayerError> {
+        let mut arguments = Vec::new();
+        for axis in &self.axes {
+            let layout = axis.index.layout().expand(&shape(&self.middle)?)?;
+            let mut steps = KernelStrides::default();
+            let first = if is_whole { self.before.len() } else { 0 };
+            let by = steps.by.iter_mut().skip(first);
+            by.zip(layout.strides()).for_each(|(to, &step)| *to = step as i64);
+            arguments.extend([
+                Argument::Read(axis.index),
+                Argument::Strides(steps),
+                Argument::Long(axis.step as i64),
+                Argument::Int(int(axis.len)?),
+            ]);
+        }
+        for _ in self.axes.len()..MOST {
+            let none = KernelStrides::default();
+            arguments.extend([Argument::None, Argument::Strides(none), Argument::Long(0), Argument::Int(0)]);
+        }
+        Ok(arguments)
+    }
+}
+
+fn supports(items: &Items, position: usize, formats: &[TensorFormat]) -> bool {
+    let is_item = |item: &Item| *item == Item::Input(position);
+    match items {
+        Items::Listed(items) if items.iter().any(is_item) => is_index(position, formats),
+        Items::Listed(_) => is_anything(position, formats),
+        Items::Input(_) => false,
+    }
+}
+
+impl CudaLayer for Index {
+    fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
+        supports(&self.expr, position, formats)
+    }
+
+    fn weights(&self) -> Result<Vec<Tensor>, LayerError> {
+        given(&self.expr)
+    }
+
+    fn configure(&mut self, inputs: &[TensorMeta], _: &[TensorMeta]) -> Result<(), LayerError> {
+        check(&self.expr, inputs)
+    }
+
+    fn forward(
+        &mut self,
+        inputs: &[DeviceTensor<'_>],
+        outputs: &[DeviceTensor<'_>],
+        context: &mut CudaContext<'_>,
+    ) -> Result<(), LayerError> {
+        let (x, y) = (&inputs[0], &outputs[0]);
+        let taken = Taken::new(&self.expr, x.layout(), inputs, context)?;
+        let unit = Unit::new("indexing.cu", include_str!("../kernels/indexing.cu"));
+        let unit = unit.define("T", element(x.dtype())).define("I", DType::I64).define("WRAPS", 1);
+        let kernel = context.kernel(&unit, "indexed")?;
+        let mut arguments = vec![
+            Argument::Read(*x),
+            Argument::Strides(taken.steps()),
+            Argument::Write(*y),
+            Argument::Strides(strides(y.layout())),
+            Argument::Shape(kernel_shape(y.shape())),
+        ];
+        arguments.extend(taken.arguments(true)?);
+        arguments.push(Argument::Long(y.num_elements() as i64));
+        arguments.extend(context.faults());
+        context.launch(&kernel, Grid::over(y.num_elements()), &arguments)
+    }
+}
+
+/// The parts of a layout from one axis to another.
+fn part(layout: &Layout, axes: std::ops::Range<usize>) -> (Vec<usize>, Vec<usize>) {
+    let of = |all: &[usize]| all.get(axes.clone()).unwrap_or_default().to_vec();
+    (of(layout.shape().dims()), of(layout.strides()))
+}
+
+fn kernel_steps(steps: &[usize]) -> KernelStrides {
+    let mut kernel = KernelStrides::default();
+    kernel.by.iter_mut().zip(steps).for_each(|(to, &step)| *to = step as i64);
+    kernel
+}
+
+/// Whether sums are made in a type of their own.
+fn is_summed_apart(layer: &IndexPut, dtype: DType) -> bool {
+    layer.accumulate && summed_in(dtype) != dtype
+}
+
+impl CudaLayer for IndexPut {
+    fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
+        supports(&self.indices, position, formats)
+    }
+
+    fn weights(&self) -> Result<Vec<Tensor>, LayerError> {
+        given(&self.indices)
+    }
+
+    fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<(), LayerError> {
+        check(&self.indices, inputs)?;
+        let dtype = outputs[0].dtype();
+        let is_number = matches!(self.values, Factor::Number(_));
+        if (is_number && !is_made(self.values, dtype)) || (self.accumulate && dtype.is_complex()) {
+            return Err(no_kernel());
+        }
+        Ok(())
+    }
+
+    fn workspace(&self, _: &[TensorMeta], outputs: &[TensorMeta]) -> usize {
+        let (dtype, shape) = (outputs[0].dtype(), outputs[0].shape());
+        let sums =
+            if is_summed_apart(self, dtype) { shape.map_or(usize::MAX, |it| it.num_elements()) } else { 0 };
+        scratch_bytes(DType::F64, 1).saturating_add(scratch_bytes(summed_in(dtype), sums))
+    }
+
+    fn forward(
+        &mut self,
+        inputs: &[DeviceTensor<'_>],
+        outputs: &[DeviceTensor<'_>],
+        context: &mut CudaContext<'_>,
+    ) -> Result<(), LayerError> {
+        let is_apart = is_summed_apart(self, outputs[0].dtype());
+        if is_apart {
+            let sums = context.scratch(DType::F32, *outputs[0].shape())?;
+            self.put(inputs, &sums, context)?;
+            return copy_as(&sums, &outputs[0], context);
+        }
+        self.put(inputs, &outputs[0], context)
+    }
+}
+
+impl IndexPut {
+    /// Writes to `y`, whose type the values are brought to.
+    fn put(
+        &self,
+        inputs: &[DeviceTensor<'_>],
+        y: &DeviceTensor<'_>,
+        context: &mut CudaContext<'_>,
+    ) -> Result<(), LayerError> {
+        if inputs[0].dtype() == y.dtype() {
+            copy(&inputs[0], y, context)?
+        } else {
+            copy_as(&inputs[0], y, context)?
+        }
+        let taken = Taken::new(&self.indices, y.layout(), inputs, context)?;
+        let dims = taken.dims();
+        if dims.contains(&0) {
+            return Ok(());
+        }
+        let values = match self.values {
+            Factor::Input(position) => input(inputs, position)?,
+            number => one_number(number, inputs, inputs[0].dtype(), context)?,
+        };
+        let layout = match self.values {
+            Factor::Input(_) => values.layout().expand(&dims)?,
+            Factor::Number(_) => values.layout().select(0, 0)?.expand(&dims)?,
+        };
+        let (first, last) = (taken.before.len(), taken.before.len() + taken.middle.len());
+        let ((_, before), (_, middle), (_, after)) =
+            (part(&layout, 0..first), part(&layout, first..last), part(&layout, last..dims.len()));
+        let lines = shape(&[&taken.before[..], &taken.after].concat())?;
+        let (many, count) = (shape(&taken.middle)?, lines.num_elements());
+        let (stored, from, joined) = match (self.accumulate, y.dtype()) {
+            (false, dtype) => (element(dtype), element(dtype), "b"),
+            (true, DType::Bool) => ("bool", "bool", "a | b"),
+            (true, dtype) if dtype.is_float() => (dtype.name(), values.dtype().name(), "a + b"),
+            (true, dtype) => {
+                (dtype.name(), dtype.name(), "(T)((unsigned long long)a + (unsigned long long)b)")
+            }
+        };
+        let unit = Unit::new("putting.cu", include_str!("../kernels/putting.cu"));
+        let unit = unit.define("T", stored).define("S", from).define("WRAPS", 1).define("JOIN(a, b)", joined);
+        let unit = unit.define("CONVERTED(b)", if stored == from { "b" } else { "load<T>(b)" });
+        let kernel = context.kernel(&unit, "put")?;
+        let values = values.with_layout(layout)?;
+        let mut arguments = vec![
+            Argument::Read(values),
+            Argument::Strides(kernel_steps(&[before, after].concat())),
+            Argument::Strides(kernel_steps(&middle)),
+            Argument::Write(*y),
+            Argument::Strides(kernel_steps(&taken.own.concat())),
+            Argument::Shape(kernel_shape(&lines)),
+            Argument::Shape(kernel_shape(&many)),
+            Argument::Long(many.num_elements() as i64),
+        ];
+        arguments.extend(taken.arguments(false)?);
+        arguments.push(Argument::Long(count as i64));
+        arguments.extend(context.faults());
+        context.launch(&kernel, Grid::over(count), &arguments)
+    }
+}
+
+/// Registers the layers of this family.
+pub(super) fn register(layers: &mut CudaLayers) {
+    layers.register::<Index>();
+    layers.register::<IndexPut>();
+}
