@@ -109,14 +109,14 @@ crate::operator! {
 
 /// Two different axes and how far above the main one their diagonal lies.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+pub(crate) struct Place {
     offset: i64,
     rows: usize,
     columns: usize,
 }
 
 impl Place {
-    fn new(offset: i64, dim1: i64, dim2: i64, rank: usize) -> Result<Self, LayerError> {
+    pub(crate) fn new(offset: i64, dim1: i64, dim2: i64, rank: usize) -> Result<Self, LayerError> {
         let (rows, columns) = (resolve_axis(dim1, rank)?, resolve_axis(dim2, rank)?);
         if rank > 1 && rows != columns {
             return Ok(Self { offset, rows, columns });
@@ -138,7 +138,7 @@ impl Place {
     }
 
     /// The diagonal's elements within a tensor.
-    fn layout(&self, whole: &Layout) -> Result<Layout, LayerError> {
+    pub(crate) fn layout(&self, whole: &Layout) -> Result<Layout, LayerError> {
         let (down, right) = self.start();
         let (mut dims, mut strides) = (Vec::new(), Vec::new());
         for (axis, (&len, &stride)) in whole.shape().iter().zip(whole.strides()).enumerate() {

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod device;
+mod diagonals;
 mod elementwise;
 mod indexing;
 mod layers;

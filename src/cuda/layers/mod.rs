@@ -8,6 +8,7 @@ mod choosing;
 mod convolution;
 mod copying;
 mod creation;
+mod diagonals;
 mod einsum;
 mod elementwise;
 mod embedding;
@@ -54,5 +55,6 @@ pub(super) fn all() -> CudaLayers {
     creation::register(&mut layers);
     indexing::register(&mut layers);
     advanced::register(&mut layers);
+    diagonals::register(&mut layers);
     layers
 }
