@@ -29,7 +29,7 @@ pub(crate) struct InterpretArgs {
     /// Without it the engine runs: passes improve the graph, and memory is planned for the shapes of the inputs.
     #[arg(
         long, value_name = "GRAPH", num_args = 0..=1, require_equals = true, default_missing_value = "plain",
-        hide_possible_values = true, conflicts_with_all = ["precision", "scales", "layouts", "tactic", "without_tactic", "tune"]
+        hide_possible_values = true, conflicts_with_all = ["precision", "scales", "layouts", "tactic", "without_tactic", "tune", "device"]
     )]
     pub(crate) interpret: Option<Interpret>,
     #[command(flatten)]

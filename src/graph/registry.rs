@@ -16,6 +16,17 @@ pub enum Device {
     Cuda,
 }
 
+impl Device {
+    /// What formats and plans call it: `cpu` or `cuda`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Cpu => "cpu",
+            Self::Cuda => "cuda",
+        }
+    }
+}
+
 /// What layers are called on a device; implemented for the trait object of each device's trait.
 pub trait DeviceLayer {
     /// The device that such layers run on.

@@ -55,6 +55,7 @@ impl FieldValue for NumberArgument {
 
 impl NumberArgument {
     /// The number or the input.
+    #[cfg(feature = "gpu")]
     pub(crate) fn factor(self) -> Option<Factor> {
         self.0
     }

@@ -7,7 +7,9 @@ use super::ready::Ready;
 use crate::Limits;
 use crate::graph::{FieldValue, LayerError, OperatorReader, TensorMeta};
 use crate::kernels::Float;
-use crate::kernels::elementwise::{Finish, Prepared, Program, Run, Value};
+use crate::kernels::elementwise::{Finish, Prepared, Run};
+#[cfg(feature = "gpu")]
+use crate::kernels::elementwise::{Program, Value};
 use crate::tensor::{DType, Shape, TensorView, TensorViewMut};
 
 /// The parameter `epilogue=relu(add(@0,@1))` of convolutions, `linear` and `matmul`: what becomes of each element of the
@@ -83,6 +85,7 @@ impl Epilogue {
     ///
     /// # Errors
     /// As [`Epilogue::check`].
+    #[cfg(feature = "gpu")]
     pub(crate) fn program(
         &self,
         result: &TensorMeta,

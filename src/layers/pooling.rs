@@ -111,6 +111,7 @@ pub(crate) struct Pool {
 
 impl Pool {
     /// Its windows, and what becomes of what they see.
+    #[cfg(feature = "gpu")]
     pub(crate) fn parts(self) -> (Option<Vec<Window>>, Reduction) {
         (Some(self.windows), self.reduction)
     }

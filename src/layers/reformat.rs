@@ -28,6 +28,7 @@ impl Reformat {
     }
 
     /// Whether it makes plain tensors, whose numbers are themselves, of others such.
+    #[cfg(feature = "gpu")]
     pub(crate) fn is_plain(&self) -> bool {
         self.to.format == Format::Plain && self.from_scale.is_none() && self.to_scale.is_none()
     }

@@ -285,6 +285,7 @@ impl CpuLayer for Slice {
 
 impl SliceCopy {
     /// Whether the graph computes none of its bounds.
+    #[cfg(feature = "gpu")]
     pub(crate) fn is_of_file(&self) -> bool {
         self.region().num_inputs() == 0
     }
@@ -293,6 +294,7 @@ impl SliceCopy {
     ///
     /// # Errors
     /// Bounds that do not fit the inputs.
+    #[cfg(feature = "gpu")]
     pub(crate) fn part(&self, inputs: &[TensorMeta], output: Layout) -> Result<Layout, LayerError> {
         cut_layout(output, &self.region().cuts(inputs)?)
     }

@@ -144,6 +144,7 @@ fn real_result(dtype: DType) -> DType {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Single {
     /// The operator's type.
+    #[cfg_attr(not(feature = "gpu"), allow(dead_code, reason = "GPUs find their kernels by it"))]
     pub(crate) name: &'static str,
     real: Real,
     complex: Option<Holomorphic>,
@@ -177,6 +178,7 @@ impl CpuLayer for Single {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Question {
     /// The operator's type.
+    #[cfg_attr(not(feature = "gpu"), allow(dead_code, reason = "GPUs find their kernels by it"))]
     pub(crate) name: &'static str,
     asked: Asked,
 }
@@ -205,6 +207,7 @@ impl CpuLayer for Question {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pair {
     /// The operator's type.
+    #[cfg_attr(not(feature = "gpu"), allow(dead_code, reason = "GPUs find their kernels by it"))]
     pub(crate) name: &'static str,
     pub(crate) factors: [Factor; 2],
     real: Option<OfTwo>,

@@ -42,6 +42,7 @@ pub(super) fn json(param: &Path, planned: &Planned) -> Value {
             "persistent_bytes": report.persistent,
             "caller_bytes": report.caller,
             "arena_bytes": report.peak,
+            "device_bytes": planned.memory.device_bytes,
             "lower_bound_bytes": report.lower_bound,
             "naive_bytes": report.naive,
             "fullest_operator": graph.operators().get(report.fullest).map(RuntimeOperator::name),
@@ -105,6 +106,7 @@ fn operator(step: usize, operator: &RuntimeOperator, planned: &Planned) -> Value
             tensor(planned.graph().operand(output).name(), output, planned)
         }).collect::<Vec<_>>(),
         "action": planned.action(step),
+        "device": operator.device().name(),
         "scratch": (!workspace.is_empty()).then(|| json!({ "offset": workspace.start, "bytes": workspace.len() })),
     })
 }

@@ -6,6 +6,7 @@ pub(super) mod planned;
 mod report;
 mod shapes;
 
+use super::device::DeviceArgs;
 use super::failure::{Exit, Failure};
 use super::files;
 use super::formats::FormatArgs;
@@ -54,6 +55,8 @@ pub(crate) struct PlanArgs {
     without: Vec<String>,
     #[command(flatten)]
     formats: FormatArgs,
+    #[command(flatten)]
+    device: DeviceArgs,
     /// One JSON object, for programs
     #[arg(long)]
     json: bool,
@@ -70,8 +73,12 @@ impl PlanArgs {
             files::check_new_file(path)?;
         }
         let spinner = Spinner::start(format!("planning {}", param.display()));
-        let planned =
-            Planned::new(&self.model, &self.input_shape, (&self.without, &self.formats), limits.start())?;
+        let planned = Planned::new(
+            &self.model,
+            &self.input_shape,
+            (&self.without, &self.formats, &self.device),
+            limits.start(),
+        )?;
         drop(spinner);
         let title = param.file_name().unwrap_or(param.as_os_str()).to_string_lossy();
         match &self.memory {

@@ -1,13 +1,14 @@
 //! A model after everything that is done before it runs.
 
 use super::shapes::{self, InputShape};
+use crate::cli::device::DeviceArgs;
 use crate::cli::failure::Failure;
 use crate::cli::formats::FormatArgs;
 use crate::cli::model::ModelArgs;
 use ixion::Limits;
 use ixion::engine::file::Section;
 use ixion::engine::{Builder, Candidate, Plan, PlanFile, Settled};
-use ixion::graph::{OperandIndex, RuntimeGraph, RuntimeOperator, TensorMeta, guarded};
+use ixion::graph::{Device, OperandIndex, RuntimeGraph, RuntimeOperator, TensorMeta, guarded};
 use ixion::memory::{Action, MemoryPlan, MemoryReport, Place, Root};
 use ixion::passes::{Passes, Statistics};
 use ixion::tensor::Layout;
@@ -46,16 +47,17 @@ impl Planned {
     pub(super) fn new(
         model: &ModelArgs,
         given: &[InputShape],
-        (without, formats): (&[String], &FormatArgs),
+        (without, formats, device): (&[String], &FormatArgs, &DeviceArgs),
         limits: Limits,
     ) -> Result<Self, Failure> {
         let (plan, file) = match model.plan_file(&limits)? {
             Some(file) => {
                 model.check_built(without, formats, None)?;
                 let saved = SavedPlan::of(&file);
+                let file = device.apply_to_file(file).map_err(Failure::unusable)?;
                 (file.load().map_err(|error| model.unbuilt(error))?, Some(saved))
             }
-            None => (built(model, without, formats, limits)?, None),
+            None => (built(model, without, (formats, device), limits)?, None),
         };
         let inputs = shapes::metas(plan.graph(), given)?;
         let mut context = plan.context().map_err(Failure::unusable)?;
@@ -137,6 +139,14 @@ impl Planned {
         operator.outputs().iter().map(|&output| self.meta(output)).collect()
     }
 
+    /// Where an operator runs; empty for the CPU.
+    pub(super) fn device(&self, operator: &RuntimeOperator) -> &'static str {
+        match operator.device() {
+            Device::Cpu => "",
+            device => device.name(),
+        }
+    }
+
     /// The name of an operator; of the time after the last one, `end`.
     pub(super) fn name_of(&self, step: usize) -> &str {
         self.graph().operators().get(step).map_or("end", RuntimeOperator::name)
@@ -146,7 +156,7 @@ impl Planned {
 fn built(
     model: &ModelArgs,
     without: &[String],
-    formats: &FormatArgs,
+    (formats, device): (&FormatArgs, &DeviceArgs),
     limits: Limits,
 ) -> Result<Plan, Failure> {
     formats.check()?;
@@ -157,6 +167,7 @@ fn built(
         builder = builder.with_random_weights(0);
     }
     let builder = formats.apply(builder).map_err(Failure::unusable)?;
+    let builder = device.apply(builder).map_err(Failure::unusable)?;
     builder.build().map_err(|error| model.unusable(error))
 }
 

@@ -5,7 +5,7 @@ use crate::cli::numbers::{bytes, percent, plural, time};
 use crate::cli::screen::{Screen, Style};
 use crate::cli::table::{Align, Table};
 use ixion::engine::{Candidate, Settled};
-use ixion::graph::{OperandIndex, TensorMeta};
+use ixion::graph::{Device, OperandIndex, TensorMeta};
 use ixion::memory::{Place, Root};
 use std::io::{self, Write};
 use std::time::Duration;
@@ -123,6 +123,7 @@ fn operators(screen: &mut Screen, planned: &Planned) -> io::Result<()> {
         ("operator", Align::Left),
         ("type", Align::Left),
         ("output", Align::Left),
+        ("on", Align::Left),
         ("done", Align::Left),
         ("where", Align::Left),
         ("scratch", Align::Right),
@@ -137,6 +138,7 @@ fn operators(screen: &mut Screen, planned: &Planned) -> io::Result<()> {
             operator.name().to_owned(),
             operator.op_type().to_owned(),
             metas.join(", "),
+            planned.device(operator).to_owned(),
             planned.action(step).to_owned(),
             places(planned, operator.outputs()),
             if scratch > 0 { bytes(scratch as u64) } else { String::new() },
@@ -177,6 +179,11 @@ fn memory(screen: &mut Screen, planned: &Planned) -> io::Result<()> {
     writeln!(screen, "caller       {} of inputs and outputs", bytes(report.caller))?;
     let arena = screen.paint(Style::Strong, bytes(report.peak));
     writeln!(screen, "arena        {arena}, {} without sharing", bytes(report.naive))?;
+    if planned.memory.device_bytes > 0 {
+        let (device, least) = (planned.memory.device_bytes, planned.memory.lower_bound_on(Device::Cuda));
+        let device = screen.paint(Style::Strong, bytes(device as u64));
+        writeln!(screen, "device       {device} of its memory, the lower bound is {}", bytes(least as u64))?;
+    }
     if report.lower_bound > 0 {
         let above = percent(report.overhead());
         writeln!(screen, "lower bound  {}, the arena is {above} larger", bytes(report.lower_bound))?;

@@ -4,7 +4,9 @@ use super::super::broadcast::{broadcast, owned};
 use crate::Limits;
 use crate::graph::{FieldValue, LayerError, OperatorReader, TensorMeta};
 use crate::pnnx::Expr;
-use crate::tensor::{DType, Dim, Tensor, TensorView};
+#[cfg(feature = "gpu")]
+use crate::tensor::Tensor;
+use crate::tensor::{DType, Dim, TensorView};
 use ndarray::{Array1, ArrayD, ArrayViewD, Axis, IxDyn};
 
 /// The items of an index.
@@ -120,6 +122,7 @@ impl Indices {
     ///
     /// # Errors
     /// None in practice: the array lies in one piece.
+    #[cfg(feature = "gpu")]
     pub(crate) fn tensor(&self) -> Result<Tensor, LayerError> {
         Ok(Tensor::from_array(self.array.clone())?)
     }
@@ -128,6 +131,7 @@ impl Indices {
 impl Items {
     /// One item for each axis, where the file gives or the graph computes indices of one axis each; none where there are masks
     /// that the graph computes, or one tensor with the indices of several axes.
+    #[cfg(feature = "gpu")]
     pub(crate) fn by_axis(&self, inputs: &[DType]) -> Option<&[Item]> {
         let Items::Listed(items) = self else { return None };
         let is_mask = |item: &Item| match item {
