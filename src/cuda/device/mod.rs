@@ -58,6 +58,7 @@ pub(crate) struct Extent {
 
 /// One launch, for a driver.
 #[derive(Debug)]
+#[cfg_attr(not(feature = "cuda-emulator"), allow(dead_code, reason = "only the emulator looks at accesses"))]
 pub(crate) struct Launch<'a> {
     pub(crate) kernel: &'a str,
     pub(crate) function: u64,

@@ -2,9 +2,10 @@
 
 use super::elementwise::{copy, element};
 use super::epilogue::kernel_shape;
-use super::indexing::{is_index, is_made, one_number, summed_in};
+use super::indexing::is_index;
 use super::movement::copy_as;
 use super::recipe::no_kernel;
+use super::scattering::{is_made, one_number, summed_in};
 use super::support::{input, int, is_anything, shape, strides};
 use crate::cuda::device::{Argument, DeviceTensor, Grid, KernelStrides, Unit};
 use crate::cuda::layer::scratch_bytes;

@@ -2,9 +2,9 @@
 
 use super::elementwise::{copy, element};
 use super::epilogue::kernel_shape;
-use super::indexing::is_made;
 use super::product::metas;
 use super::recipe::{Recipe, no_kernel};
+use super::scattering::is_made;
 use super::support::{input, is_anything, is_real, shape, strides};
 use crate::cuda::device::{Argument, DeviceTensor, Grid, Unit};
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers};

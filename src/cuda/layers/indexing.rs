@@ -2,24 +2,17 @@
 
 use super::elementwise::{copy, element};
 use super::epilogue::kernel_shape;
-use super::formula::number;
-use super::movement::copy_as;
-use super::product::metas;
-use super::recipe::{Recipe, no_kernel};
-use super::support::{input, int, is_anything, is_real, shape, strides};
+use super::support::{input, int, is_anything, shape, strides};
 use crate::cuda::device::{Argument, DeviceTensor, Grid, Unit};
 use crate::cuda::layer::scratch_bytes;
-use crate::cuda::{CudaContext, CudaLayer, CudaLayers, is_plain};
+use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
 use crate::graph::{LayerError, TensorFormat, TensorMeta};
-use crate::layers::advanced_indexing::{IndexAdd, IndexFill};
-use crate::layers::broadcast::Factor;
-use crate::layers::indexing::{Gather, IndexSelect, ScatterAdd};
-use crate::layers::scattering::{IndexCopy, Scatter, SelectScatter};
+use crate::layers::indexing::{Gather, IndexSelect};
 use crate::layers::taking::{Take, TakeAlongDim};
-use crate::tensor::{DType, Layout, Scalar, resolve_axis, resolve_index};
+use crate::tensor::{DType, Layout};
 
 /// A unit of indices of some type, which may count from the end.
-fn unit_of(unit: Unit, index: DType, wraps: bool) -> Unit {
+pub(super) fn unit_of(unit: Unit, index: DType, wraps: bool) -> Unit {
     unit.define("I", index).define("WRAPS", i32::from(wraps))
 }
 
@@ -30,20 +23,20 @@ pub(super) fn is_index(position: usize, formats: &[TensorFormat]) -> bool {
 }
 
 /// A tensor with an axis, where it has none.
-fn with_axis<'a>(tensor: &DeviceTensor<'a>) -> Result<DeviceTensor<'a>, LayerError> {
+pub(super) fn with_axis<'a>(tensor: &DeviceTensor<'a>) -> Result<DeviceTensor<'a>, LayerError> {
     let layout = tensor.layout();
     Ok(if layout.shape().is_empty() { tensor.with_layout(layout.unsqueeze(0)?)? } else { *tensor })
 }
 
 /// A tensor as a vector, which it is only where it lies in one piece.
-fn flat<'a>(tensor: &DeviceTensor<'a>) -> Result<DeviceTensor<'a>, LayerError> {
+pub(super) fn flat<'a>(tensor: &DeviceTensor<'a>) -> Result<DeviceTensor<'a>, LayerError> {
     let fault = || LayerError::Unsupported("a tensor that does not lie in one piece".to_owned());
     let layout = tensor.layout().reshape(&shape(&[tensor.num_elements()])?)?.ok_or_else(fault)?;
     Ok(tensor.with_layout(layout)?)
 }
 
 /// A layout whose axis has another length, and is not stepped along.
-fn without(layout: &Layout, axis: usize, len: usize) -> Result<Layout, LayerError> {
+pub(super) fn without(layout: &Layout, axis: usize, len: usize) -> Result<Layout, LayerError> {
     let (mut dims, mut steps) = (layout.shape().to_vec(), layout.strides().to_vec());
     dims.get_mut(axis).into_iter().for_each(|dim| *dim = len);
     steps.get_mut(axis).into_iter().for_each(|step| *step = 0);
@@ -52,7 +45,7 @@ fn without(layout: &Layout, axis: usize, len: usize) -> Result<Layout, LayerErro
 
 /// Writes for each element of `y` the element of `x` at an index along an axis; `index` has the shape of `y`, and so has `x` but
 /// for the axis, or they are broadcast to it.
-fn gathered(
+pub(super) fn gathered(
     x: &DeviceTensor<'_>,
     index: &DeviceTensor<'_>,
     y: &DeviceTensor<'_>,
@@ -82,7 +75,11 @@ fn gathered(
 }
 
 /// A vector of indices as a tensor that is broadcast along all axes but one.
-fn spread<'a>(index: &DeviceTensor<'a>, axis: usize, rank: usize) -> Result<DeviceTensor<'a>, LayerError> {
+pub(super) fn spread<'a>(
+    index: &DeviceTensor<'a>,
+    axis: usize,
+    rank: usize,
+) -> Result<DeviceTensor<'a>, LayerError> {
     super::support::along(&with_axis(index)?, axis, rank)
 }
 
@@ -160,13 +157,13 @@ impl CudaLayer for TakeAlongDim {
 }
 
 /// Scratch for copies of all inputs.
-fn pieces(inputs: &[TensorMeta]) -> usize {
+pub(super) fn pieces(inputs: &[TensorMeta]) -> usize {
     let count = |meta: &TensorMeta| meta.shape().map_or(usize::MAX, |shape| shape.num_elements());
     inputs.iter().fold(0, |sum, meta| sum.saturating_add(scratch_bytes(meta.dtype(), count(meta))))
 }
 
 /// The elements as a vector: where they lie, or copied.
-fn in_one_piece<'t, 'c: 't>(
+pub(super) fn in_one_piece<'t, 'c: 't>(
     tensor: &DeviceTensor<'t>,
     context: &mut CudaContext<'c>,
 ) -> Result<DeviceTensor<'t>, LayerError> {
@@ -204,316 +201,10 @@ impl CudaLayer for Take {
     }
 }
 
-/// What becomes of an element and one that comes to its place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Join {
-    Replaced,
-    Added,
-}
-
-/// Writes the elements of `x` to `y` at indices along an axis; all three have the same axes, and `x` and `y` begin with the
-/// elements that `index` has places for.
-fn scattered(
-    join: Join,
-    x: &DeviceTensor<'_>,
-    index: &DeviceTensor<'_>,
-    y: &DeviceTensor<'_>,
-    axis: usize,
-    wraps: bool,
-    context: &mut CudaContext<'_>,
-) -> Result<(), LayerError> {
-    let unit = Unit::new("scattering.cu", include_str!("../kernels/scattering.cu"));
-    let (stored, joined) = match join {
-        Join::Replaced => (element(x.dtype()), "b"),
-        Join::Added if x.dtype() == DType::Bool => (x.dtype().name(), "a | b"),
-        Join::Added if number(x.dtype()) == Some("i64") => {
-            (x.dtype().name(), "(T)((unsigned long long)a + (unsigned long long)b)")
-        }
-        Join::Added => (x.dtype().name(), "a + b"),
-    };
-    let unit = unit_of(unit.define("T", stored).define("JOIN(a, b)", joined), index.dtype(), wraps);
-    let kernel = context.kernel(&unit, "scattered")?;
-    let lines = without(index.layout(), axis, 1)?;
-    let step = |tensor: &DeviceTensor<'_>| tensor.layout().strides().get(axis).map_or(0, |&step| step as i64);
-    let along = |tensor: &DeviceTensor<'_>| -> Result<Argument<'static>, LayerError> {
-        Ok(Argument::Strides(strides(&without(tensor.layout(), axis, 1)?)))
-    };
-    let many = index.shape().get(axis).copied().unwrap_or(1);
-    let count = if index.num_elements() == 0 { 0 } else { lines.shape().num_elements() };
-    let [faults, who] = context.faults();
-    let arguments = [
-        Argument::Read(*x),
-        along(x)?,
-        Argument::Long(step(x)),
-        Argument::Read(*index),
-        along(index)?,
-        Argument::Long(step(index)),
-        Argument::Write(*y),
-        along(y)?,
-        Argument::Long(step(y)),
-        Argument::Shape(kernel_shape(lines.shape())),
-        Argument::Int(int(many)?),
-        Argument::Int(int(y.shape().get(axis).copied().unwrap_or(1))?),
-        Argument::Long(count as i64),
-        faults,
-        who,
-    ];
-    context.launch(&kernel, Grid::over(count), &arguments)
-}
-
-/// The type that sums are made in.
-pub(super) fn summed_in(dtype: DType) -> DType {
-    if matches!(dtype, DType::F16 | DType::Bf16) { DType::F32 } else { dtype }
-}
-
-/// Scratch for sums and what is added, in a type that keeps more than halves do.
-fn room_for_sums(sum: &TensorMeta, added: &TensorMeta) -> usize {
-    let wide = |meta: &TensorMeta| meta.with_dtype(summed_in(meta.dtype()));
-    pieces(&[wide(sum), wide(added)])
-}
-
-/// The input with the elements of `x` added at indices along an axis.
-fn added(
-    given: &DeviceTensor<'_>,
-    x: &DeviceTensor<'_>,
-    index: &DeviceTensor<'_>,
-    y: &DeviceTensor<'_>,
-    axis: usize,
-    wraps: bool,
-    context: &mut CudaContext<'_>,
-) -> Result<(), LayerError> {
-    let wide = summed_in(y.dtype());
-    if wide == y.dtype() {
-        copy(given, y, context)?;
-        return scattered(Join::Added, x, index, y, axis, wraps, context);
-    }
-    let (sum, source) = (context.scratch(wide, *y.shape())?, context.scratch(wide, *x.shape())?);
-    copy_as(given, &sum, context)?;
-    copy_as(x, &source, context)?;
-    scattered(Join::Added, &source, index, &sum, axis, wraps, context)?;
-    copy_as(&sum, y, context)
-}
-
-impl CudaLayer for ScatterAdd {
-    fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
-        is_real(position, formats) && (position != self.index.0 || is_index(position, formats))
-    }
-
-    fn workspace(&self, inputs: &[TensorMeta], _: &[TensorMeta]) -> usize {
-        inputs.get(self.src.0).map_or(0, |src| room_for_sums(&inputs[0], src))
-    }
-
-    fn forward(
-        &mut self,
-        inputs: &[DeviceTensor<'_>],
-        outputs: &[DeviceTensor<'_>],
-        context: &mut CudaContext<'_>,
-    ) -> Result<(), LayerError> {
-        let (given, y) = (with_axis(&inputs[0])?, with_axis(&outputs[0])?);
-        let (src, index) =
-            (with_axis(&input(inputs, self.src.0)?)?, with_axis(&input(inputs, self.index.0)?)?);
-        let axis = y.shape().axis(self.dim)?;
-        if index.num_elements() == 0 {
-            return copy(&given, &y, context);
-        }
-        added(&given, &src, &index, &y, axis, false, context)
-    }
-}
-
-/// A number of the file, or an input with one element, in scratch memory.
-pub(super) fn one_number<'a>(
-    factor: Factor,
-    inputs: &[DeviceTensor<'_>],
-    dtype: DType,
-    context: &mut CudaContext<'a>,
-) -> Result<DeviceTensor<'a>, LayerError> {
-    let to = context.scratch(dtype, shape(&[1])?)?;
-    let metas = metas(inputs);
-    let mut recipe = Recipe::new(&metas);
-    let value = recipe.factor(factor, dtype).ok_or_else(no_kernel)?;
-    let map = recipe.map(dtype, &value).ok_or_else(no_kernel)?;
-    map.run(inputs, &to, context)?;
-    Ok(to)
-}
-
-/// Whether there is a kernel that makes this number.
-pub(super) fn is_made(factor: Factor, dtype: DType) -> bool {
-    number(dtype).is_some() && !matches!(factor, Factor::Number(Scalar::Complex(_)))
-}
-
-impl CudaLayer for Scatter {
-    fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
-        let is_plain = formats.get(position).is_some_and(is_plain);
-        is_plain && (position != self.index.0 || is_index(position, formats))
-    }
-
-    fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<(), LayerError> {
-        match self.src {
-            Factor::Input(position) if inputs.get(position).is_some_and(|src| src.rank() > 0) => Ok(()),
-            src if is_made(src, outputs[0].dtype()) => Ok(()),
-            _ => Err(no_kernel()),
-        }
-    }
-
-    fn workspace(&self, inputs: &[TensorMeta], _: &[TensorMeta]) -> usize {
-        scratch_bytes(inputs[0].dtype(), 1)
-    }
-
-    fn forward(
-        &mut self,
-        inputs: &[DeviceTensor<'_>],
-        outputs: &[DeviceTensor<'_>],
-        context: &mut CudaContext<'_>,
-    ) -> Result<(), LayerError> {
-        copy(&inputs[0], &outputs[0], context)?;
-        let (y, index) = (with_axis(&outputs[0])?, with_axis(&input(inputs, self.index.0)?)?);
-        if index.num_elements() == 0 {
-            return Ok(());
-        }
-        let axis = y.shape().axis(self.dim)?;
-        let src = match self.src {
-            Factor::Input(position) if !input(inputs, position)?.shape().is_empty() => {
-                input(inputs, position)?
-            }
-            src => {
-                let number = one_number(src, inputs, y.dtype(), context)?;
-                number.with_layout(number.layout().expand(index.shape())?)?
-            }
-        };
-        scattered(Join::Replaced, &src, &index, &y, axis, false, context)
-    }
-}
-
-impl CudaLayer for IndexCopy {
-    fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
-        is_anything(position, formats) && (position != self.index.0 || is_index(position, formats))
-    }
-
-    fn forward(
-        &mut self,
-        inputs: &[DeviceTensor<'_>],
-        outputs: &[DeviceTensor<'_>],
-        context: &mut CudaContext<'_>,
-    ) -> Result<(), LayerError> {
-        let source = input(inputs, self.source.0)?;
-        if outputs[0].shape().is_empty() {
-            return copy(&source, &outputs[0], context);
-        }
-        copy(&inputs[0], &outputs[0], context)?;
-        let axis = outputs[0].shape().axis(self.dim)?;
-        let index = spread(&input(inputs, self.index.0)?, axis, source.shape().len())?;
-        let index = index.with_layout(index.layout().expand(source.shape())?)?;
-        scattered(Join::Replaced, &source, &index, &outputs[0], axis, false, context)
-    }
-}
-
-impl CudaLayer for SelectScatter {
-    fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
-        is_anything(position, formats)
-    }
-
-    fn forward(
-        &mut self,
-        inputs: &[DeviceTensor<'_>],
-        outputs: &[DeviceTensor<'_>],
-        context: &mut CudaContext<'_>,
-    ) -> Result<(), LayerError> {
-        let y = &outputs[0];
-        copy(&inputs[0], y, context)?;
-        let axis = y.shape().axis(self.dim)?;
-        let index = resolve_index(self.index, y.shape().get(axis).copied().unwrap_or(1))?;
-        copy(&input(inputs, self.src.0)?, &y.with_layout(y.layout().select(axis, index)?)?, context)
-    }
-}
-
-/// The shape of the parts of a tensor at a vector of indices of one axis.
-fn parts(y: &DeviceTensor<'_>, axis: usize, many: usize) -> Vec<usize> {
-    let mut dims = y.shape().to_vec();
-    dims.get_mut(axis).into_iter().for_each(|dim| *dim = many);
-    dims
-}
-
-impl CudaLayer for IndexFill {
-    fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
-        is_real(position, formats) && (position != self.index.0 || is_index(position, formats))
-    }
-
-    fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<(), LayerError> {
-        let is_vector = inputs.get(self.index.0).is_some_and(|index| index.rank() <= 1);
-        let is_right = is_vector && outputs[0].rank() > 0 && is_made(self.value, outputs[0].dtype());
-        if is_right { Ok(()) } else { Err(no_kernel()) }
-    }
-
-    fn workspace(&self, inputs: &[TensorMeta], _: &[TensorMeta]) -> usize {
-        scratch_bytes(inputs[0].dtype(), 1)
-    }
-
-    fn forward(
-        &mut self,
-        inputs: &[DeviceTensor<'_>],
-        outputs: &[DeviceTensor<'_>],
-        context: &mut CudaContext<'_>,
-    ) -> Result<(), LayerError> {
-        let y = &outputs[0];
-        copy(&inputs[0], y, context)?;
-        let (axis, index) = (resolve_axis(self.dim, y.shape().len())?, input(inputs, self.index.0)?);
-        let dims = parts(y, axis, index.num_elements());
-        let index = spread(&index, axis, dims.len())?;
-        let index = index.with_layout(index.layout().expand(&dims)?)?;
-        let value = one_number(self.value, inputs, y.dtype(), context)?;
-        let value = value.with_layout(value.layout().expand(&dims)?)?;
-        scattered(Join::Replaced, &value, &index, y, axis, true, context)
-    }
-}
-
-impl CudaLayer for IndexAdd {
-    fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
-        is_real(position, formats) && (position != self.index.0 || is_index(position, formats))
-    }
-
-    fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<(), LayerError> {
-        let is_vector = inputs.get(self.index.0).is_some_and(|index| index.rank() <= 1);
-        let is_right = is_vector && outputs[0].rank() > 0 && self.alpha == Scalar::Int(1);
-        if is_right { Ok(()) } else { Err(no_kernel()) }
-    }
-
-    fn workspace(&self, inputs: &[TensorMeta], _: &[TensorMeta]) -> usize {
-        // Fewer are added than the sums, or more where indices repeat; both are broadcast.
-        let [y, index] = [inputs.first(), inputs.get(self.index.0)];
-        let (Some(y), Some(index)) = (y, index) else { return 0 };
-        let mut dims = y.dims().to_vec();
-        let axis = resolve_axis(self.dim, dims.len()).unwrap_or(0);
-        dims.get_mut(axis).into_iter().for_each(|dim| *dim = index.num_elements());
-        room_for_sums(y, &y.with_dims(dims))
-    }
-
-    fn forward(
-        &mut self,
-        inputs: &[DeviceTensor<'_>],
-        outputs: &[DeviceTensor<'_>],
-        context: &mut CudaContext<'_>,
-    ) -> Result<(), LayerError> {
-        let y = &outputs[0];
-        let (axis, index) = (resolve_axis(self.dim, y.shape().len())?, input(inputs, self.index.0)?);
-        let dims = parts(y, axis, index.num_elements());
-        let index = spread(&index, axis, dims.len())?;
-        let index = index.with_layout(index.layout().expand(&dims)?)?;
-        let source = input(inputs, self.source.0)?;
-        let source = source.with_layout(source.layout().expand(&dims)?)?;
-        added(&inputs[0], &source, &index, y, axis, true, context)
-    }
-}
-
 /// Registers the layers of this family.
 pub(super) fn register(layers: &mut CudaLayers) {
     layers.register::<IndexSelect>();
     layers.register::<Gather>();
     layers.register::<TakeAlongDim>();
     layers.register::<Take>();
-    layers.register::<Scatter>();
-    layers.register::<ScatterAdd>();
-    layers.register::<IndexCopy>();
-    layers.register::<SelectScatter>();
-    layers.register::<IndexFill>();
-    layers.register::<IndexAdd>();
 }

@@ -25,6 +25,7 @@ mod product;
 mod recipe;
 mod reduction;
 mod rows;
+mod scattering;
 mod softmax;
 mod special;
 mod support;
@@ -50,6 +51,7 @@ pub(super) fn all() -> CudaLayers {
     pooling::register(&mut layers);
     product::register(&mut layers);
     reduction::register(&mut layers);
+    scattering::register(&mut layers);
     softmax::register(&mut layers);
     special::register(&mut layers);
     creation::register(&mut layers);
