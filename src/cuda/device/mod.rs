@@ -1,6 +1,6 @@
 //! A GPU behind one interface: memory, kernels, and queues of work. The emulator is another one.
 //!
-//! [`Device`] is the safe face of a [`Driver`]. What is launched is checked against what the source of the kernel declares;
+//! [`Device`] is the safe face of a driver. What is launched is checked against what the source of the kernel declares;
 //! that a kernel stays within the tensors that it is given is the kernel's own affair, as it is with any code that is called.
 
 mod cache;
