@@ -66,7 +66,7 @@ macro_rules! recurrent_layers {
         }
 
         impl $name {
-            fn network(&self) -> Network<'_> {
+            pub(crate) fn network(&self) -> Network<'_> {
                 let cell: fn(&Self) -> Cell = $cell;
                 let proj_size: fn(&Self) -> usize = $proj_size;
                 let initial_c: fn(&Self) -> Option<usize> = $initial_c;
@@ -159,36 +159,36 @@ fn compute_size(dtype: DType) -> usize {
 }
 
 /// A recurrent network as all its operators understand it.
-struct Network<'a> {
-    cell: Cell,
-    input_size: usize,
-    hidden_size: usize,
-    proj_size: usize,
-    num_layers: usize,
-    bias: bool,
-    batch_first: bool,
-    bidirectional: bool,
+pub(crate) struct Network<'a> {
+    pub(crate) cell: Cell,
+    pub(crate) input_size: usize,
+    pub(crate) hidden_size: usize,
+    pub(crate) proj_size: usize,
+    pub(crate) num_layers: usize,
+    pub(crate) bias: bool,
+    pub(crate) batch_first: bool,
+    pub(crate) bidirectional: bool,
     /// Positions of the initial state and the initial memory.
-    initial: [Option<usize>; 2],
-    layers: &'a Layers,
-    recorded: &'a Recorded,
-    swapped: bool,
+    pub(crate) initial: [Option<usize>; 2],
+    pub(crate) layers: &'a Layers,
+    pub(crate) recorded: &'a Recorded,
+    pub(crate) swapped: bool,
 }
 
 /// How many elements a run holds, and over what it runs.
-struct Sizes {
-    steps: usize,
-    batch: usize,
+pub(crate) struct Sizes {
+    pub(crate) steps: usize,
+    pub(crate) batch: usize,
     /// The states of all layers.
-    hidden: usize,
+    pub(crate) hidden: usize,
     /// The memories of all layers.
-    memory: usize,
+    pub(crate) memory: usize,
     /// The output of one layer in all directions.
-    sequence: usize,
+    pub(crate) sequence: usize,
     /// The same where one layer reads what another one wrote.
-    before: usize,
+    pub(crate) before: usize,
     /// What the kernel needs.
-    scratch: usize,
+    pub(crate) scratch: usize,
 }
 
 impl Sizes {
@@ -229,22 +229,22 @@ impl Network<'_> {
         self.parts().map(drop)
     }
 
-    fn directions(&self) -> usize {
+    pub(crate) fn directions(&self) -> usize {
         1 + usize::from(self.bidirectional)
     }
 
     /// Layers times directions.
-    fn states(&self) -> usize {
+    pub(crate) fn states(&self) -> usize {
         self.num_layers.saturating_mul(self.directions())
     }
 
     /// Length of hₜ.
-    fn output_size(&self) -> usize {
+    pub(crate) fn output_size(&self) -> usize {
         if self.proj_size > 0 { self.proj_size } else { self.hidden_size }
     }
 
     /// Length of the hₜ of all directions.
-    fn width(&self) -> usize {
+    pub(crate) fn width(&self) -> usize {
         self.output_size().saturating_mul(self.directions())
     }
 
@@ -254,7 +254,7 @@ impl Network<'_> {
     }
 
     /// The results that the operator's outputs are.
-    fn parts(&self) -> Result<&'static [Part], LayerError> {
+    pub(crate) fn parts(&self) -> Result<&'static [Part], LayerError> {
         let lengths = Lengths {
             states: self.states(),
             output: self.width(),
@@ -330,7 +330,7 @@ impl Network<'_> {
     }
 
     /// What a run over an input of this shape holds.
-    fn sizes(&self, shape: &[usize]) -> Result<Sizes, LayerError> {
+    pub(crate) fn sizes(&self, shape: &[usize]) -> Result<Sizes, LayerError> {
         let (steps, batch) =
             self.split(shape).ok_or_else(|| LayerError::shape("the input", "2 or 3 axes", shape.len()))?;
         let batch = batch.unwrap_or(1);
@@ -412,7 +412,7 @@ impl Network<'_> {
     }
 
     /// The layout of a sequence with the steps first.
-    fn by_steps(&self, layout: &Layout) -> Result<Layout, LayerError> {
+    pub(crate) fn by_steps(&self, layout: &Layout) -> Result<Layout, LayerError> {
         let turned = self.batch_first && layout.shape().rank() == 3;
         if turned { Ok(layout.transpose(0, 1)?) } else { Ok(*layout) }
     }

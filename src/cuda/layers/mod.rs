@@ -23,6 +23,7 @@ mod padding;
 mod pooling;
 mod product;
 mod recipe;
+mod recurrent;
 mod reduction;
 mod rows;
 mod scattering;
@@ -50,6 +51,7 @@ pub(super) fn all() -> CudaLayers {
     padding::register(&mut layers);
     pooling::register(&mut layers);
     product::register(&mut layers);
+    recurrent::register(&mut layers);
     reduction::register(&mut layers);
     scattering::register(&mut layers);
     softmax::register(&mut layers);

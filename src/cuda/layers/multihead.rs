@@ -208,7 +208,7 @@ impl MultiheadAttention {
 }
 
 /// Writes zeros.
-fn fill(y: &DeviceTensor<'_>, context: &mut CudaContext<'_>) -> Result<(), LayerError> {
+pub(super) fn fill(y: &DeviceTensor<'_>, context: &mut CudaContext<'_>) -> Result<(), LayerError> {
     let unsupported = || LayerError::Unsupported("numbers without kernels".to_owned());
     let zero = format!("({})0", computed_in(y.dtype())?);
     Map::new(Vec::new(), y.dtype(), "", &zero).ok_or_else(unsupported)?.run(&[], y, context)

@@ -116,6 +116,31 @@ impl Layers {
         Self(weights.chunks(each.max(1)).enumerate().filter_map(stored).collect())
     }
 
+    /// The weights of all layers, in the order in which they run.
+    #[cfg(feature = "gpu")]
+    pub(crate) fn attributes(&self) -> impl Iterator<Item = &RuntimeAttribute> {
+        self.0.iter().flat_map(Stored::all)
+    }
+
+    /// Where the weights of a layer in one direction stand among [`Layers::attributes`]: of the input, of the state, two biases, and
+    /// the projection.
+    #[cfg(feature = "gpu")]
+    pub(crate) fn places(&self, index: usize) -> [Option<usize>; 5] {
+        let mut next: usize = self.0.iter().take(index).map(|stored| stored.all().count()).sum();
+        let mut place = |is_there: bool| {
+            next += usize::from(is_there);
+            is_there.then(|| next - 1)
+        };
+        let Some(stored) = self.0.get(index) else { return [None; 5] };
+        [
+            place(true),
+            place(stored.hidden.is_some()),
+            place(stored.biases[0].is_some()),
+            place(stored.biases[1].is_some()),
+            place(stored.projection.is_some()),
+        ]
+    }
+
     /// Checks that all weights are there that the parameters promise, and of the right shape.
     pub(super) fn check(&self, network: &Network<'_>) -> Result<(), LayerError> {
         for (index, stored) in self.0.iter().enumerate() {

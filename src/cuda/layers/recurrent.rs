@@ -1,0 +1,208 @@
+//! Recurrent networks: products of all inputs at once, and then for each step the product of the state and what becomes of both.
+
+use super::epilogue::{Arguments, Finish};
+use super::movement::copy_as;
+use super::multihead::fill;
+use super::product::linear;
+use super::support::{input, int, is_float, shape};
+use crate::cuda::device::{Argument, DeviceTensor, Grid, Unit};
+use crate::cuda::{CudaContext, CudaLayer, CudaLayers, scratch_bytes};
+use crate::graph::{LayerError, TensorFormat, TensorMeta};
+use crate::kernels::recurrent::Cell;
+use crate::layers::recurrent::{Gru, Lstm, Network, Part, Rnn, Sizes};
+use crate::tensor::{DType, Tensor};
+
+/// What a run holds, in the type that is computed in.
+struct Room<'a> {
+    /// Products of the input at all steps, and of the state at one.
+    from_input: DeviceTensor<'a>,
+    from_state: DeviceTensor<'a>,
+    /// A state before it is projected.
+    long: DeviceTensor<'a>,
+    /// States and memories of all layers.
+    hidden: DeviceTensor<'a>,
+    memory: DeviceTensor<'a>,
+    /// What a layer reads, and what it writes.
+    sequences: [DeviceTensor<'a>; 2],
+}
+
+/// The type that is computed in.
+fn computed(dtype: DType) -> DType {
+    if dtype == DType::F64 { DType::F64 } else { DType::F32 }
+}
+
+/// Lengths of what [`Room`] has.
+fn lengths(network: &Network<'_>, sizes: &Sizes) -> [Vec<usize>; 7] {
+    let gates = network.cell.gates() * network.hidden_size;
+    let (steps, batch) = (sizes.steps, sizes.batch);
+    let sequence = vec![steps, batch, network.width()];
+    let memory = if network.cell == Cell::Lstm { network.states() } else { 0 };
+    [
+        vec![steps, batch, gates],
+        vec![batch, gates],
+        vec![if network.proj_size > 0 { batch } else { 0 }, network.hidden_size],
+        vec![network.states(), batch, network.output_size()],
+        vec![memory, batch, network.hidden_size],
+        sequence.clone(),
+        sequence,
+    ]
+}
+
+fn workspace(network: &Network<'_>, inputs: &[TensorMeta]) -> usize {
+    let Some(meta) = inputs.first() else { return 0 };
+    let sizes = meta.shape().ok().and_then(|shape| network.sizes(shape.dims()).ok());
+    let Some(sizes) = sizes else { return 0 };
+    let bytes = lengths(network, &sizes)
+        .map(|dims| scratch_bytes(computed(meta.dtype()), dims.into_iter().fold(1, usize::saturating_mul)));
+    bytes.into_iter().fold(0, usize::saturating_add)
+}
+
+/// One of the parts along the first axis.
+fn at<'a>(tensor: &DeviceTensor<'a>, index: usize) -> Result<DeviceTensor<'a>, LayerError> {
+    Ok(tensor.with_layout(tensor.layout().select(0, index)?)?)
+}
+
+fn run(
+    network: &Network<'_>,
+    inputs: &[DeviceTensor<'_>],
+    outputs: &[DeviceTensor<'_>],
+    context: &mut CudaContext<'_>,
+) -> Result<(), LayerError> {
+    let x = inputs[0];
+    let sizes = network.sizes(x.shape())?;
+    let dtype = computed(x.dtype());
+    let mut scratch = Vec::with_capacity(7);
+    for dims in lengths(network, &sizes) {
+        scratch.push(context.scratch(dtype, shape(&dims)?)?);
+    }
+    let &[from_input, from_state, long, hidden, memory, first, second] = scratch.as_slice() else {
+        return Ok(());
+    };
+    let mut room = Room { from_input, from_state, long, hidden, memory, sequences: [first, second] };
+    for (position, state) in network.initial.iter().zip([&room.hidden, &room.memory]) {
+        match position {
+            Some(position) => {
+                let given = input(inputs, *position)?;
+                let layout = given.layout().expand(state.shape()).or_else(|_| {
+                    // Without a batch a state has no such axis.
+                    given.layout().unsqueeze(1)
+                })?;
+                copy_as(&given.with_layout(layout)?, state, context)?;
+            }
+            None if state.num_elements() > 0 => fill(state, context)?,
+            None => {}
+        }
+    }
+    let mut rows = x.with_layout(network.by_steps(x.layout())?)?;
+    if rows.shape().len() == 2 {
+        rows = rows.with_layout(rows.layout().unsqueeze(1)?)?;
+    }
+    for layer in 0..network.num_layers {
+        for direction in 0..network.directions() {
+            let index = layer * network.directions() + direction;
+            run_direction(network, index, &rows, &room, &sizes, context)?;
+        }
+        room.sequences.swap(0, 1);
+        rows = room.sequences[0];
+    }
+    for (part, y) in network.parts()?.iter().zip(outputs) {
+        let (from, to) = match part {
+            Part::Output => (&rows, y.with_layout(network.by_steps(y.layout())?)?),
+            Part::Hidden => (&room.hidden, *y),
+            Part::Memory => (&room.memory, *y),
+        };
+        let layout = if to.shape().len() == 2 { to.layout().unsqueeze(1)? } else { *to.layout() };
+        copy_as(from, &to.with_layout(layout)?, context)?;
+    }
+    Ok(())
+}
+
+/// One layer in one direction.
+fn run_direction(
+    network: &Network<'_>,
+    index: usize,
+    rows: &DeviceTensor<'_>,
+    room: &Room<'_>,
+    sizes: &Sizes,
+    context: &mut CudaContext<'_>,
+) -> Result<(), LayerError> {
+    let places = network.layers.places(index);
+    let weight = |place: Option<usize>| place.map(|place| context.weight(place)).transpose();
+    let [of_input, of_state, first, second, projection] =
+        [weight(places[0])?, weight(places[1])?, weight(places[2])?, weight(places[3])?, weight(places[4])?];
+    let missing = || LayerError::MissingWeight { key: "weight_ih".to_owned() };
+    let (of_input, of_state) = (of_input.ok_or_else(missing)?, of_state.ok_or_else(missing)?);
+    let finish = Finish::default();
+    linear(rows, &of_input, first, &room.from_input)?.run(&finish, Arguments::new(), context)?;
+    let hidden = at(&room.hidden, index)?;
+    let memory = if network.cell == Cell::Lstm { at(&room.memory, index)? } else { room.memory };
+    let is_reverse = index % network.directions() == 1;
+    let width = network.output_size();
+    let columns = room.sequences[1].layout().narrow(2, if is_reverse { width } else { 0 }, width)?;
+    let columns = room.sequences[1].with_layout(columns)?;
+    let kind = match network.cell {
+        Cell::Tanh => "TANH",
+        Cell::Relu => "RELU",
+        Cell::Lstm => "LSTM",
+        Cell::Gru => "GRU",
+    };
+    let unit = Unit::new("recurrent.cu", include_str!("../kernels/recurrent.cu"))
+        .define("T", hidden.dtype().name())
+        .define("KIND", kind);
+    let kernel = context.kernel(&unit, "step")?;
+    let order: Box<dyn Iterator<Item = usize>> =
+        if is_reverse { Box::new((0..sizes.steps).rev()) } else { Box::new(0..sizes.steps) };
+    for step in order {
+        linear(&hidden, &of_state, second, &room.from_state)?.run(&finish, Arguments::new(), context)?;
+        let state = if projection.is_some() { room.long } else { hidden };
+        let arguments = [
+            Argument::Read(at(&room.from_input, step)?),
+            Argument::Read(room.from_state),
+            Argument::Write(memory),
+            Argument::Write(state),
+            Argument::Int(int(sizes.batch)?),
+            Argument::Int(int(network.hidden_size)?),
+        ];
+        context.launch(&kernel, Grid::over(sizes.batch * network.hidden_size), &arguments)?;
+        if let Some(projection) = &projection {
+            linear(&room.long, projection, None, &hidden)?.run(&finish, Arguments::new(), context)?;
+        }
+        copy_as(&hidden, &at(&columns, step)?, context)?;
+    }
+    Ok(())
+}
+
+macro_rules! recurrent {
+    ($($layer:ident),*) => {$(
+        impl CudaLayer for $layer {
+            fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
+                is_float(position, formats)
+            }
+
+            fn weights(&self) -> Result<Vec<Tensor>, LayerError> {
+                self.network().layers.attributes().map(|weight| weight.load()).collect()
+            }
+
+            fn workspace(&self, inputs: &[TensorMeta], _: &[TensorMeta]) -> usize {
+                workspace(&self.network(), inputs)
+            }
+
+            fn forward(
+                &mut self,
+                inputs: &[DeviceTensor<'_>],
+                outputs: &[DeviceTensor<'_>],
+                context: &mut CudaContext<'_>,
+            ) -> Result<(), LayerError> {
+                run(&self.network(), inputs, outputs, context)
+            }
+        }
+    )*
+
+        /// Registers the layers of this family.
+        pub(super) fn register(layers: &mut CudaLayers) {
+            $(layers.register::<$layer>();)*
+        }
+    };
+}
+
+recurrent!(Rnn, Lstm, Gru);
