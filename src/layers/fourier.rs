@@ -23,7 +23,7 @@ choices! {
 
 impl Norm {
     /// The factor of a transform of so many elements.
-    pub(super) fn factor(self, elements: f64, direction: Direction) -> f64 {
+    pub(crate) fn factor(self, elements: f64, direction: Direction) -> f64 {
         match (self, direction) {
             (Norm::Ortho, _) => 1.0 / elements.sqrt(),
             (Norm::Backward, Direction::Inverse) | (Norm::Forward, Direction::Forward) => 1.0 / elements,
@@ -34,7 +34,7 @@ impl Norm {
 
 /// What a transform makes of what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+pub(crate) enum Kind {
     /// Complex numbers of complex ones.
     Complex,
     /// Half of a spectrum of real numbers.
@@ -44,13 +44,13 @@ enum Kind {
 }
 
 /// A transform of known axes.
-struct Transform {
-    kind: Kind,
-    direction: Direction,
-    norm: Norm,
-    axes: Vec<usize>,
+pub(crate) struct Transform {
+    pub(crate) kind: Kind,
+    pub(crate) direction: Direction,
+    pub(crate) norm: Norm,
+    pub(crate) axes: Vec<usize>,
     /// The length of the signal along each of these axes.
-    lens: Vec<Dim>,
+    pub(crate) lens: Vec<Dim>,
 }
 
 /// The axes and lengths that an operator gives.
@@ -111,7 +111,7 @@ impl Request {
 ///
 /// # Errors
 /// [`LayerError::DType`] for half precision, as in PyTorch on a CPU.
-pub(super) fn precision(dtype: DType) -> Result<DType, LayerError> {
+pub(crate) fn precision(dtype: DType) -> Result<DType, LayerError> {
     match dtype {
         DType::F64 | DType::C128 => Ok(DType::F64),
         DType::F16 | DType::Bf16 | DType::C32 => {
@@ -122,7 +122,7 @@ pub(super) fn precision(dtype: DType) -> Result<DType, LayerError> {
 }
 
 /// The complex type of numbers of this precision.
-pub(super) fn complex(precision: DType) -> DType {
+pub(crate) fn complex(precision: DType) -> DType {
     if precision == DType::F64 { DType::C128 } else { DType::C64 }
 }
 
@@ -294,7 +294,7 @@ macro_rules! transforms {
             transforms!(@fields $form, [$($doc)*] $name $op_type);
 
             impl $name {
-                fn transform(&self, inputs: &[TensorMeta]) -> Result<Transform, LayerError> {
+                pub(crate) fn transform(&self, inputs: &[TensorMeta]) -> Result<Transform, LayerError> {
                     let (kind, direction) = (Kind::$kind, Direction::$direction);
                     let (axes, lens) = (self.axes(), self.lens(inputs)?);
                     Request { kind, direction, norm: self.norm, axes, lens }.resolve(&inputs[0])

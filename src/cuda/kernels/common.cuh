@@ -16,6 +16,14 @@ struct bf16 {
     unsigned short bits;
 };
 
+// Complex numbers.
+struct c64 {
+    float re, im;
+};
+struct c128 {
+    double re, im;
+};
+
 // An element of 16 bytes that is only moved.
 struct Bytes16 {
     i64 half[2];

@@ -14,6 +14,7 @@ mod elementwise;
 mod embedding;
 mod epilogue;
 mod formula;
+mod fourier;
 mod indexing;
 mod interpolation;
 mod movement;
@@ -44,6 +45,7 @@ pub(super) fn all() -> CudaLayers {
     attention::register(&mut layers);
     convolution::register(&mut layers);
     embedding::register(&mut layers);
+    fourier::register(&mut layers);
     interpolation::register(&mut layers);
     movement::register(&mut layers);
     multihead::register(&mut layers);

@@ -144,8 +144,8 @@ pub fn binary(function: Function) -> Option<fn(f64, f64) -> f64> {
         F::Fmod => |a, b| a % b,
         F::Pow => f64::powf,
         F::Atan2 => f64::atan2,
-        F::Max | F::Maximum => |a, b| if a > b || a.is_nan() { a } else { b },
-        F::Min | F::Minimum => |a, b| if a < b || a.is_nan() { a } else { b },
+        F::Max | F::Maximum => |a, b| if a >= b || a.is_nan() { a } else { b },
+        F::Min | F::Minimum => |a, b| if a <= b || a.is_nan() { a } else { b },
         F::Logaddexp => |a, b| (a.exp() + b.exp()).ln(),
         _ => return None,
     })

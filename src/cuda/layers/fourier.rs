@@ -1,0 +1,215 @@
+//! Fourier transforms: a kernel for each axis.
+
+use super::elementwise::collapsed;
+use super::movement::copy_as;
+use super::product::metas;
+use super::support::{int, shape};
+use crate::cuda::device::{Argument, DeviceTensor, Grid, KernelShape, KernelStrides, Unit};
+use crate::cuda::{CudaContext, CudaLayer, CudaLayers, is_plain, scratch_bytes};
+use crate::graph::{LayerError, TensorFormat, TensorMeta};
+use crate::kernels::fourier::Direction;
+use crate::layers::fourier::{
+    Fft, Fft2, Fftn, Hfft, Hfft2, Hfftn, Ifft, Ifft2, Ifftn, Ihfft, Ihfft2, Ihfftn, Irfft, Irfft2, Irfftn,
+    Kind, Rfft, Rfft2, Rfftn, Transform, complex, precision,
+};
+use crate::tensor::{DType, Layout};
+
+/// The bytes that a block may share.
+const SHARED: usize = 48 * 1024;
+
+/// A transform along one axis.
+#[derive(Debug, Clone, Copy)]
+struct Pass {
+    axis: usize,
+    /// Numbers of a row that is transformed, and of the result.
+    length: usize,
+    made: usize,
+    is_mirrored: bool,
+}
+
+/// The bytes that a block shares for rows of this length: the row, its other half and the roots of unity.
+fn shared(dtype: DType, length: usize) -> usize {
+    let size = if matches!(dtype, DType::F64 | DType::C128) { 16 } else { 8 };
+    length.saturating_mul(3 * size)
+}
+
+/// What is done along each axis, in order.
+fn passes(transform: &Transform) -> Option<Vec<Pass>> {
+    let lens = transform.lens.iter().map(|len| usize::try_from(len.fixed()?).ok());
+    let lens: Vec<usize> = lens.collect::<Option<_>>()?;
+    let mut passes: Vec<Pass> = transform
+        .axes
+        .iter()
+        .zip(lens)
+        .map(|(&axis, length)| Pass { axis, length, made: length, is_mirrored: false })
+        .collect();
+    match transform.kind {
+        Kind::Complex => {}
+        // Real numbers are transformed first along the last axis, and come to be last.
+        Kind::FromReal => {
+            let mut last = passes.pop()?;
+            last.made = last.length / 2 + 1;
+            passes.insert(0, last);
+        }
+        Kind::ToReal => passes.last_mut()?.is_mirrored = true,
+    }
+    Some(passes)
+}
+
+/// The layout of a tensor without an axis, and the stride along it.
+fn without(layout: &Layout, axis: usize) -> Result<(Layout, i64), LayerError> {
+    let (mut dims, mut by) = (layout.shape().dims().to_vec(), layout.strides().to_vec());
+    let stride = if axis < by.len() { by.remove(axis) } else { 0 };
+    if axis < dims.len() {
+        dims.remove(axis);
+    }
+    Ok((Layout::strided(shape(&dims)?, &by, 0)?, stride as i64))
+}
+
+impl Pass {
+    fn run(
+        self,
+        x: &DeviceTensor<'_>,
+        y: &DeviceTensor<'_>,
+        direction: Direction,
+        factor: f64,
+        context: &mut CudaContext<'_>,
+    ) -> Result<(), LayerError> {
+        let by_halving = self.length.is_power_of_two();
+        let is_double = matches!(y.dtype(), DType::F64 | DType::C128);
+        let unit = Unit::new("fourier.cu", include_str!("../kernels/fourier.cu"))
+            .define("X", x.dtype().name())
+            .define("Y", y.dtype().name())
+            .define("R", if is_double { "double" } else { "float" })
+            .define("SIGN", if direction == Direction::Forward { "-1.0" } else { "1.0" })
+            .define("MIRRORED", u8::from(self.is_mirrored))
+            .define("BY_HALVING", u8::from(by_halving));
+        let kernel = context.kernel(&unit, "transform")?;
+        let ((x_outer, x_by), (y_outer, y_by)) =
+            (without(x.layout(), self.axis)?, without(y.layout(), self.axis)?);
+        let (outer, outer_strides): (KernelShape, _) = collapsed(&[x_outer, y_outer]);
+        let of = |at: usize| outer_strides.get(at).copied().unwrap_or_else(KernelStrides::default);
+        let rows = x_outer.shape().num_elements();
+        let most = if self.is_mirrored { self.length / 2 + 1 } else { self.length };
+        let given = x.shape().get(self.axis).copied().unwrap_or(1).min(most);
+        let arguments = [
+            Argument::Read(*x),
+            Argument::Strides(of(0)),
+            Argument::Long(x_by),
+            Argument::Write(*y),
+            Argument::Strides(of(1)),
+            Argument::Long(y_by),
+            Argument::Shape(outer),
+            Argument::Long(rows as i64),
+            Argument::Int(int(given)?),
+            Argument::Int(int(self.length)?),
+            Argument::Int(int(self.made)?),
+            Argument::Double(factor),
+        ];
+        let threads = self.length.clamp(1, 256).next_multiple_of(32) as u32;
+        let grid = Grid { shared: shared(y.dtype(), self.length) as u32, ..Grid::of(rows, threads) };
+        context.launch(&kernel, grid, &arguments)
+    }
+}
+
+/// The shapes between passes, all but the last of which are in scratch memory.
+fn shapes(passes: &[Pass], input: &[usize]) -> Vec<Vec<usize>> {
+    let mut dims = input.to_vec();
+    let shape = |pass: &Pass| {
+        dims.get_mut(pass.axis).into_iter().for_each(|dim| *dim = pass.made);
+        dims.clone()
+    };
+    passes.iter().map(shape).collect()
+}
+
+fn check(transform: &Transform, input: &TensorMeta) -> Result<(), LayerError> {
+    let unsupported = |reason: &str| LayerError::Unsupported(reason.to_owned());
+    let passes = passes(transform).ok_or_else(|| unsupported("signals of unknown lengths"))?;
+    let dtype = precision(input.dtype())?;
+    if passes.iter().any(|pass| shared(dtype, pass.length) > SHARED) {
+        return Err(unsupported("signals that are longer than what a block can share"));
+    }
+    if passes.is_empty() {
+        return Err(unsupported("a transform along no axis"));
+    }
+    Ok(())
+}
+
+fn workspace(transform: &Transform, input: &TensorMeta) -> usize {
+    let (Some(passes), Ok(dims), Ok(dtype)) = (passes(transform), input.shape(), precision(input.dtype()))
+    else {
+        return 0;
+    };
+    let mut between = shapes(&passes, dims.dims());
+    between.pop();
+    let bytes = |dims: &Vec<usize>| {
+        scratch_bytes(complex(dtype), dims.iter().copied().fold(1, usize::saturating_mul))
+    };
+    between.iter().map(bytes).fold(0, usize::saturating_add)
+}
+
+fn run(
+    transform: &Transform,
+    x: &DeviceTensor<'_>,
+    y: &DeviceTensor<'_>,
+    context: &mut CudaContext<'_>,
+) -> Result<(), LayerError> {
+    let passes = passes(transform).unwrap_or_default();
+    let elements: f64 = passes.iter().map(|pass| pass.length as f64).product();
+    let factor = transform.norm.factor(elements, transform.direction);
+    let between = shapes(&passes, x.shape().dims());
+    let Some(last) = passes.len().checked_sub(1) else { return copy_as(x, y, context) };
+    let mut from = *x;
+    for (position, (pass, dims)) in passes.iter().zip(&between).enumerate() {
+        if position == last {
+            return pass.run(&from, y, transform.direction, factor, context);
+        }
+        let to = context.scratch(complex(precision(x.dtype())?), shape(dims)?)?;
+        pass.run(&from, &to, transform.direction, 1.0, context)?;
+        from = to;
+    }
+    Ok(())
+}
+
+macro_rules! transforms {
+    ($($layer:ident),* $(,)?) => {$(
+        impl CudaLayer for $layer {
+            fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
+                let is_half = |dtype: DType| matches!(dtype, DType::F16 | DType::Bf16 | DType::C32);
+                formats.get(position).is_some_and(|format| is_plain(format) && !is_half(format.dtype))
+            }
+
+            fn configure(&mut self, inputs: &[TensorMeta], _: &[TensorMeta]) -> Result<(), LayerError> {
+                let Some(input) = inputs.first().filter(|_| inputs.len() == 1) else {
+                    return Err(LayerError::Unsupported("a length that is an input".to_owned()));
+                };
+                check(&self.transform(inputs)?, input)
+            }
+
+            fn workspace(&self, inputs: &[TensorMeta], _: &[TensorMeta]) -> usize {
+                let transform = self.transform(inputs).ok();
+                transform.zip(inputs.first()).map_or(0, |(transform, input)| workspace(&transform, input))
+            }
+
+            fn forward(
+                &mut self,
+                inputs: &[DeviceTensor<'_>],
+                outputs: &[DeviceTensor<'_>],
+                context: &mut CudaContext<'_>,
+            ) -> Result<(), LayerError> {
+                run(&self.transform(&metas(inputs))?, &inputs[0], &outputs[0], context)
+            }
+        }
+    )*
+
+        /// Registers the layers of this family.
+        pub(super) fn register(layers: &mut CudaLayers) {
+            $(layers.register::<$layer>();)*
+        }
+    };
+}
+
+transforms!(
+    Fft, Fft2, Fftn, Ifft, Ifft2, Ifftn, Rfft, Rfft2, Rfftn, Irfft, Irfft2, Irfftn, Hfft, Hfft2, Hfftn,
+    Ihfft, Ihfft2, Ihfftn,
+);
