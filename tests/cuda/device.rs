@@ -236,6 +236,39 @@ fn kernels_are_kept_on_disk() {
     assert_eq!(run_once(), [4.0; 64]);
 }
 
+#[test]
+fn nothing_leaks() {
+    use ixion::cuda::CudaLayers;
+    use ixion::engine::{Builder, Context};
+    use ixion::tensor::Tensor;
+    use std::sync::Arc;
+    let device = Emulator::new().open().unwrap();
+    let line = "nn.Embedding e 1 1 x y num_embeddings=5 embedding_dim=3 @weight=(5,3)f32";
+    let text = format!("7767517\n3 2\npnnx.Input in 0 1 x #x=(?)i64\n{line}\npnnx.Output out 1 0 y\n");
+    for _ in 0..2 {
+        let graph = ixion::pnnx::Graph::parse(&text, &ixion::Limits::default()).unwrap();
+        let builder = Builder::from_pnnx(graph).with_random_weights(1);
+        let plan = Arc::new(builder.with_device(device.clone(), CudaLayers::default()).build().unwrap());
+        assert!(device.allocated() > 0);
+        let mut contexts = [0, 1].map(|_| Context::shared(Arc::clone(&plan)).unwrap());
+        for context in &mut contexts {
+            // Graphs, other shapes, and runs that fail.
+            for (indices, is_fine) in
+                [(vec![1i64, 4], true), (vec![1, 4], true), (vec![0; 999], true), (vec![9], false)]
+            {
+                let len = indices.len();
+                let input = Tensor::from_vec(indices, &[len]).unwrap();
+                assert_eq!(context.run(&[input]).is_ok(), is_fine);
+            }
+        }
+        let held = device.allocations();
+        drop(contexts);
+        assert!(device.allocations() < held);
+        drop(plan);
+        assert_eq!((device.allocated(), device.allocations()), (0, 0));
+    }
+}
+
 /// Adds a number to each element.
 const ADD: &str = r#"
 extern "C" __global__ void test(const float* x, float* y, int count) {
