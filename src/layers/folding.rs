@@ -98,7 +98,7 @@ fn fold_shape(image: &Shape, windows: [Window; 2]) -> FoldShape {
 }
 
 impl Unfold {
-    fn windows(&self) -> Result<[Window; 2], LayerError> {
+    pub(crate) fn windows(&self) -> Result<[Window; 2], LayerError> {
         windows([
             ("kernel_size", &self.kernel_size),
             ("dilation", &self.dilation),
@@ -142,7 +142,7 @@ impl CpuLayer for Unfold {
 }
 
 impl Fold {
-    fn windows(&self) -> Result<[Window; 2], LayerError> {
+    pub(crate) fn windows(&self) -> Result<[Window; 2], LayerError> {
         windows([
             ("kernel_size", &self.kernel_size),
             ("dilation", &self.dilation),

@@ -15,6 +15,7 @@ mod embedding;
 mod epilogue;
 mod formula;
 mod fourier;
+mod grid;
 mod indexing;
 mod interpolation;
 mod movement;
@@ -46,6 +47,7 @@ pub(super) fn all() -> CudaLayers {
     convolution::register(&mut layers);
     embedding::register(&mut layers);
     fourier::register(&mut layers);
+    grid::register(&mut layers);
     interpolation::register(&mut layers);
     movement::register(&mut layers);
     multihead::register(&mut layers);
