@@ -3,6 +3,7 @@
 use super::elementwise::collapsed;
 use super::movement::copy_as;
 use super::product::metas;
+use super::rows::without_axis;
 use super::support::{int, shape};
 use crate::cuda::device::{Argument, DeviceTensor, Grid, KernelShape, KernelStrides, Unit};
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers, is_plain, scratch_bytes};
@@ -12,7 +13,7 @@ use crate::layers::fourier::{
     Fft, Fft2, Fftn, Hfft, Hfft2, Hfftn, Ifft, Ifft2, Ifftn, Ihfft, Ihfft2, Ihfftn, Irfft, Irfft2, Irfftn,
     Kind, Rfft, Rfft2, Rfftn, Transform, complex, precision,
 };
-use crate::tensor::{DType, Layout};
+use crate::tensor::DType;
 
 /// The bytes that a block may share.
 const SHARED: usize = 48 * 1024;
@@ -56,16 +57,6 @@ fn passes(transform: &Transform) -> Option<Vec<Pass>> {
     Some(passes)
 }
 
-/// The layout of a tensor without an axis, and the stride along it.
-fn without(layout: &Layout, axis: usize) -> Result<(Layout, i64), LayerError> {
-    let (mut dims, mut by) = (layout.shape().dims().to_vec(), layout.strides().to_vec());
-    let stride = if axis < by.len() { by.remove(axis) } else { 0 };
-    if axis < dims.len() {
-        dims.remove(axis);
-    }
-    Ok((Layout::strided(shape(&dims)?, &by, 0)?, stride as i64))
-}
-
 impl Pass {
     fn run(
         self,
@@ -86,7 +77,7 @@ impl Pass {
             .define("BY_HALVING", u8::from(by_halving));
         let kernel = context.kernel(&unit, "transform")?;
         let ((x_outer, x_by), (y_outer, y_by)) =
-            (without(x.layout(), self.axis)?, without(y.layout(), self.axis)?);
+            (without_axis(x.layout(), self.axis)?, without_axis(y.layout(), self.axis)?);
         let (outer, outer_strides): (KernelShape, _) = collapsed(&[x_outer, y_outer]);
         let of = |at: usize| outer_strides.get(at).copied().unwrap_or_else(KernelStrides::default);
         let rows = x_outer.shape().num_elements();

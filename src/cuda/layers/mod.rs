@@ -30,6 +30,7 @@ mod reduction;
 mod rows;
 mod scattering;
 mod softmax;
+mod sorting;
 mod special;
 mod support;
 
@@ -59,6 +60,7 @@ pub(super) fn all() -> CudaLayers {
     reduction::register(&mut layers);
     scattering::register(&mut layers);
     softmax::register(&mut layers);
+    sorting::register(&mut layers);
     special::register(&mut layers);
     creation::register(&mut layers);
     indexing::register(&mut layers);

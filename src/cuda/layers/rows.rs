@@ -72,3 +72,16 @@ impl Rows {
         Grid::of(self.count, u32::try_from(threads).unwrap_or(WARP as u32))
     }
 }
+
+/// The layout of a tensor without an axis, and the stride along it.
+///
+/// # Errors
+/// None, for fewer axes are always a layout.
+pub(super) fn without_axis(layout: &Layout, axis: usize) -> Result<(Layout, i64), LayerError> {
+    let (mut dims, mut by) = (layout.shape().dims().to_vec(), layout.strides().to_vec());
+    let stride = if axis < by.len() { by.remove(axis) } else { 0 };
+    if axis < dims.len() {
+        dims.remove(axis);
+    }
+    Ok((Layout::strided(shape(&dims)?, &by, 0)?, stride as i64))
+}

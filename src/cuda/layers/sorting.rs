@@ -1,0 +1,154 @@
+//! Sorted rows, and the first of them.
+
+use super::elementwise::collapsed;
+use super::rows::without_axis;
+use super::support::{computed_in, int, is_real};
+use crate::cuda::device::{Argument, DeviceTensor, Grid, KernelStrides, Unit};
+use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
+use crate::graph::{LayerError, TensorFormat, TensorMeta};
+use crate::layers::extremes::Topk;
+use crate::layers::sorting::{Argsort, Kthvalue, Sort};
+use crate::tensor::{Layout, resolve_axis};
+
+/// The longest rows that a block sorts.
+const LONGEST: usize = 2048;
+
+/// Rows along an axis, in which order, and which of their elements are kept.
+struct Order {
+    axis: usize,
+    is_descending: bool,
+    first: usize,
+    kept: usize,
+}
+
+/// Refuses rows that are too long.
+fn check(dim: i64, input: Option<&TensorMeta>) -> Result<(), LayerError> {
+    let len = |meta: &TensorMeta| {
+        let axis = resolve_axis(dim, meta.rank()).ok()?;
+        meta.dims().get(axis).map_or(Some(1), |len| usize::try_from(len.fixed()?).ok())
+    };
+    match input.and_then(len) {
+        Some(len) if len <= LONGEST => Ok(()),
+        _ => {
+            Err(LayerError::Unsupported(format!("rows of more than {LONGEST} elements are not sorted here")))
+        }
+    }
+}
+
+impl Order {
+    fn run(
+        &self,
+        x: &DeviceTensor<'_>,
+        [y, places]: [Option<&DeviceTensor<'_>>; 2],
+        context: &mut CudaContext<'_>,
+    ) -> Result<(), LayerError> {
+        let length = x.shape().get(self.axis).copied().unwrap_or(1);
+        let room = length.next_power_of_two().max(2);
+        let unit = Unit::new("sort.cu", include_str!("../kernels/sort.cu"))
+            .define("T", x.dtype().name())
+            .define("C", computed_in(x.dtype())?)
+            .define("ROOM", room)
+            .define("DESCENDING", self.is_descending);
+        let kernel = context.kernel(&unit, "sort")?;
+        let (x_outer, x_by) = without_axis(x.layout(), self.axis)?;
+        let rank = x.shape().len();
+        let of = |tensor: Option<&DeviceTensor<'_>>| -> Result<(Layout, i64), LayerError> {
+            match tensor {
+                // Where one of a row is kept, its axis may be gone.
+                Some(tensor) if tensor.shape().len() < rank => Ok((*tensor.layout(), 0)),
+                Some(tensor) => without_axis(tensor.layout(), self.axis),
+                None => Ok((x_outer, 0)),
+            }
+        };
+        let ((y_outer, y_by), (p_outer, p_by)) = (of(y)?, of(places)?);
+        let (outer, strides) = collapsed(&[x_outer, y_outer, p_outer]);
+        let by =
+            |at: usize| Argument::Strides(strides.get(at).copied().unwrap_or_else(KernelStrides::default));
+        let rows = x_outer.shape().num_elements();
+        let arguments = [
+            Argument::Read(*x),
+            by(0),
+            Argument::Long(x_by),
+            y.map_or(Argument::None, |y| Argument::Write(*y)),
+            by(1),
+            Argument::Long(y_by),
+            places.map_or(Argument::None, |places| Argument::Write(*places)),
+            by(2),
+            Argument::Long(p_by),
+            Argument::Shape(outer),
+            Argument::Long(rows as i64),
+            Argument::Int(int(length)?),
+            Argument::Int(int(self.first)?),
+            Argument::Int(int(self.kept)?),
+        ];
+        let threads = (room / 2).clamp(32, 256) as u32;
+        context.launch(&kernel, Grid::of(rows, threads), &arguments)
+    }
+}
+
+macro_rules! sorting {
+    ($($layer:ident |$this:ident, $x:ident, $outputs:ident| $is_descending:expr, $first:expr, $kept:expr, $targets:expr;)*) => {$(
+        impl CudaLayer for $layer {
+            fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
+                is_real(position, formats)
+            }
+
+            fn configure(&mut self, inputs: &[TensorMeta], _: &[TensorMeta]) -> Result<(), LayerError> {
+                check(self.dim, inputs.first())
+            }
+
+            fn forward(
+                &mut self,
+                inputs: &[DeviceTensor<'_>],
+                $outputs: &[DeviceTensor<'_>],
+                context: &mut CudaContext<'_>,
+            ) -> Result<(), LayerError> {
+                let ($this, $x) = (&*self, &inputs[0]);
+                let axis = resolve_axis($this.dim, $x.shape().len())?;
+                let len = $x.shape().get(axis).copied().unwrap_or(1);
+                let (first, kept): (usize, Option<usize>) = ($first, $kept);
+                let order = Order { axis, is_descending: $is_descending, first, kept: kept.unwrap_or(len) };
+                order.run($x, $targets, context)
+            }
+        }
+    )*};
+}
+
+sorting! {
+    Sort |layer, x, outputs| layer.descending, 0, None, [outputs.first(), outputs.get(1)];
+    Argsort |layer, x, outputs| layer.descending, 0, None, [None, outputs.first()];
+    Kthvalue |layer, x, outputs| false, layer.k.saturating_sub(1), Some(1), [outputs.first(), outputs.get(1)];
+}
+
+impl CudaLayer for Topk {
+    fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
+        is_real(position, formats)
+    }
+
+    fn configure(&mut self, inputs: &[TensorMeta], _: &[TensorMeta]) -> Result<(), LayerError> {
+        if !self.sorted {
+            return Err(LayerError::Unsupported("an order that PyTorch leaves open".to_owned()));
+        }
+        check(self.dim, inputs.first())
+    }
+
+    fn forward(
+        &mut self,
+        inputs: &[DeviceTensor<'_>],
+        outputs: &[DeviceTensor<'_>],
+        context: &mut CudaContext<'_>,
+    ) -> Result<(), LayerError> {
+        let x = &inputs[0];
+        let axis = resolve_axis(self.dim, x.shape().len())?;
+        let order = Order { axis, is_descending: self.largest, first: 0, kept: self.k };
+        order.run(x, [outputs.first(), outputs.get(1)], context)
+    }
+}
+
+/// Registers the layers of this family.
+pub(super) fn register(layers: &mut CudaLayers) {
+    layers.register::<Sort>();
+    layers.register::<Argsort>();
+    layers.register::<Kthvalue>();
+    layers.register::<Topk>();
+}
