@@ -207,3 +207,44 @@ fn an_index_beyond_the_table_fails_the_run() {
         }
     }
 }
+
+#[test]
+fn sequences() {
+    for (op_type, gates) in [("nn.GRU", 3), ("nn.LSTM", 4), ("nn.RNN", 1)] {
+        let weights = ["l0", "l0_reverse"].map(|at| {
+            let rows = gates * 5;
+            format!("@weight_ih_{at}=({rows},6)f32 @weight_hh_{at}=({rows},5)f32 @bias_ih_{at}=({rows})f32 @bias_hh_{at}=({rows})f32")
+        });
+        let keys = "input_size=6 hidden_size=5 num_layers=1 bias=True batch_first=True bidirectional=True";
+        of(&[2, 4, 6], &format!("{op_type} r 1 1 x y {keys} {} #y=(2,4,10)f32", weights.join(" ")));
+    }
+}
+
+#[test]
+fn orders_and_signals() {
+    of_all_kinds(&[3, 5, 70], "aten::argsort s 1 1 x y dim=1 descending=True");
+    of(&[2, 300], "aten::argsort s 1 1 x y dim=-1 descending=False");
+    let inputs = [noise(DType::F32, &[3, 20], 1)];
+    for (forward, back) in [("rfft", "irfft"), ("fft", "hfft")] {
+        for n in [16, 15] {
+            let lines = [
+                format!("torch.fft.{forward} a 1 1 x v dim=1 n={n} norm=ortho"),
+                format!("torch.fft.{back} b 1 1 v y dim=1 n={n} norm=forward"),
+            ];
+            same_as_cpu(&several(&[&lines[0], &lines[1]], &inputs), &inputs, 1e-3);
+        }
+    }
+}
+
+#[test]
+fn grids() {
+    let inputs = [noise(DType::F32, &[2, 3, 5, 6], 1), noise(DType::F32, &[2, 4, 3, 2], 2)];
+    for (mode, padding) in [("bilinear", "zeros"), ("nearest", "border"), ("bicubic", "reflection")] {
+        let keys = format!("mode={mode} padding_mode={padding} align_corners=False");
+        let line = format!("F.grid_sample g 2 1 x x1 y $input=x $grid=x1 {keys}");
+        same_as_cpu(&one(&line, &inputs), &inputs, 1e-4);
+    }
+    let window = "kernel_size=(2,3) dilation=(1,2) padding=(1,2) stride=(2,1)";
+    of_all_kinds(&[2, 3, 6, 7], &format!("F.unfold u 1 1 x y {window}"));
+    of(&[2, 18, 4 * 7], &format!("F.fold f 1 1 x y output_size=(6,7) {window}"));
+}

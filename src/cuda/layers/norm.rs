@@ -52,24 +52,15 @@ impl Norm {
             .define("CENTRED", u8::from(self.is_centred));
         let kernel = context.kernel(&unit, "normalize")?;
         let rows = Rows::along(axes, &[*x.layout(), *y.layout()])?;
-        let arguments = [
-            Argument::Read(*x),
-            rows.outer_strides(0),
-            rows.row_strides(0),
-            Argument::Write(*y),
-            rows.outer_strides(1),
-            rows.row_strides(1),
-            Argument::Shape(rows.outer),
-            Argument::Shape(rows.row),
-            Argument::Long(rows.count as i64),
-            Argument::Long(rows.length as i64),
+        let mut arguments = rows.arguments(x, y);
+        arguments.extend([
             affine.weight.map_or(Argument::None, Argument::Read),
             affine.bias.map_or(Argument::None, Argument::Read),
             Argument::Long(affine.period.max(1) as i64),
             Argument::Long(affine.channels as i64),
             Argument::Long(affine.inner.max(1) as i64),
             Argument::Double(self.eps),
-        ];
+        ]);
         context.launch(&kernel, rows.grid(), &arguments)
     }
 }

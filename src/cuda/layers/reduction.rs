@@ -315,17 +315,6 @@ fn scan(
         .define("IS_PRODUCT", u8::from(is_product));
     let kernel = context.kernel(&unit, "scan")?;
     let rows = Rows::along(&axes, &[*x.layout(), *y.layout()])?;
-    let arguments = [
-        Argument::Read(*x),
-        rows.outer_strides(0),
-        rows.row_strides(0),
-        Argument::Write(*y),
-        rows.outer_strides(1),
-        rows.row_strides(1),
-        Argument::Shape(rows.outer),
-        Argument::Shape(rows.row),
-        Argument::Long(rows.count as i64),
-        Argument::Long(rows.length as i64),
-    ];
+    let arguments = rows.arguments(x, y);
     context.launch(&kernel, Grid::over(rows.count), &arguments)
 }

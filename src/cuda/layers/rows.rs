@@ -1,8 +1,9 @@
 //! Rows: the elements of some axes that belong together, for each place along the others.
 
 use super::elementwise::collapsed;
+use super::epilogue::Arguments;
 use super::support::shape;
-use crate::cuda::device::{Argument, Grid, KernelShape, KernelStrides};
+use crate::cuda::device::{Argument, DeviceTensor, Grid, KernelShape, KernelStrides};
 use crate::graph::LayerError;
 use crate::tensor::Layout;
 use smallvec::SmallVec;
@@ -57,6 +58,22 @@ impl Rows {
     /// The strides of a tensor within a row.
     pub(super) fn row_strides(&self, tensor: usize) -> Argument<'static> {
         Argument::Strides(self.row_strides.get(tensor).copied().unwrap_or_default())
+    }
+
+    /// The arguments of a kernel that makes rows of `y` of those of `x`: each with its strides, the shapes, how many rows there are,
+    /// and of how many elements.
+    pub(super) fn arguments<'a>(&self, x: &DeviceTensor<'a>, y: &DeviceTensor<'a>) -> Arguments<'a> {
+        let mut arguments = Arguments::new();
+        for (position, tensor) in [Argument::Read(*x), Argument::Write(*y)].into_iter().enumerate() {
+            arguments.extend([tensor, self.outer_strides(position), self.row_strides(position)]);
+        }
+        arguments.extend([
+            Argument::Shape(self.outer),
+            Argument::Shape(self.row),
+            Argument::Long(self.count as i64),
+            Argument::Long(self.length as i64),
+        ]);
+        arguments
     }
 
     /// Whether there are many rows whose elements lie side by side, so that threads that read a row each read neighbours.

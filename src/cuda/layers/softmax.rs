@@ -2,7 +2,7 @@
 
 use super::rows::Rows;
 use super::support::{computed_in, is_real};
-use crate::cuda::device::{Argument, DeviceTensor, Unit};
+use crate::cuda::device::{DeviceTensor, Unit};
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
 use crate::graph::{LayerError, TensorFormat};
 use crate::layers::softmax::{LogSoftmax, Softmax, Softmax2d, Softmin};
@@ -31,18 +31,7 @@ fn run(
         .define("LOGARITHM", u8::from(kind == Kind::LogSoftmax));
     let kernel = context.kernel(&unit, "softmax")?;
     let rows = Rows::along(&[axis], &[*x.layout(), *y.layout()])?;
-    let arguments = [
-        Argument::Read(*x),
-        rows.outer_strides(0),
-        rows.row_strides(0),
-        Argument::Write(*y),
-        rows.outer_strides(1),
-        rows.row_strides(1),
-        Argument::Shape(rows.outer),
-        Argument::Shape(rows.row),
-        Argument::Long(rows.count as i64),
-        Argument::Long(rows.length as i64),
-    ];
+    let arguments = rows.arguments(x, y);
     context.launch(&kernel, rows.grid(), &arguments)
 }
 
