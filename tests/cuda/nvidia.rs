@@ -72,7 +72,7 @@ fn what_is_missing_is_told() {
         ("cuda", ("STAND_IN_DEVICES", "0"), "the driver knows no GPU"),
         ("cuda:3", ("STAND_IN_DEVICES", "2"), "no device `cuda:3`: this machine has 2, counted from 0"),
         ("cuda:x", ("STAND_IN_DEVICES", "2"), "no device `cuda:x`: this program was built for cuda"),
-        ("cuda", ("STAND_IN_MEMORY", "100"), "bytes of memory on cuda:0 are not to be had, 0 are taken"),
+        ("cuda", ("STAND_IN_MEMORY", "100"), "bytes of memory on cuda:0 are not to be had, 24 are taken"),
         ("cuda", ("LD_LIBRARY_PATH", "/nowhere"), "libcuda was not found under the names libcuda.so.1"),
     ] {
         let ended = ixion(&[&args[..], &[device]].concat(), &[settings]);
