@@ -78,10 +78,34 @@ impl<L: CudaLayer + Clone + 'static> CloneCudaLayer for L {
     }
 }
 
-/// Which layers run on a GPU, by their types.
+/// Where f32 may be multiplied as TF32 by tensor cores: with 10 instead of 23 bits behind the point, and sums in f32. The default is
+/// that of PyTorch: in convolutions, not in products of matrices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tf32 {
+    /// In products of matrices, as `torch.backends.cuda.matmul.allow_tf32`.
+    pub products: bool,
+    /// In convolutions, as `torch.backends.cudnn.allow_tf32`.
+    pub convolutions: bool,
+}
+
+impl Tf32 {
+    /// Nowhere.
+    pub const NONE: Self = Self { products: false, convolutions: false };
+    /// Wherever there are tensor cores.
+    pub const ALL: Self = Self { products: true, convolutions: true };
+}
+
+impl Default for Tf32 {
+    fn default() -> Self {
+        Self { products: false, convolutions: true }
+    }
+}
+
+/// Which layers run on a GPU, by their types, and how exact they are.
 #[derive(Clone)]
 pub struct CudaLayers {
     makers: HashMap<TypeId, Make>,
+    tf32: Tf32,
 }
 
 type Make = fn(&dyn Any) -> Option<Box<dyn CudaLayer>>;
@@ -90,7 +114,18 @@ impl CudaLayers {
     /// None.
     #[must_use]
     pub fn empty() -> Self {
-        Self { makers: HashMap::new() }
+        Self { makers: HashMap::new(), tf32: Tf32::default() }
+    }
+
+    /// The same layers with another choice of where f32 is multiplied as TF32.
+    #[must_use]
+    pub fn with_tf32(self, tf32: Tf32) -> Self {
+        Self { tf32, ..self }
+    }
+
+    /// Where f32 is multiplied as TF32.
+    pub fn tf32(&self) -> Tf32 {
+        self.tf32
     }
 
     /// Adds a type of layers. One that is there already stays.
@@ -141,6 +176,7 @@ pub struct CudaContext<'a> {
     weights: &'a [DeviceTensor<'a>],
     limits: &'a Limits,
     faults: Faults<'a>,
+    tf32: Tf32,
 }
 
 /// Where kernels report values that they cannot use.
@@ -163,7 +199,18 @@ impl<'a> CudaContext<'a> {
         limits: &'a Limits,
         faults: Faults<'a>,
     ) -> Self {
-        Self { queue, scratch, taken: 0, weights, limits, faults }
+        Self { queue, scratch, taken: 0, weights, limits, faults, tf32: Tf32::default() }
+    }
+
+    /// The same with another choice of where f32 is multiplied as TF32.
+    #[must_use]
+    pub fn with_tf32(self, tf32: Tf32) -> Self {
+        Self { tf32, ..self }
+    }
+
+    /// Where f32 may be multiplied as TF32.
+    pub fn tf32(&self) -> Tf32 {
+        self.tf32
     }
 
     /// The arguments `i64* faults, i64 who` of kernels that may meet values which they cannot use, such as indices: what they
@@ -195,6 +242,11 @@ impl<'a> CudaContext<'a> {
     pub fn weight(&self, position: usize) -> Result<DeviceTensor<'a>, LayerError> {
         let missing = || LayerError::MissingWeight { key: position.to_string() };
         self.weights.get(position).copied().ok_or_else(missing)
+    }
+
+    /// The bytes of scratch memory that were not taken yet.
+    pub fn scratch_left(&self) -> usize {
+        self.scratch.map_or(0, |it| it.num_elements()).saturating_sub(self.taken)
     }
 
     /// A tensor in the scratch memory, behind those that were taken before. It holds arbitrary values.

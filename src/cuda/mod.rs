@@ -13,7 +13,7 @@ pub mod layers;
 #[cfg(feature = "cuda")]
 pub mod nvidia;
 
-pub use layer::{CloneCudaLayer, CudaContext, CudaLayer, CudaLayers, Faults, is_plain, scratch_bytes};
+pub use layer::{CloneCudaLayer, CudaContext, CudaLayer, CudaLayers, Faults, Tf32, is_plain, scratch_bytes};
 
 use device::{CudaError, Device, Info, KernelCache};
 

@@ -213,6 +213,8 @@ impl RuntimeGraph {
         let (output, source) =
             (OperandIndex::new(self.operands.len()), &mut self.operands[operand.position()]);
         let name = format!("{}:{format}", source.name);
+        // Who brings a tensor from one device to another runs on neither.
+        let device = if source.device == format.device { format.device } else { Device::Cpu };
         let mut made = RuntimeOperand::new(&*name).with_hint(Some(format.dtype), source.shape.clone());
         (made.format, made.scale, made.device) = (format.format, scale, format.device);
         if is_output {
@@ -228,10 +230,12 @@ impl RuntimeGraph {
             self.operators[reader.position()].inputs[position] = output;
         }
         self.operands.push(made);
-        RuntimeOperator::new(name, op_type)
+        let mut operator = RuntimeOperator::new(name, op_type)
             .with_inputs(vec![operand], Vec::new())
             .with_outputs(vec![output])
-            .with_layer(layer)
+            .with_layer(layer);
+        operator.device = device;
+        operator
     }
 
     /// Tells all operands who makes and reads them.

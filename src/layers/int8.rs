@@ -23,6 +23,8 @@ use crate::kernels::reformat::Stored;
 use crate::kernels::widest;
 use crate::layers::epilogue::Epilogue;
 use crate::layers::quantized::write;
+#[cfg(feature = "gpu")]
+use crate::tensor::Tensor;
 use crate::tensor::{DType, Result, TensorView, TensorViewMut};
 use std::sync::Arc;
 
@@ -111,7 +113,7 @@ pub(super) fn takes(position: usize, formats: &[TensorFormat], inputs: usize) ->
 
 impl<W> Int8<W> {
     /// Takes note of the scales.
-    pub(super) fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) {
+    pub(crate) fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) {
         let scale = |metas: &[TensorMeta]| metas.first().and_then(TensorMeta::scale);
         let settled = scale(inputs).map(|input| Settled { input, output: scale(outputs) });
         if settled != self.settled {
@@ -120,8 +122,37 @@ impl<W> Int8<W> {
     }
 
     /// Whether whole numbers stand for real ones. Else they are what they are.
-    pub(super) fn is_settled(&self) -> bool {
+    pub(crate) fn is_settled(&self) -> bool {
         self.settled.is_some()
+    }
+
+    /// The scale of the output; none where that is real.
+    #[cfg(feature = "gpu")]
+    pub(crate) fn output_scale(&self) -> Option<f32> {
+        self.settled.and_then(|settled| settled.output)
+    }
+
+    /// What another device multiplies: weights O×… in the order of the file, and for each output channel its bias and the step of
+    /// its sums; none where no scales were settled.
+    ///
+    /// # Errors
+    /// As [`Int8::initialize`].
+    #[cfg(feature = "gpu")]
+    pub(crate) fn tensors(
+        &self,
+        weight: &Weight,
+        bias: Option<&Weight>,
+    ) -> std::result::Result<Option<[Tensor; 3]>, LayerError> {
+        let (Some(settled), Weight::Attribute(attribute)) = (self.settled, weight) else { return Ok(None) };
+        let Whole { values, steps, .. } = Whole::new(settled.input, weight, bias)?;
+        let values: Vec<i8> = values.into_iter().map(|value| value as i8).collect();
+        let (biases, scales): (Vec<f64>, Vec<f32>) =
+            steps.iter().map(|step| (step.bias, step.scale)).unzip();
+        Ok(Some([
+            Tensor::from_vec(values, attribute.shape())?,
+            Tensor::from_vec(biases, &[steps.len()])?,
+            Tensor::from_vec(scales, &[steps.len()])?,
+        ]))
     }
 
     /// What a plan stores of it: the scales. Weights are made again from those of the model.
@@ -158,7 +189,9 @@ impl<W> Int8<W> {
             return Ok(());
         }
         let Some(settled) = self.settled else { return Ok(()) };
-        self.weights = Some(Arc::new(WholeWeights::new(settled.input, weight, bias, order)?));
+        let Whole { values, steps, depth } = Whole::new(settled.input, weight, bias)?;
+        let factors = order(Rows::new(&values, [steps.len(), depth]));
+        self.weights = Some(Arc::new(WholeWeights { factors, steps }));
         Ok(())
     }
 
@@ -219,12 +252,18 @@ pub(super) trait Fill<W> {
         for<'a> Real<'a>: Outcome<Q>;
 }
 
-impl<W> WholeWeights<W> {
+/// Weights as whole numbers, a row for each output channel.
+struct Whole {
+    values: Vec<i16>,
+    steps: Vec<Step>,
+    depth: usize,
+}
+
+impl Whole {
     fn new(
         input_scale: f32,
         weight: &Weight,
         bias: Option<&Weight>,
-        order: impl FnOnce(Rows) -> W,
     ) -> std::result::Result<Self, LayerError> {
         let Weight::Attribute(weight) = weight else { return Err(not_stored()) };
         let bias = match bias {
@@ -251,7 +290,7 @@ impl<W> WholeWeights<W> {
                 }
             }
         }
-        Ok(Self { factors: order(Rows::new(&whole, [outputs, depth])), steps })
+        Ok(Self { values: whole, steps, depth })
     }
 }
 

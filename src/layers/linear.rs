@@ -276,6 +276,12 @@ impl Linear {
 }
 
 impl Linear {
+    /// A quantised input, and an output that is quantised or not.
+    pub(crate) fn takes_whole(&self, position: usize, formats: &[TensorFormat]) -> bool {
+        let has_weights = int8::has_weights(&self.weight, self.bias.as_ref());
+        has_weights && int8::takes(position, formats, *self.num_inputs().end())
+    }
+
     fn initialize_whole(&mut self) -> Result<(), LayerError> {
         self.int8.initialize(&self.weight, self.bias.as_ref(), |rows| Strips::of_rows(&rows))
     }
@@ -382,10 +388,7 @@ impl Layer for Linear {
 impl CpuLayer for Linear {
     fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
         match formats.first() {
-            Some(first) if first.is_quantized => {
-                let has_weights = int8::has_weights(&self.weight, self.bias.as_ref());
-                has_weights && int8::takes(position, formats, *self.num_inputs().end())
-            }
+            Some(first) if first.is_quantized => self.takes_whole(position, formats),
             _ => formats
                 .get(position)
                 .is_some_and(|format| !format.is_quantized && format.format == Format::Plain),

@@ -27,10 +27,16 @@ impl Reformat {
         Self { to, from_scale, to_scale }
     }
 
-    /// Whether it makes plain tensors, whose numbers are themselves, of others such.
+    /// Whether it makes tensors in row-major order.
     #[cfg(feature = "gpu")]
     pub(crate) fn is_plain(&self) -> bool {
-        self.to.format == Format::Plain && self.from_scale.is_none() && self.to_scale.is_none()
+        self.to.format == Format::Plain
+    }
+
+    /// The scales of input and output, where these are whole numbers.
+    #[cfg(feature = "gpu")]
+    pub(crate) fn scales(&self) -> [Option<f32>; 2] {
+        [self.from_scale, self.to_scale]
     }
 }
 

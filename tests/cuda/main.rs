@@ -9,9 +9,11 @@ mod indexing;
 mod layers;
 #[cfg(all(feature = "cuda", feature = "cli", target_os = "linux"))]
 mod nvidia;
+mod precisions;
+mod tensor_cores;
 
 use ixion::Limits;
-use ixion::cuda::CudaLayers;
+use ixion::cuda::{CudaLayers, Tf32};
 use ixion::cuda::device::{Device, KernelCache};
 use ixion::cuda::emulator::Emulator;
 use ixion::engine::{Builder, Context, Plan};
@@ -29,11 +31,12 @@ fn emulators() -> &'static [Device; 2] {
     })
 }
 
-fn plan(graph: &str, device: Option<&Device>) -> Plan {
+/// A plan for a device and its layers, or for the CPU.
+fn plan(graph: &str, device: Option<(&Device, &CudaLayers)>) -> Plan {
     let graph = Graph::parse(graph, &Limits::default()).unwrap();
     let builder = Builder::from_pnnx(graph).with_random_weights(1);
     let builder = match device {
-        Some(device) => builder.with_device(device.clone(), CudaLayers::default()),
+        Some((device, layers)) => builder.with_device(device.clone(), layers.clone()),
         None => builder,
     };
     builder.build().unwrap()
@@ -73,9 +76,14 @@ fn several(lines: &[&str], inputs: &[Tensor]) -> String {
 /// Runs a graph on the CPU and on both emulators: what the kernels give is near what the CPU gives, the CPU ran nothing beside
 /// them, and later runs, whose launches are one graph, give the same bits.
 fn same_as_cpu(graph: &str, inputs: &[Tensor], tolerance: f64) {
+    same_as_cpu_with(&CudaLayers::default().with_tf32(Tf32::NONE), graph, inputs, tolerance);
+}
+
+/// The same by certain layers.
+fn same_as_cpu_with(layers: &CudaLayers, graph: &str, inputs: &[Tensor], tolerance: f64) {
     let wanted = Context::shared(Arc::new(plan(graph, None))).unwrap().run(inputs).unwrap();
     for device in emulators() {
-        let mut context = Context::shared(Arc::new(plan(graph, Some(device)))).unwrap();
+        let mut context = Context::shared(Arc::new(plan(graph, Some((device, layers))))).unwrap();
         let found = context.run(inputs).unwrap_or_else(|error| panic!("{error}\n{graph}"));
         let on_cpu: Vec<String> =
             context.on_cpu().iter().map(|operator| operator.op_type().to_owned()).collect();

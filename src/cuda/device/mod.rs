@@ -43,6 +43,8 @@ pub struct Info {
     pub multiprocessors: u32,
     /// The bytes that the threads of a block may share.
     pub shared_memory: u32,
+    /// Whether its tensor cores multiply f16, bf16, i8 and TF32: those of compute capability 8.0 do.
+    pub has_tensor_cores: bool,
 }
 
 /// Memory that a launch may touch.

@@ -47,6 +47,11 @@ impl DeviceTensor<'_> {
         self.layout.is_contiguous()
     }
 
+    /// Whether the first element lies on a boundary of so many bytes.
+    pub fn is_aligned(&self, bytes: u64) -> bool {
+        self.start().is_multiple_of(bytes)
+    }
+
     /// The same elements, or some of them, under another layout.
     ///
     /// # Errors

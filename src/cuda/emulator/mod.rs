@@ -68,7 +68,8 @@ impl Emulator {
             target: compiler.target(),
             memory: self.memory.unwrap_or(MEMORY),
             multiprocessors: 1,
-            shared_memory: 48 * 1024,
+            shared_memory: 96 * 1024,
+            has_tensor_cores: true,
         };
         let seed = self.checker.unwrap_or(0);
         Ok(Device::new(Box::new(Emulated { info, compiler, seed, blocks: Mutex::default() }), self.cache))

@@ -421,6 +421,18 @@ static inline T exchanged(unsigned mask, T value, unsigned from) {
 
 IXION_OWN static unsigned lane() { return self->number & 31; }
 
+// Lets the warp look at something of this thread's until its next barrier.
+IXION_OWN static void bring(const void* what) {
+    self->brought = reinterpret_cast<uint64_t>(what);
+    wait(State::AtWarp, 0xffffffffu);
+}
+
+// What a lane of the warp brought.
+template <class T>
+IXION_OWN static const T* brought_by(unsigned lane) {
+    return reinterpret_cast<const T*>(threads[(self->number & ~31u) + lane].brought);
+}
+
 IXION_OWN static unsigned ballot(unsigned mask, bool vote) {
     Thread* me = self;
     me->brought = vote;

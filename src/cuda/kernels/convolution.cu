@@ -8,60 +8,16 @@
 #include "common.cuh"
 #include "functions.cuh"
 #include "windows.cuh"
+#include "places.cuh"
 
 #define TILE 64
 #define DEPTH 16
 #define EACH 4
 
-// The place of an output, and of the input's first channel of its group.
-struct Position {
-    bool is_inside;
-    int n, at[3];
-};
-
-static __device__ inline Position position_of(i64 index, i64 count, const Shape& out) {
-    Position position;
-    position.is_inside = index < count;
-    for (int axis = 2; axis >= 0; --axis) {
-        position.at[axis] = (int)(index % out.dims[axis + 1]);
-        index /= out.dims[axis + 1];
-    }
-    position.n = (int)index;
-    return position;
-}
-
-// Where a tap of a position lies in the input; -1 for outside.
-static __device__ inline i64 input_of(const Position& position, int tap, const Shape& in, const Shape& taps, const Shape& stride,
-                                      const Shape& pad, const Shape& dilation, const Strides& sx) {
-    i64 offset = 0;
-    for (int axis = 2; axis >= 0; --axis) {
-        int of_axis = tap % taps.dims[axis];
-        tap /= taps.dims[axis];
-        int place = place_of(position.at[axis], of_axis, stride.dims[axis], pad.dims[axis], dilation.dims[axis], in.dims[axis], MODE,
-                             TRANSPOSED);
-        if (place < 0) return -1;
-        offset += place * sx.by[2 + axis];
-    }
-    return offset;
-}
-
-static __device__ inline i64 weight_of(int tap, const Shape& taps, const Strides& sw) {
-    i64 offset = 0;
-    for (int axis = 2; axis >= 0; --axis) {
-        offset += tap % taps.dims[axis] * sw.by[2 + axis];
-        tap /= taps.dims[axis];
-    }
-    return offset;
-}
-
-static __device__ inline i64 output_of(const Position& position, int channel, const Strides& sy) {
-    return position.n * sy.by[0] + channel * sy.by[1] + position.at[0] * sy.by[2] + position.at[1] * sy.by[3] +
-           position.at[2] * sy.by[4];
-}
-
 extern "C" __global__ void convolution(EPILOGUE_PARAMETERS const T* x, Strides sx, const W* w, Strides sw, const V* bias, T* y,
                                        Strides sy, Shape out, Shape in, Shape taps, Shape stride, Shape pad, Shape dilation, i64 count,
-                                       int channels, int out_channels, int groups) {
+                                       int channels, int out_channels, int groups,
+                                       i64 w_group) {
     __shared__ C left[DEPTH][TILE + 1];
     __shared__ C right[DEPTH][TILE + 1];
     int thread = threadIdx.x, lane_x = thread % 16, lane_y = thread / 16, first_channel = blockIdx.y * TILE;
@@ -71,19 +27,19 @@ extern "C" __global__ void convolution(EPILOGUE_PARAMETERS const T* x, Strides s
     Position read = position_of(first_place + thread % TILE, count, out);
     for (int group = blockIdx.z; group < groups; group += gridDim.z) {
         const T* x_at = x + read.n * sx.by[0] + (i64)group * channels * sx.by[1];
-        const W* w_at = w + (i64)group * W_GROUP * sw.by[WEIGHT_AXIS];
+        const W* w_at = w + group * w_group;
         C sums[EACH][EACH] = {};
         for (int first = 0; first < depth; first += DEPTH) {
             for (int i = thread; i < TILE * DEPTH; i += 256) {
                 int k = first + i % DEPTH, channel = first_channel + i / DEPTH;
                 bool is_inside = k < depth && channel < out_channels;
                 left[i % DEPTH][i / DEPTH] =
-                    is_inside ? load<C>(w_at[channel * sw.by[0] + k / all_taps * sw.by[1] + weight_of(k % all_taps, taps, sw)]) : (C)0;
+                    is_inside ? load<C>(w_at[channel * sw.by[0] + k % channels * sw.by[1] + weight_of(k / channels, taps, sw)]) : (C)0;
             }
             for (int i = thread; i < TILE * DEPTH; i += 256) {
                 int k = first + i / TILE;
-                i64 from = read.is_inside && k < depth ? input_of(read, k % all_taps, in, taps, stride, pad, dilation, sx) : -1;
-                right[i / TILE][i % TILE] = from < 0 ? (C)0 : load<C>(x_at[from + k / all_taps * sx.by[1]]);
+                i64 from = read.is_inside && k < depth ? input_of(read, k / channels, in, taps, stride, pad, dilation, sx) : -1;
+                right[i / TILE][i % TILE] = from < 0 ? (C)0 : load<C>(x_at[from + k % channels * sx.by[1]]);
             }
             __syncthreads();
             for (int k = 0; k < DEPTH; ++k) {
@@ -117,7 +73,7 @@ extern "C" __global__ void convolution(EPILOGUE_PARAMETERS const T* x, Strides s
 // more than they multiply.
 extern "C" __global__ void depthwise(EPILOGUE_PARAMETERS const T* x, Strides sx, const W* w, Strides sw, const V* bias, T* y, Strides sy,
                                      Shape out, Shape in, Shape taps, Shape stride, Shape pad, Shape dilation, i64 count, int channels,
-                                     int out_channels, int groups) {
+                                     int out_channels, int groups, i64 w_group) {
     int all_taps = taps.dims[0] * taps.dims[1] * taps.dims[2];
     i64 of_sample = (i64)out.dims[1] * out.dims[2] * out.dims[3], all = count * out_channels * groups;
     for (i64 index = FIRST; index < all; index += STEP) {
@@ -125,7 +81,7 @@ extern "C" __global__ void depthwise(EPILOGUE_PARAMETERS const T* x, Strides sx,
         i64 n = index / of_sample / (out_channels * groups);
         Position position = position_of(n * of_sample + index % of_sample, count, out);
         const T* x_at = x + n * sx.by[0] + (i64)group * channels * sx.by[1];
-        const W* w_at = w + (i64)group * W_GROUP * sw.by[WEIGHT_AXIS] + channel % out_channels * sw.by[0];
+        const W* w_at = w + group * w_group + channel % out_channels * sw.by[0];
         C value = 0;
         for (int tap = 0; tap < all_taps; ++tap) {
             i64 from = input_of(position, tap, in, taps, stride, pad, dilation, sx), weight = weight_of(tap, taps, sw);

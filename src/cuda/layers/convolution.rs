@@ -1,15 +1,18 @@
 //! Convolution and its transpose in one, two and three dimensions.
 
-use super::epilogue::Finish;
+use super::epilogue::{Arguments, Finish};
+use super::filter::{Filter, Order};
 use super::product::{finish_of, metas};
-use super::support::{Weights, computed_in, int, is_real, shape, stored, strides};
-use crate::cuda::device::{Argument, DeviceTensor, Grid, KernelShape};
+use super::support::{Weights, computed_in, input, int, is_real, on_cpu, real, shape, stored, strides};
+use super::tiles::{self, Tiles};
+use crate::cuda::device::{Argument, DeviceTensor, Grid, KernelShape, Unit};
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
-use crate::graph::{LayerError, TensorFormat, TensorMeta};
+use crate::graph::{LayerError, TensorFormat, TensorMeta, Weight};
 use crate::kernels::naive::PadMode;
 use crate::kernels::window::Window;
 use crate::layers::convolution::{Conv, ConvTranspose};
-use crate::tensor::{Layout, Tensor};
+use crate::tensor::{DType, Layout, Tensor};
+use smallvec::SmallVec;
 
 /// The axes that windows slide over, in kernels; those that a convolution lacks are of length 1.
 const AXES: usize = 3;
@@ -17,12 +20,25 @@ const AXES: usize = 3;
 /// Groups of fewer output channels are computed number by number.
 const FEWEST: usize = 8;
 
+/// The most taps of a window that tensor cores see, which look them up.
+const MOST_TAPS: usize = 128;
+
 /// A convolution whose sizes are known.
 struct Sizes<'a> {
     windows: &'a [Window],
     groups: usize,
     mode: Option<PadMode>,
     transposed: bool,
+}
+
+/// What it is computed of. Tensors have three axes behind the channels.
+struct Operands<'a> {
+    x: DeviceTensor<'a>,
+    y: DeviceTensor<'a>,
+    filter: Filter<'a>,
+    bias: Option<DeviceTensor<'a>>,
+    /// What one more in the sums of each channel stands for, and one more in the output: where numbers are whole.
+    steps: Option<(DeviceTensor<'a>, f32)>,
 }
 
 /// N×C×… with three axes behind the channels.
@@ -65,70 +81,163 @@ pub(super) fn lengths(tensor: &DeviceTensor<'_>, axes: &[usize]) -> Result<Kerne
     Ok(lengths)
 }
 
+/// Lengths as kernels take them, and how much there is to do.
+struct Work {
+    out: KernelShape,
+    /// Places of the output.
+    count: usize,
+    /// Input and output channels of a group.
+    channels: usize,
+    out_channels: usize,
+    /// Taps of a window.
+    taps: usize,
+}
+
+impl Work {
+    fn of(sizes: &Sizes<'_>, operands: &Operands<'_>) -> Result<Self, LayerError> {
+        let of_group = |tensor: &DeviceTensor<'_>| {
+            tensor.shape().get(1).copied().unwrap_or(1).checked_div(sizes.groups).unwrap_or(0)
+        };
+        let out = lengths(&operands.y, &[0, 2, 3, 4])?;
+        let count = out.dims.iter().take(4).map(|&len| len as usize).product();
+        let (channels, out_channels) = (of_group(&operands.x), of_group(&operands.y));
+        let taps = sizes.windows.iter().map(|window| window.kernel).product();
+        Ok(Self { out, count, channels, out_channels, taps })
+    }
+}
+
 impl Sizes<'_> {
     fn run<'a>(
         &self,
-        [x, w, y]: [DeviceTensor<'a>; 3],
-        bias: Option<DeviceTensor<'a>>,
+        mut operands: Operands<'a>,
         finish: (&Finish, &[DeviceTensor<'a>]),
         context: &mut CudaContext<'_>,
     ) -> Result<(), LayerError> {
-        let axes = self.windows.len();
-        let whole = *y.shape();
-        let (x, y) = (with_three_axes(&x, axes, 2)?, with_three_axes(&y, axes, 2)?);
-        let w = with_three_axes(&w, axes, 2)?;
-        let out_channels = y.shape().get(1).copied().unwrap_or(1) / self.groups.max(1);
-        let channels = x.shape().get(1).copied().unwrap_or(1) / self.groups.max(1);
-        let out = lengths(&y, &[0, 2, 3, 4])?;
-        let count: usize = out.dims.iter().take(4).map(|&len| len as usize).product();
-        let mut of_weights = strides(w.layout());
-        if self.transposed {
-            // Weights are C×O×….
-            of_weights.by.swap(0, 1);
+        let (axes, whole) = (self.windows.len(), *operands.y.shape());
+        operands.x = with_three_axes(&operands.x, axes, 2)?;
+        operands.y = with_three_axes(&operands.y, axes, 2)?;
+        let work = Work::of(self, &operands)?;
+        let arguments = finish.0.arguments(finish.1, &whole)?;
+        match self.suits_tiles(&operands, &work, context) {
+            true => self.run_tiles(&operands, &work, (finish.0, arguments), context),
+            false => self.run_plain(&operands, &work, (finish.0, arguments), context),
         }
-        let unit = finish
-            .0
-            .unit("convolution.cu", include_str!("../kernels/convolution.cu"))
-            .define("T", x.dtype().name())
-            .define("C", computed_in(x.dtype())?)
-            .define("W", w.dtype().name())
-            .define("V", bias.map_or(w.dtype(), |bias| bias.dtype()).name())
-            .define("MODE", mode(self.mode))
-            .define("TRANSPOSED", self.transposed)
-            .define("WEIGHT_AXIS", u8::from(self.transposed))
-            .define("W_GROUP", if self.transposed { "channels" } else { "out_channels" });
-        let is_depthwise = out_channels < FEWEST && self.groups > 1;
+    }
+
+    /// Whether tensor cores compute it: whole numbers, and products of many channels.
+    fn suits_tiles(&self, operands: &Operands<'_>, work: &Work, context: &CudaContext<'_>) -> bool {
+        let Operands { x, filter, steps, .. } = operands;
+        let is_alike = filter.is_matrix && filter.tensor.dtype() == x.dtype();
+        let is_suited = tiles::suit(x.dtype(), context.tf32().convolutions, context.device().info());
+        is_alike && work.taps <= MOST_TAPS && (steps.is_some() || (is_suited && !self.is_depthwise(work)))
+    }
+
+    fn is_depthwise(&self, work: &Work) -> bool {
+        work.out_channels < FEWEST && self.groups > 1
+    }
+
+    fn run_tiles<'a>(
+        &self,
+        operands: &Operands<'a>,
+        work: &Work,
+        (finish, mut arguments): (&Finish, Arguments<'a>),
+        context: &mut CudaContext<'_>,
+    ) -> Result<(), LayerError> {
+        let &Operands { x, y, filter, bias, steps } = operands;
+        let depth = work.channels * work.taps;
+        let sizes = [work.out_channels, work.count, depth];
+        let tiles = Tiles::of(self.groups, sizes, x.dtype(), context);
+        let chunk = 16 / x.dtype().size();
+        let by = strides(x.layout());
+        let others = [by.by[0], by.by[2], by.by[3], by.by[4]];
+        let x_copied = tiles::is_copied(&x, &others, by.by[1]) && work.channels.is_multiple_of(chunk);
+        let w_copied = tiles::is_copied(&filter.tensor, &[depth as i64], 1);
+        let unit = finish.unit("convolution_tiles.cu", include_str!("../kernels/convolution_tiles.cu"));
+        let unit = self.define(tiles.define(unit), operands)?;
+        let sums = if steps.is_some() { DType::I32 } else { DType::F32 };
+        let unit = unit
+            .define("E", x.dtype().name())
+            .define("S", sums.name())
+            .define("T", y.dtype().name())
+            .define("X_COPIED", u8::from(x_copied))
+            .define("W_COPIED", u8::from(w_copied))
+            .define("WHOLE_NUMBERS", u8::from(steps.is_some()));
+        let kernel = context.kernel(&unit, "convolution")?;
+        arguments.extend([
+            Argument::Read(x),
+            Argument::Strides(by),
+            Argument::Read(filter.tensor),
+            bias.map_or(Argument::None, Argument::Read),
+            steps.map_or(Argument::None, |(steps, _)| Argument::Read(steps)),
+        ]);
+        arguments.extend(self.lengths(operands, work)?);
+        arguments.push(Argument::Float(steps.map_or(1.0, |(_, scale)| scale)));
+        tiles.launch(&kernel, &arguments, sums, context)
+    }
+
+    fn run_plain<'a>(
+        &self,
+        operands: &Operands<'a>,
+        work: &Work,
+        (finish, mut arguments): (&Finish, Arguments<'a>),
+        context: &mut CudaContext<'_>,
+    ) -> Result<(), LayerError> {
+        let &Operands { x, y, filter, bias, .. } = operands;
+        let unit = finish.unit("convolution.cu", include_str!("../kernels/convolution.cu"));
+        let unit = self.define(unit, operands)?;
+        let unit = unit.define("T", x.dtype().name()).define("W", filter.tensor.dtype().name());
+        let is_depthwise = self.is_depthwise(work);
         let kernel = context.kernel(&unit, if is_depthwise { "depthwise" } else { "convolution" })?;
-        let windows = self.windows.iter();
-        let mut arguments = finish.0.arguments(finish.1, &whole)?;
         arguments.extend([
             Argument::Read(x),
             Argument::Strides(strides(x.layout())),
-            Argument::Read(w),
-            Argument::Strides(of_weights),
+            Argument::Read(filter.tensor),
+            Argument::Strides(filter.strides),
             bias.map_or(Argument::None, Argument::Read),
-            Argument::Write(y),
-            Argument::Strides(strides(y.layout())),
-            Argument::Shape(out),
-            Argument::Shape(lengths(&x, &[2, 3, 4])?),
-            Argument::Shape(of_axes(windows.clone().map(|window| window.kernel), 1)?),
-            Argument::Shape(of_axes(windows.clone().map(|window| window.stride), 1)?),
-            Argument::Shape(of_axes(windows.clone().map(|window| window.pad_before), 0)?),
-            Argument::Shape(of_axes(windows.map(|window| window.dilation), 1)?),
-            Argument::Long(count as i64),
-            Argument::Int(int(channels)?),
-            Argument::Int(int(out_channels)?),
-            Argument::Int(int(self.groups)?),
         ]);
+        arguments.extend(self.lengths(operands, work)?);
+        arguments.push(Argument::Long(filter.group));
         let grid = match is_depthwise {
             true => Grid::over(y.num_elements()),
             false => {
                 const TILE: usize = 64;
-                let blocks = [count.div_ceil(TILE), out_channels.div_ceil(TILE), self.groups.min(65535)];
+                let blocks =
+                    [work.count.div_ceil(TILE), work.out_channels.div_ceil(TILE), self.groups.min(65535)];
                 Grid { blocks: blocks.map(|count| count as u32), ..Grid::of(1, 256) }
             }
         };
         context.launch(&kernel, grid, &arguments)
+    }
+
+    /// What all kernels know of types and windows.
+    fn define(&self, unit: Unit, operands: &Operands<'_>) -> Result<Unit, LayerError> {
+        let bias = operands.bias.map_or(operands.filter.tensor.dtype(), |bias| bias.dtype());
+        let number = if operands.steps.is_some() { "float" } else { computed_in(operands.x.dtype())? };
+        Ok(unit
+            .define("C", number)
+            .define("V", bias.name())
+            .define("MODE", mode(self.mode))
+            .define("TRANSPOSED", u8::from(self.transposed)))
+    }
+
+    /// The arguments from the output to the number of groups.
+    fn lengths<'a>(&self, operands: &Operands<'a>, work: &Work) -> Result<[Argument<'a>; 12], LayerError> {
+        let windows = self.windows.iter();
+        let Operands { x, y, .. } = operands;
+        Ok([
+            Argument::Write(*y),
+            Argument::Strides(strides(y.layout())),
+            Argument::Shape(work.out),
+            Argument::Shape(lengths(x, &[2, 3, 4])?),
+            Argument::Shape(of_axes(windows.clone().map(|window| window.kernel), 1)?),
+            Argument::Shape(of_axes(windows.clone().map(|window| window.stride), 1)?),
+            Argument::Shape(of_axes(windows.clone().map(|window| window.pad_before), 0)?),
+            Argument::Shape(of_axes(windows.map(|window| window.dilation), 1)?),
+            Argument::Long(work.count as i64),
+            Argument::Int(int(work.channels)?),
+            Argument::Int(int(work.out_channels)?),
+            Argument::Int(int(self.groups)?),
+        ])
     }
 }
 
@@ -142,17 +251,62 @@ pub(super) fn mode(mode: Option<PadMode>) -> &'static str {
     }
 }
 
+/// The weights that stand in the file, in the order in which kernels read them.
+fn ordered(order: Order, weight: &Weight, bias: Option<&Weight>) -> Result<Vec<Tensor>, LayerError> {
+    let mut tensors = stored([Some(weight), bias])?;
+    if let (Weight::Attribute(_), Some(weight)) = (weight, tensors.first_mut()) {
+        *weight = order.matrix(weight)?;
+    }
+    Ok(tensors)
+}
+
+impl Conv {
+    fn order(&self) -> Order {
+        Order { groups: self.groups, transposed: false }
+    }
+
+    /// Weights and bias, and steps of whole numbers, for windows over so many axes.
+    fn operands<'a>(
+        &self,
+        axes: usize,
+        inputs: &[DeviceTensor<'a>],
+        y: DeviceTensor<'a>,
+        context: &CudaContext<'a>,
+    ) -> Result<Operands<'a>, LayerError> {
+        let (x, mut weights) = (inputs[0], Weights::default());
+        let filter = Filter::of(&self.weight, (self.order(), axes), &mut weights, inputs, context)?;
+        if x.dtype() == DType::I8 && self.int8.is_settled() {
+            let steps = Some((context.weight(2)?, self.int8.output_scale().unwrap_or(1.0)));
+            return Ok(Operands { x, y, filter, bias: Some(context.weight(1)?), steps });
+        }
+        let bias = weights.next(self.bias.as_ref(), inputs, context)?;
+        Ok(Operands { x, y, filter, bias, steps: None })
+    }
+}
+
 impl CudaLayer for Conv {
     fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
-        is_real(position, formats)
+        match formats.first() {
+            Some(first) if first.is_quantized => self.takes_whole(position, &on_cpu(formats)),
+            _ => is_real(position, formats),
+        }
     }
 
     fn weights(&self) -> Result<Vec<Tensor>, LayerError> {
-        stored([Some(&self.weight), self.bias.as_ref()])
+        match self.int8.tensors(&self.weight, self.bias.as_ref())? {
+            Some([weight, bias, steps]) => Ok(vec![self.order().matrix(&weight)?, bias, steps]),
+            None => ordered(self.order(), &self.weight, self.bias.as_ref()),
+        }
     }
 
     fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<(), LayerError> {
-        finish_of(self.epilogue.as_ref(), inputs, outputs).map(drop)
+        self.int8.configure(inputs, outputs);
+        let is_whole = self.int8.is_settled();
+        finish_of(self.epilogue.as_ref(), &real(inputs, is_whole), &real(outputs, is_whole)).map(drop)
+    }
+
+    fn workspace(&self, inputs: &[TensorMeta], _: &[TensorMeta]) -> usize {
+        tiles::workspace(inputs)
     }
 
     fn forward(
@@ -161,24 +315,32 @@ impl CudaLayer for Conv {
         outputs: &[DeviceTensor<'_>],
         context: &mut CudaContext<'_>,
     ) -> Result<(), LayerError> {
-        let finish = finish_of(self.epilogue.as_ref(), &metas(inputs), &metas(outputs))?;
-        let mut weights = Weights::default();
-        let weight = weights.must(&self.weight, inputs, context)?;
-        let bias = weights.next(self.bias.as_ref(), inputs, context)?;
-        let (sizes, pads) = self.shape(inputs[0].shape(), weight.shape())?;
+        let real = |tensors: &[DeviceTensor<'_>]| real(&metas(tensors), self.int8.is_settled());
+        let finish = finish_of(self.epilogue.as_ref(), &real(inputs), &real(outputs))?;
+        let weight = dims_of(&self.weight, inputs)?;
+        let (sizes, pads) = self.shape(inputs[0].shape(), &weight)?;
         let mut windows = sizes.windows;
         let skipped = pads.len().saturating_sub(windows.len());
         for (window, pad) in windows.iter_mut().zip(pads.iter().skip(skipped)) {
             (window.pad_before, window.pad_after) = *pad;
         }
+        let operands = self.operands(windows.len(), inputs, outputs[0], context)?;
         let sizes = Sizes {
             windows: &windows,
             groups: self.groups,
             mode: self.padding_mode.mirror(),
             transposed: false,
         };
-        sizes.run([inputs[0], weight, outputs[0]], bias, (&finish, inputs), context)
+        sizes.run(operands, (&finish, inputs), context)
     }
+}
+
+/// The lengths of weights in the order of the file.
+fn dims_of(weight: &Weight, inputs: &[DeviceTensor<'_>]) -> Result<SmallVec<[usize; 8]>, LayerError> {
+    Ok(match weight {
+        Weight::Attribute(attribute) => SmallVec::from_slice(attribute.shape()),
+        Weight::Input(position) => SmallVec::from_slice(input(inputs, *position)?.shape().dims()),
+    })
 }
 
 impl CudaLayer for ConvTranspose {
@@ -187,11 +349,16 @@ impl CudaLayer for ConvTranspose {
     }
 
     fn weights(&self) -> Result<Vec<Tensor>, LayerError> {
-        stored([Some(&self.weight), self.bias.as_ref()])
+        let order = Order { groups: self.groups, transposed: true };
+        ordered(order, &self.weight, self.bias.as_ref())
     }
 
     fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<(), LayerError> {
         finish_of(self.epilogue.as_ref(), inputs, outputs).map(drop)
+    }
+
+    fn workspace(&self, inputs: &[TensorMeta], _: &[TensorMeta]) -> usize {
+        tiles::workspace(inputs)
     }
 
     fn forward(
@@ -201,13 +368,14 @@ impl CudaLayer for ConvTranspose {
         context: &mut CudaContext<'_>,
     ) -> Result<(), LayerError> {
         let finish = finish_of(self.epilogue.as_ref(), &metas(inputs), &metas(outputs))?;
-        let mut weights = Weights::default();
-        let weight = weights.must(&self.weight, inputs, context)?;
+        let weight = dims_of(&self.weight, inputs)?;
+        let windows = self.windows(weight.get(2..).unwrap_or_default())?;
+        let (order, mut weights) = (Order { groups: self.groups, transposed: true }, Weights::default());
+        let filter = Filter::of(&self.weight, (order, windows.len()), &mut weights, inputs, context)?;
         let bias = weights.next(self.bias.as_ref(), inputs, context)?;
-        let kernel = weight.shape().get(2..).unwrap_or_default();
-        let windows = self.windows(kernel)?;
+        let operands = Operands { x: inputs[0], y: outputs[0], filter, bias, steps: None };
         let sizes = Sizes { windows: &windows, groups: self.groups, mode: None, transposed: true };
-        sizes.run([inputs[0], weight, outputs[0]], bias, (&finish, inputs), context)
+        sizes.run(operands, (&finish, inputs), context)
     }
 }
 

@@ -20,7 +20,8 @@ pub(super) struct Map {
     unit: Unit,
 }
 
-const HEADERS: &str = "#include \"common.cuh\"\n#include \"functions.cuh\"\n";
+const HEADERS: &str =
+    "#include \"common.cuh\"\n#include \"functions.cuh\"\n#include \"whole_numbers.cuh\"\n";
 
 impl Map {
     /// A kernel whose body is some lines of C++ ending with the value of the output, which is of this type; none for types that

@@ -13,6 +13,7 @@ mod einsum;
 mod elementwise;
 mod embedding;
 mod epilogue;
+mod filter;
 mod formula;
 mod fourier;
 mod grid;
@@ -27,12 +28,14 @@ mod product;
 mod recipe;
 mod recurrent;
 mod reduction;
+mod reformat;
 mod rows;
 mod scattering;
 mod softmax;
 mod sorting;
 mod special;
 mod support;
+mod tiles;
 
 use super::CudaLayers;
 
@@ -58,6 +61,7 @@ pub(super) fn all() -> CudaLayers {
     product::register(&mut layers);
     recurrent::register(&mut layers);
     reduction::register(&mut layers);
+    reformat::register(&mut layers);
     scattering::register(&mut layers);
     softmax::register(&mut layers);
     sorting::register(&mut layers);

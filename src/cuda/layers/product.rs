@@ -1,13 +1,15 @@
 //! Products of matrices, and the layers that are little else.
 
 use super::epilogue::{Arguments, Finish};
-use super::support::{Weights, computed_in, input, int, is_real, shape, stored};
-use crate::cuda::device::{Argument, DeviceTensor, Grid, KernelShape, KernelStrides};
+use super::support::{Weights, computed_in, input, int, is_real, on_cpu, real, shape, stored};
+use super::tiles::{self, Tiles};
+use crate::cuda::device::{Argument, DeviceTensor, Grid, KernelShape, KernelStrides, Unit};
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
 use crate::graph::{LayerError, TensorFormat, TensorMeta};
 use crate::layers::linear::Linear;
 use crate::layers::product::{Addmm, Addmv, Baddbmm, Bmm, Dot, Matmul, Mm, Mv, Product as Factors};
 use crate::tensor::{DType, Layout, Tensor};
+use smallvec::SmallVec;
 
 /// The side of the tiles that a block computes.
 const TILE: usize = 64;
@@ -24,12 +26,15 @@ pub(super) struct Product<'a> {
     pub(super) output: DeviceTensor<'a>,
     /// Factors of the product and of what is added.
     pub(super) scales: [f64; 2],
+    /// What one more in the sums of each column stands for, and one more in the output, where numbers are whole: what is added is
+    /// then a bias in such steps.
+    pub(super) steps: Option<(DeviceTensor<'a>, f32)>,
 }
 
 impl<'a> Product<'a> {
     /// The product alone.
     pub(super) fn new(left: DeviceTensor<'a>, right: DeviceTensor<'a>, output: DeviceTensor<'a>) -> Self {
-        Self { left, right, added: None, output, scales: [1.0, 1.0] }
+        Self { left, right, added: None, output, scales: [1.0, 1.0], steps: None }
     }
 
     /// Computes it, and what an epilogue makes of it, whose arguments are those of [`Finish::arguments`].
@@ -43,25 +48,70 @@ impl<'a> Product<'a> {
         context: &mut CudaContext<'_>,
     ) -> Result<(), LayerError> {
         let sides = Sides::of(self)?;
-        let [rows, columns, depth] = sides.sizes;
-        let name = |dtype: DType| dtype.name();
-        let (left, right) = (name(self.left.dtype()), name(self.right.dtype()));
-        let added = self.added.map_or(left, |added| name(added.dtype()));
+        arguments.extend(self.arguments(&sides)?);
+        let dtype = self.left.dtype();
+        let is_float = self.right.dtype() == dtype && computed_in(self.output.dtype())? == "float";
+        let is_suited = is_float && tiles::suit(dtype, context.tf32().products, context.device().info());
+        if self.steps.is_some() || is_suited {
+            return self.run_tiles(&sides, finish, &arguments, context);
+        }
+        let unit = finish.unit("product.cu", include_str!("../kernels/product.cu"));
+        let unit = self.define(unit, &sides)?.define("A", dtype.name()).define("B", self.right.dtype().name());
+        let kernel = context.kernel(&unit, "product")?;
+        let [rows, columns, _] = sides.sizes;
+        let blocks = [columns.div_ceil(TILE), rows.div_ceil(TILE).min(MOST), sides.batches.min(MOST)];
+        let blocks = blocks.map(|count| u32::try_from(count).unwrap_or(u32::MAX));
+        context.launch(&kernel, Grid { blocks, ..Grid::of(1, 256) }, &arguments)
+    }
+
+    /// Computes it with tensor cores.
+    fn run_tiles(
+        &self,
+        sides: &Sides,
+        finish: &Finish,
+        arguments: &[Argument<'_>],
+        context: &mut CudaContext<'_>,
+    ) -> Result<(), LayerError> {
+        let dtype = self.left.dtype();
+        let tiles = Tiles::of(sides.batches, sides.sizes, dtype, context);
+        let is_copied = |factor: usize, tensor: &DeviceTensor<'_>| {
+            let along = sides.strides[factor].by[7 - factor];
+            u8::from(tiles::is_copied(tensor, &sides.between(factor), along))
+        };
+        let unit = finish.unit("product_tiles.cu", include_str!("../kernels/product_tiles.cu"));
+        let unit = tiles.define(self.define(unit, sides)?).define("E", dtype.name());
+        let unit = unit.define("A_COPIED", is_copied(0, &self.left));
+        let unit = unit.define("B_COPIED", is_copied(1, &self.right));
+        let sums = if self.steps.is_some() { DType::I32 } else { DType::F32 };
+        let unit = unit.define("S", sums.name()).define("WHOLE_NUMBERS", u8::from(self.steps.is_some()));
+        let kernel = context.kernel(&unit, "product")?;
+        let mut arguments: Arguments<'_> = Arguments::from_slice(arguments);
+        arguments.extend([
+            self.steps.map_or(Argument::None, |(steps, _)| Argument::Read(steps)),
+            Argument::Float(self.steps.map_or(1.0, |(_, scale)| scale)),
+        ]);
+        tiles.launch(&kernel, &arguments, sums, context)
+    }
+
+    /// What kernels of products know of types and of how factors lie.
+    fn define(&self, unit: Unit, sides: &Sides) -> Result<Unit, LayerError> {
         let by_depth = |factor: usize| u8::from(sides.strides[factor].by[7 - factor] == 1);
-        let unit = finish
-            .unit("product.cu", include_str!("../kernels/product.cu"))
-            .define("A", left)
-            .define("B", right)
-            .define("D", added)
-            .define("T", name(self.output.dtype()))
-            .define("C", computed_in(self.output.dtype())?)
+        let added = self.added.map_or(self.left.dtype(), |added| added.dtype());
+        let number = if self.steps.is_some() { "float" } else { computed_in(self.output.dtype())? };
+        Ok(unit
+            .define("D", added.name())
+            .define("T", self.output.dtype().name())
+            .define("C", number)
             .define("A_BY_DEPTH", by_depth(0))
             .define("B_BY_DEPTH", by_depth(1))
-            .define("ADDED", u8::from(self.added.is_some()))
-            .define("SCALED", u8::from(self.scales != [1.0, 1.0]));
-        let kernel = context.kernel(&unit, "product")?;
-        let [a, b, c, y] = sides.strides;
-        arguments.extend([
+            .define("ADDED", u8::from(self.added.is_some() && self.steps.is_none()))
+            .define("SCALED", u8::from(self.scales != [1.0, 1.0])))
+    }
+
+    /// The arguments of kernels of products, behind those of the epilogue.
+    fn arguments(&self, sides: &Sides) -> Result<[Argument<'a>; 15], LayerError> {
+        let ([a, b, c, y], [rows, columns, depth]) = (sides.strides, sides.sizes);
+        Ok([
             Argument::Read(self.left),
             Argument::Strides(a),
             Argument::Read(self.right),
@@ -77,10 +127,7 @@ impl<'a> Product<'a> {
             Argument::Int(int(depth)?),
             Argument::Double(self.scales[0]),
             Argument::Double(self.scales[1]),
-        ]);
-        let blocks = [columns.div_ceil(TILE), rows.div_ceil(TILE).min(MOST), sides.batches.min(MOST)];
-        let blocks = blocks.map(|count| u32::try_from(count).unwrap_or(u32::MAX));
-        context.launch(&kernel, Grid { blocks, ..Grid::of(1, 256) }, &arguments)
+        ])
     }
 }
 
@@ -118,6 +165,13 @@ impl Sides {
         }
         Ok(Self { strides, batch: kernel, batches: batch.iter().product(), sizes: [rows, columns, depth] })
     }
+
+    /// The strides of a factor between its lines, rows of the left one and columns of the right one, and its matrices.
+    fn between(&self, factor: usize) -> SmallVec<[i64; 8]> {
+        let (by, dims) = (&self.strides[factor].by, self.batch.dims.iter().take(self.batch.rank as usize));
+        let of_batch = by.iter().zip(dims).filter(|(_, len)| **len > 1).map(|(by, _)| *by);
+        of_batch.chain([by[6 + factor]]).collect()
+    }
 }
 
 /// A tensor with its leading axes as one, if it can be seen so: a batch of rows is a matrix.
@@ -150,15 +204,27 @@ pub(super) fn linear<'a>(
 
 impl CudaLayer for Linear {
     fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
-        is_real(position, formats)
+        match formats.first() {
+            Some(first) if first.is_quantized => self.takes_whole(position, &on_cpu(formats)),
+            _ => is_real(position, formats),
+        }
     }
 
     fn weights(&self) -> Result<Vec<Tensor>, LayerError> {
-        stored([Some(&self.weight), self.bias.as_ref()])
+        match self.int8.tensors(&self.weight, self.bias.as_ref())? {
+            Some(tensors) => Ok(tensors.into()),
+            None => stored([Some(&self.weight), self.bias.as_ref()]),
+        }
     }
 
     fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<(), LayerError> {
-        finish_of(self.epilogue.as_ref(), inputs, outputs).map(drop)
+        self.int8.configure(inputs, outputs);
+        let is_whole = self.int8.is_settled();
+        finish_of(self.epilogue.as_ref(), &real(inputs, is_whole), &real(outputs, is_whole)).map(drop)
+    }
+
+    fn workspace(&self, inputs: &[TensorMeta], _: &[TensorMeta]) -> usize {
+        tiles::workspace(inputs)
     }
 
     fn forward(
@@ -167,17 +233,26 @@ impl CudaLayer for Linear {
         outputs: &[DeviceTensor<'_>],
         context: &mut CudaContext<'_>,
     ) -> Result<(), LayerError> {
-        let finish = finish_of(self.epilogue.as_ref(), &metas(inputs), &metas(outputs))?;
+        let is_whole = inputs[0].dtype() == DType::I8 && self.int8.is_settled();
+        let real = |tensors: &[DeviceTensor<'_>]| real(&metas(tensors), is_whole);
+        let finish = finish_of(self.epilogue.as_ref(), &real(inputs), &real(outputs))?;
         let mut weights = Weights::default();
         let mut weight = weights.must(&self.weight, inputs, context)?;
-        let bias = weights.next(self.bias.as_ref(), inputs, context)?;
+        let mut steps = None;
+        let bias = match is_whole {
+            true => Some(context.weight(1)?),
+            false => weights.next(self.bias.as_ref(), inputs, context)?,
+        };
+        if is_whole {
+            steps = Some((context.weight(2)?, self.int8.output_scale().unwrap_or(1.0)));
+        }
         let mut y = outputs[0];
         if weight.shape().len() == 1 {
             weight = unsqueezed(&weight, 0)?;
             y = unsqueezed(&y, y.shape().len())?;
         }
         let arguments = finish.arguments(inputs, outputs[0].shape())?;
-        linear(&inputs[0], &weight, bias, &y)?.run(&finish, arguments, context)
+        Product { steps, ..linear(&inputs[0], &weight, bias, &y)? }.run(&finish, arguments, context)
     }
 }
 
@@ -223,7 +298,7 @@ fn of_inputs<'a>(
         (left, y) = (rows, flat);
     }
     let [beta, alpha] = factors.added.unwrap_or([1.0, 1.0]);
-    Ok(Product { left, right, added, output: y, scales: [alpha, beta] })
+    Ok(Product { added, scales: [alpha, beta], ..Product::new(left, right, y) })
 }
 
 impl CudaLayer for Matmul {
@@ -233,6 +308,10 @@ impl CudaLayer for Matmul {
 
     fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<(), LayerError> {
         finish_of(self.epilogue.as_ref(), inputs, outputs).map(drop)
+    }
+
+    fn workspace(&self, inputs: &[TensorMeta], _: &[TensorMeta]) -> usize {
+        tiles::workspace(inputs)
     }
 
     fn forward(
@@ -252,6 +331,10 @@ macro_rules! products {
         impl CudaLayer for $layer {
             fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
                 is_real(position, formats)
+            }
+
+            fn workspace(&self, inputs: &[TensorMeta], _: &[TensorMeta]) -> usize {
+                tiles::workspace(inputs)
             }
 
             fn forward(

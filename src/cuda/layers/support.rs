@@ -3,8 +3,9 @@
 use super::formula::number;
 use crate::cuda::device::{DeviceTensor, KernelStrides};
 use crate::cuda::{CudaContext, is_plain};
-use crate::graph::{LayerError, TensorFormat, Weight};
+use crate::graph::{Device, LayerError, TensorFormat, TensorMeta, Weight};
 use crate::tensor::{DType, Layout, Shape, Tensor};
+use smallvec::SmallVec;
 
 /// Whether a tensor may be of any type.
 pub(super) fn is_anything(position: usize, formats: &[TensorFormat]) -> bool {
@@ -19,6 +20,20 @@ pub(super) fn is_real(position: usize, formats: &[TensorFormat]) -> bool {
 /// Whether a tensor is of floating-point numbers.
 pub(super) fn is_float(position: usize, formats: &[TensorFormat]) -> bool {
     formats.get(position).is_some_and(|format| is_plain(format) && format.dtype.is_float())
+}
+
+/// The same formats in the CPU's memory.
+pub(super) fn on_cpu(formats: &[TensorFormat]) -> SmallVec<[TensorFormat; 4]> {
+    formats.iter().map(|format| format.on(Device::Cpu)).collect()
+}
+
+/// Tensors as epilogues see them: whole numbers are what they stand for, if they do.
+pub(super) fn real(metas: &[TensorMeta], is_whole: bool) -> Vec<TensorMeta> {
+    let real = |meta: &TensorMeta| match meta.dtype() {
+        DType::I8 if is_whole => meta.with_dtype(DType::F32).with_scale(None),
+        _ => meta.clone(),
+    };
+    metas.iter().map(real).collect()
 }
 
 /// The numbers in which elements of a type are computed.

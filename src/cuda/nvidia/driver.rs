@@ -75,6 +75,7 @@ pub(super) fn describe(ordinal: usize, id: &str) -> Result<Info> {
         memory: memory as u64,
         multiprocessors: u32::try_from(multiprocessors).unwrap_or(1),
         shared_memory: u32::try_from(shared.max(SHARED)).unwrap_or(SHARED as u32),
+        has_tensor_cores: major >= 8,
     })
 }
 

@@ -3,7 +3,7 @@
 use super::segments::Segments;
 use crate::Limits;
 use crate::cuda::device::{CudaError, Device, DeviceTensor, Memory as DeviceMemory, Queue};
-use crate::cuda::{CudaContext, CudaLayer, CudaLayers, Faults};
+use crate::cuda::{CudaContext, CudaLayer, CudaLayers, Faults, Tf32};
 use crate::engine::prepared::Job;
 use crate::graph::{self, CpuLayer, LayerError, RuntimeGraph, TensorFormat, TensorMeta};
 use crate::memory::{Action, Memory, MemoryError, Place, Root};
@@ -63,6 +63,7 @@ impl Kept {
 #[derive(Debug)]
 pub(in crate::engine) struct OnDevice {
     device: Device,
+    tf32: Tf32,
     /// By the operator's position.
     layers: Vec<Option<Box<dyn CudaLayer>>>,
     weights: Vec<Vec<Kept>>,
@@ -99,7 +100,8 @@ impl OnDevice {
         });
         let constants = constants.collect();
         let memory = store.upload(&accelerator.device).map_err(|source| (None, source))?;
-        Ok(Self { device: accelerator.device.clone(), layers, weights, constants, memory: Arc::new(memory) })
+        let (device, tf32) = (accelerator.device.clone(), accelerator.layers.tf32());
+        Ok(Self { device, tf32, layers, weights, constants, memory: Arc::new(memory) })
     }
 }
 
@@ -259,7 +261,7 @@ impl DeviceState {
             weights.push(kept.tensor(&plan.memory)?);
         }
         let faults = Faults { place: faults_in(faults)?, who: job.operator as i64 + 1, is_used: false };
-        let mut context = CudaContext::new(queue, scratch, &weights, limits, faults);
+        let mut context = CudaContext::new(queue, scratch, &weights, limits, faults).with_tf32(plan.tf32);
         let layer = layers.get_mut(job.operator).and_then(Option::as_mut);
         let result = layer.map_or(Ok(()), |layer| layer.forward(&inputs, &outputs, &mut context));
         self.may_have_failed |= context.may_have_failed();

@@ -205,6 +205,14 @@ pub(super) fn takes(
 }
 
 impl Answers {
+    /// What was taken at a position.
+    pub(super) fn of(candidates: &[Candidate], position: usize) -> Self {
+        let mut answers = Self::default();
+        let taken = candidates.iter().filter_map(|candidate| candidate.formats.get(position));
+        taken.for_each(|format| answers.note(*format, true));
+        answers
+    }
+
     /// Adds answers about other types.
     pub(super) fn add(&mut self, others: Self) {
         others.taken.into_iter().for_each(|format| self.note(format, true));

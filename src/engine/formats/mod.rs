@@ -4,8 +4,10 @@
 //! its [`Candidate`]s. [`negotiation`] picks one of each so that the whole graph costs least, with the
 //! [`Reformat`] operators that bring tensors from one format into another.
 
+mod accelerated;
 mod alternation;
 mod candidates;
+mod crossing;
 mod negotiation;
 mod price;
 mod solver;
@@ -27,7 +29,6 @@ pub use candidates::{Answers, Candidate};
 use candidates::{Likeness, Offer, Tensors, takes};
 use negotiation::{Conversion, conversions, negotiate};
 use price::Prices;
-use smallvec::SmallVec;
 
 /// Which formats an engine may choose from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -167,7 +168,7 @@ pub(super) fn settle(
     for (position, format) in made.iter().enumerate() {
         if let Some(format) = *format {
             let operand = OperandIndex::new(position);
-            let scale = scale_of(graph, terms, operand, format);
+            let scale = scale_of(terms, graph.operand(operand).name(), format);
             graph.set_format(operand, format, scale);
         }
     }
@@ -177,8 +178,7 @@ pub(super) fn settle(
     });
     let settled: Vec<Settled> = settled.collect();
     settle_layers(graph, &settled, &shapes, terms)?;
-    let found = found.into_iter().map(|conversion| insertion(graph, terms, conversion)).collect();
-    graph.insert(found);
+    insert(graph, terms, found);
     if terms.formats == Formats::Alternating {
         alternation::insert_everywhere(graph, shapes.optimum.metas(), &made);
     }
@@ -204,7 +204,7 @@ fn asked(
     }
     let fault = |source| EngineError::of_operator(operator, graph.path(), Stage::Configure, source);
     // Letting its clones go is a call as well.
-    let on_device = guarded(|| on_device(operator, &tensors, terms)).map_err(fault)?;
+    let on_device = guarded(|| accelerated::offer(graph, operator, &tensors, terms)).map_err(fault)?;
     if let Some((offer, true)) = on_device {
         return Ok(offer);
     }
@@ -220,26 +220,6 @@ fn asked(
         return Err(fault(LayerError::NoFormat(report(graph, operator, &offer.answers))));
     }
     Ok(offer)
-}
-
-/// How a device runs an operator, if it does, and whether it is to do so wherever it can: views are free on either side.
-fn on_device(
-    operator: &RuntimeOperator,
-    tensors: &Tensors,
-    terms: &Terms,
-) -> Result<Option<(Offer, bool)>, LayerError> {
-    let (Some(accelerator), Some(layer)) = (&terms.accelerator, operator.layer()) else { return Ok(None) };
-    let is_view = price::is_view(layer, &tensors.inputs, &tensors.outputs);
-    let metas = tensors.inputs.iter().chain(&tensors.outputs);
-    let formats: SmallVec<[TensorFormat; 4]> =
-        metas.map(|meta| TensorFormat::plain(meta.dtype()).on(Device::Cuda)).collect();
-    if !is_view && !accelerator.takes(layer, &formats, (&tensors.inputs, &tensors.outputs))? {
-        return Ok(None);
-    }
-    let answers = formats.iter().map(|&format| Answers { taken: vec![format], refused: Vec::new() });
-    let answers = answers.collect();
-    let candidate = Candidate { formats, tactic: Tactic::DEFAULT, price: 0.0, is_measured: false };
-    Ok(Some((Offer { candidates: vec![candidate], answers }, !is_view)))
 }
 
 /// What each side offered, position by position.
@@ -274,9 +254,9 @@ fn tensors(
     Some(Tensors { inputs, outputs, scales: scales.collect(), likeness })
 }
 
-/// The scale of an operand, where its numbers are whole.
-fn scale_of(graph: &RuntimeGraph, terms: &Terms, operand: OperandIndex, format: TensorFormat) -> Option<f32> {
-    terms.scales.get(graph.operand(operand).name()).filter(|_| format.is_quantized)
+/// The scale of the operand of this name, where its numbers are whole.
+fn scale_of(terms: &Terms, name: &str, format: TensorFormat) -> Option<f32> {
+    terms.scales.get(name).filter(|_| format.is_quantized)
 }
 
 /// Chooses the candidates of the fewest bits.
@@ -284,9 +264,11 @@ fn prefer_narrow(offers: &[Offer], agreement: &mut negotiation::Agreement) {
     let bits =
         |candidate: &Candidate| -> usize { candidate.formats.iter().map(|format| format.dtype.size()).sum() };
     for (offer, chosen) in offers.iter().zip(&mut agreement.chosen) {
-        let all = offer.candidates.iter().map(bits).enumerate();
-        // The first of equals: the plainest.
-        *chosen = all.min_by_key(|(at, bits)| (*bits, *at)).map(|(at, _)| at);
+        let is_there =
+            |candidate: &Candidate| candidate.formats.iter().any(|format| format.device == Device::Cuda);
+        let all = offer.candidates.iter().map(|it| (bits(it), !is_there(it))).enumerate();
+        // What a view reads is most likely on a device, if there is one; and the first of equals: the plainest.
+        *chosen = all.min_by_key(|(at, price)| (*price, *at)).map(|(at, _)| at);
     }
 }
 
@@ -300,18 +282,31 @@ fn settle_layers(
     for (position, settled) in settled.iter().enumerate() {
         let Some(chosen) = settled.chosen.and_then(|chosen| settled.candidates.get(chosen)) else { continue };
         let index = OperatorIndex::new(position);
-        if chosen.formats.iter().any(|format| format.device == Device::Cuda) {
-            graph.place_on(index, Device::Cuda);
-            continue;
-        }
         let Some(tensors) = tensors(graph, graph.operator(index), shapes, terms) else { continue };
-        let cast = tensors.cast_of(chosen).map_or(Ok(()), |dtype| graph.cast_operator(index, dtype));
-        let Tensors { inputs, outputs, .. } = tensors.in_formats(&chosen.formats);
-        cast.and_then(|()| graph.settle(index, chosen.tactic.id, &inputs, &outputs)).map_err(|source| {
+        settle_layer(graph, index, chosen, &tensors).map_err(|source| {
             EngineError::of_operator(graph.operator(index), graph.path(), Stage::Configure, source)
         })?;
     }
     Ok(())
+}
+
+fn settle_layer(
+    graph: &mut RuntimeGraph,
+    index: OperatorIndex,
+    chosen: &Candidate,
+    tensors: &Tensors,
+) -> Result<(), LayerError> {
+    tensors.cast_of(chosen).map_or(Ok(()), |dtype| graph.cast_operator(index, dtype))?;
+    let Tensors { inputs, outputs, .. } = tensors.in_formats(&chosen.formats);
+    let is_on_device = chosen.formats.iter().any(|format| format.device == Device::Cuda);
+    if is_on_device {
+        graph.place_on(index, Device::Cuda);
+    }
+    // A device's layer is a clone, which is told the rest; scales are what its weights depend on.
+    if is_on_device && chosen.formats.iter().all(|format| !format.is_quantized) {
+        return Ok(());
+    }
+    graph.settle(index, chosen.tactic.id, &inputs, &outputs)
 }
 
 /// The operator that brings a tensor of some device and scale into a format, and its type.
@@ -325,9 +320,27 @@ pub(super) fn between(
     }
 }
 
-fn insertion(graph: &RuntimeGraph, terms: &Terms, conversion: Conversion) -> Insertion {
+/// Inserts what brings tensors into other formats.
+fn insert(graph: &mut RuntimeGraph, terms: &Terms, found: Vec<Conversion>) {
+    let (first, second) = crossing::split(graph, found);
+    let made: Vec<_> = first.iter().map(|conversion| (conversion.operand, conversion.to)).collect();
+    let own: Vec<String> = first.iter().map(|it| graph.operand(it.operand).name().to_owned()).collect();
+    let operands = graph.operands().len();
+    let insertions = first.into_iter().zip(&own);
+    let insertions = insertions.map(|(it, name)| insertion(it, |format| scale_of(terms, name, format))).collect();
+    graph.insert(insertions);
+    let second = second.behind(graph, &made, operands);
+    let name = |conversion: &Conversion| own.get(conversion.operand.position() - operands).cloned();
+    let insertions = second.into_iter().map(|it| {
+        let name = name(&it).unwrap_or_default();
+        insertion(it, |format| scale_of(terms, &name, format))
+    });
+    let insertions = insertions.collect();
+    graph.insert(insertions);
+}
+
+fn insertion(conversion: Conversion, scale: impl Fn(TensorFormat) -> Option<f32>) -> Insertion {
     let Conversion { operand, from, to, readers, is_output } = conversion;
-    let scale = |format: TensorFormat| scale_of(graph, terms, operand, format);
     let (op_type, layer) = between((from.device, scale(from)), (to, scale(to)));
     Insertion {
         operand,

@@ -2,8 +2,9 @@
 //!
 //! The model only has to rank alternatives, and to do so in the same way everywhere: plans are equal on all machines.
 
+use super::crossing;
 use crate::engine::tuning::{Key, Tuner};
-use crate::graph::{Cost, CpuLayer, LayerError, Tactic, TensorFormat, TensorMeta};
+use crate::graph::{Cost, CpuLayer, Device, LayerError, Tactic, TensorFormat, TensorMeta};
 use crate::tensor::{DType, Layout};
 
 /// Where prices come from: from a tuner, and where there is none or it cannot measure, from the model.
@@ -42,8 +43,10 @@ impl Prices<'_> {
     /// The price of bringing a tensor from one format into another. What lies on another device is copied as it is.
     pub(super) fn of_conversion(&self, meta: &TensorMeta, from: &TensorFormat, to: &TensorFormat) -> f64 {
         if from.device != to.device {
-            let is_alike = from.on(to.device) == *to;
-            return if is_alike { of_transfer(meta) } else { f64::INFINITY };
+            return of_crossing(meta, from, to);
+        }
+        if from.device == Device::Cuda {
+            return of_device_reformat(meta, from, to);
         }
         let of = |format: &TensorFormat| meta.with_dtype(format.dtype).with_format(format.format);
         self.of_reformat(&of(from), &of(to))
@@ -96,9 +99,44 @@ fn of_layer(cost: Cost, efficiency: f64) -> f64 {
     CALL + cost.macs as f64 / (MACS * efficiency) + cost.bytes as f64 / BYTES
 }
 
+/// Multiply-accumulate operations of a GPU in a nanosecond by the bytes of a number: tensor cores take numbers of fewer bits.
+fn device_macs(bytes: usize) -> f64 {
+    match bytes {
+        0 | 1 => 800_000.0,
+        2 => 400_000.0,
+        _ => 30_000.0,
+    }
+}
+
+/// Bytes that a GPU reads or writes in a nanosecond, and the nanoseconds that a kernel takes beside that.
+const DEVICE_BYTES: f64 = 3_000.0;
+const LAUNCH: f64 = 2_000.0;
+
+/// The price of an operator on a GPU, whose first tensor says what is multiplied.
+pub(super) fn of_device(cost: Cost, formats: &[TensorFormat]) -> f64 {
+    let bytes = formats.first().map_or(4, |format| format.dtype.size());
+    LAUNCH + cost.macs as f64 / device_macs(bytes) + cost.bytes as f64 / DEVICE_BYTES
+}
+
+fn of_device_reformat(meta: &TensorMeta, from: &TensorFormat, to: &TensorFormat) -> f64 {
+    let elements = meta.num_elements().fixed().unwrap_or(0).max(0) as f64;
+    LAUNCH + elements * (from.dtype.size() + to.dtype.size()) as f64 / DEVICE_BYTES
+}
+
 /// Bytes that go between the CPU's memory and a GPU's in a nanosecond, and the nanoseconds that asking for it takes.
 const TRANSFERRED: f64 = 12.0;
 const TRANSFER: f64 = 10_000.0;
+
+/// The price of bringing a tensor to another device, and into a format there or before.
+fn of_crossing(meta: &TensorMeta, from: &TensorFormat, to: &TensorFormat) -> f64 {
+    if from.on(to.device) == *to {
+        return of_transfer(&meta.with_dtype(from.dtype));
+    }
+    let Some(middle) = crossing::between(from, to) else { return f64::INFINITY };
+    let crosses = if from.device == Device::Cpu { from } else { to };
+    let ends = if from.device == Device::Cpu { [&middle, to] } else { [from, &middle] };
+    of_transfer(&meta.with_dtype(crosses.dtype)) + of_device_reformat(meta, ends[0], ends[1])
+}
 
 fn of_transfer(meta: &TensorMeta) -> f64 {
     TRANSFER + meta.byte_len().unwrap_or(0) as f64 / TRANSFERRED

@@ -120,7 +120,7 @@ fn weight_bytes(operator: &RuntimeOperator, dtype: DType) -> u64 {
 }
 
 /// Whether a layer's own rule says that outputs have the type of the inputs.
-fn keeps_type(layer: &dyn CpuLayer, tensors: &Tensors) -> Result<bool, LayerError> {
+pub(super) fn keeps_type(layer: &dyn CpuLayer, tensors: &Tensors) -> Result<bool, LayerError> {
     let inferred = guarded(|| layer.infer(&tensors.inputs))?;
     let type_and_dims = |meta: &TensorMeta| (meta.dtype(), meta.dims().to_vec());
     Ok(inferred.iter().map(type_and_dims).eq(tensors.outputs.iter().map(type_and_dims)))
@@ -128,7 +128,7 @@ fn keeps_type(layer: &dyn CpuLayer, tensors: &Tensors) -> Result<bool, LayerErro
 
 impl Tensors {
     /// The same with real numbers of another type; none where there are none.
-    fn cast(&self, dtype: DType) -> Option<Self> {
+    pub(super) fn cast(&self, dtype: DType) -> Option<Self> {
         let is_real = |meta: &TensorMeta| meta.dtype() == DType::F32;
         let cast = |meta: &TensorMeta| if is_real(meta) { meta.with_dtype(dtype) } else { meta.clone() };
         let all = |metas: &[TensorMeta]| metas.iter().map(cast).collect();

@@ -27,7 +27,7 @@ impl Conv {
     }
 
     /// A quantised input, and an output that is quantised or not.
-    pub(super) fn takes_whole(&self, position: usize, formats: &[TensorFormat]) -> bool {
+    pub(crate) fn takes_whole(&self, position: usize, formats: &[TensorFormat]) -> bool {
         self.may_be_whole() && int8::takes(position, formats, *self.num_inputs().end())
     }
 

@@ -1,0 +1,142 @@
+// What tensor cores do: a warp multiplies 16 rows with 8 columns and adds the products to sums.
+//
+// Factors are in words of 32 bits along their depth, 8 of them at a time: two numbers of f16 or bf16, four of i8, or one of f32, of
+// which 10 bits behind the point count (TF32). With g = lane / 4 and t = lane % 4, a lane holds these words and sums:
+//
+//     left   (row g, word t), (row g + 8, word t), (row g, word t + 4), (row g + 8, word t + 4)
+//     right  (column g, word t), (column g, word t + 4)
+//     sums   (row g, columns 2t and 2t + 1), (row g + 8, columns 2t and 2t + 1)
+
+// Sums of products of whole numbers are exact, others are in f32.
+template <class Element>
+struct SumOf {
+    typedef float Type;
+};
+template <>
+struct SumOf<i8> {
+    typedef int Type;
+};
+
+#ifdef IXION_EMULATOR
+
+static inline float in_tf32(float value) {
+    unsigned word = (unsigned)__float_as_int(value);
+    return isfinite(value) ? __int_as_float((int)((word + 0x1000u) & ~0x1fffu)) : value;
+}
+
+template <class Element>
+static inline typename SumOf<Element>::Type factor(const Element& x) {
+    return load<typename SumOf<Element>::Type>(x);
+}
+template <>
+inline float factor<f32>(const f32& x) {
+    return in_tf32(x);
+}
+
+struct Fragments {
+    unsigned left[4], right[2];
+};
+
+// The sums of one row and column, whose words four lanes hold.
+template <class Element>
+IXION_OWN static typename SumOf<Element>::Type dot(typename SumOf<Element>::Type sum, unsigned row, unsigned column) {
+    const int count = 4 / sizeof(Element);
+    for (int word = 0; word < 8; ++word) {
+        const Fragments* left = ixion::brought_by<Fragments>(4 * (row % 8) + word % 4);
+        const Fragments* right = ixion::brought_by<Fragments>(4 * column + word % 4);
+        Element x[count], w[count];
+        memcpy(x, &left->left[2 * (word / 4) + row / 8], 4);
+        memcpy(w, &right->right[word / 4], 4);
+        for (int i = 0; i < count; ++i) sum += factor(x[i]) * factor(w[i]);
+    }
+    return sum;
+}
+
+template <class Element>
+IXION_OWN static void multiply_add(typename SumOf<Element>::Type (&sums)[4], const unsigned (&left)[4], const unsigned (&right)[2]) {
+    Fragments mine;
+    memcpy(mine.left, left, sizeof left);
+    memcpy(mine.right, right, sizeof right);
+    ixion::bring(&mine);
+    unsigned row = ixion::lane() / 4, column = ixion::lane() % 4 * 2;
+    for (unsigned i = 0; i < 4; ++i) sums[i] = dot<Element>(sums[i], row + 8 * (i / 2), column + i % 2);
+    __syncwarp();
+}
+
+static inline void read_words(unsigned (&words)[4], const unsigned* row, int pitch) {
+    const unsigned* mine = row + threadIdx.x % WARP / 4 * pitch + threadIdx.x % 4;
+    for (int i = 0; i < 4; ++i) words[i] = mine[(i % 2) * 8 * pitch + (i / 2) * 4];
+}
+
+static inline void copy_behind(unsigned* to, const void* from, int bytes) {
+    unsigned char read[16] = {};
+    for (int i = 0; i < bytes; ++i) read[i] = static_cast<const unsigned char*>(from)[i];
+    for (int i = 0; i < 4; ++i) memcpy(&to[i], &read[4 * i], 4);
+}
+
+static inline void end_of_copies() {}
+template <int PENDING>
+static inline void wait_for_copies() {}
+
+#else
+
+#define MULTIPLY_ADD(ELEMENT, SUM, KEEP, INSTRUCTION)                                                                     \
+    template <>                                                                                                          \
+    __device__ __forceinline__ void multiply_add<ELEMENT>(SUM(&sums)[4], const unsigned(&left)[4], const unsigned(&right)[2]) { \
+        asm volatile("mma.sync.aligned." INSTRUCTION " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"   \
+                     : KEEP(sums[0]), KEEP(sums[1]), KEEP(sums[2]), KEEP(sums[3])                                        \
+                     : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "r"(right[0]), "r"(right[1]));            \
+    }
+
+template <class Element>
+__device__ __forceinline__ void multiply_add(typename SumOf<Element>::Type (&sums)[4], const unsigned (&left)[4],
+                                             const unsigned (&right)[2]);
+MULTIPLY_ADD(f16, float, "+f", "m16n8k16.row.col.f32.f16.f16.f32")
+MULTIPLY_ADD(bf16, float, "+f", "m16n8k16.row.col.f32.bf16.bf16.f32")
+MULTIPLY_ADD(i8, int, "+r", "m16n8k32.row.col.s32.s8.s8.s32")
+
+static __device__ __forceinline__ unsigned in_tf32(unsigned bits) {
+    unsigned rounded;
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(rounded) : "f"(__int_as_float((int)bits)));
+    return rounded;
+}
+
+template <>
+__device__ __forceinline__ void multiply_add<f32>(float (&sums)[4], const unsigned (&left)[4], const unsigned (&right)[2]) {
+    unsigned a[4] = {in_tf32(left[0]), in_tf32(left[1]), in_tf32(left[2]), in_tf32(left[3])};
+    unsigned b[2] = {in_tf32(right[0]), in_tf32(right[1])};
+    asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                 : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+static __device__ __forceinline__ unsigned in_shared(const void* at) {
+    unsigned address;
+    asm("{ .reg .u64 wide; cvta.to.shared.u64 wide, %1; cvt.u32.u64 %0, wide; }" : "=r"(address) : "l"(at));
+    return address;
+}
+
+// 16 rows of 8 words, as `left` wants them.
+static __device__ __forceinline__ void read_words(unsigned (&words)[4], const unsigned* row, int pitch) {
+    int lane = threadIdx.x % WARP;
+    unsigned from = in_shared(row + (lane % 16) * pitch + lane / 16 * 4);
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+                 : "r"(from)
+                 : "memory");
+}
+
+// 16 bytes to shared memory while the threads go on; zeros behind the first `bytes`.
+static __device__ __forceinline__ void copy_behind(unsigned* to, const void* from, int bytes) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(in_shared(to)), "l"(from), "r"(bytes) : "memory");
+}
+
+static __device__ __forceinline__ void end_of_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+
+// Waits for all of this thread's copies but those of the last groups.
+template <int PENDING>
+static __device__ __forceinline__ void wait_for_copies() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
+}
+
+#endif

@@ -1,0 +1,87 @@
+//! Weights of convolutions on a device.
+
+use super::convolution::with_three_axes;
+use super::support::{Weights, strides};
+use crate::cuda::CudaContext;
+use crate::cuda::device::{DeviceTensor, KernelStrides};
+use crate::graph::{LayerError, Weight};
+use crate::tensor::Tensor;
+
+/// How weights of a convolution lie: O×I×… for each group, or I×O×… where it is transposed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Order {
+    pub(super) groups: usize,
+    pub(super) transposed: bool,
+}
+
+impl Order {
+    /// Weights of a file as kernels read them best: the input channels of a tap side by side, taps behind each other, a row of
+    /// these for each output channel.
+    ///
+    /// # Errors
+    /// Weights with too few axes.
+    pub(super) fn matrix(self, weight: &Tensor) -> Result<Tensor, LayerError> {
+        let dims = weight.shape().to_vec();
+        let [first, second, taps @ ..] = dims.as_slice() else {
+            return Err(LayerError::Unsupported("a convolution whose weights have no channels".to_owned()));
+        };
+        let groups = self.groups.max(1);
+        let channels = if self.transposed { first / groups } else { *second };
+        let outputs = if self.transposed { *second } else { first / groups };
+        let split = match self.transposed {
+            true => [&[groups, channels, outputs], taps].concat(),
+            false => [&[groups, outputs, channels], taps].concat(),
+        };
+        let (output, input) = if self.transposed { (2, 1) } else { (1, 2) };
+        let behind = (0..taps.len() as i64).map(|tap| 3 + tap);
+        let axes: Vec<i64> = [0, output].into_iter().chain(behind).chain([input]).collect();
+        let rows = [&[groups * outputs], taps, &[channels]].concat();
+        Ok(weight.reshape(&split)?.permute(&axes)?.contiguous()?.reshape(&rows)?)
+    }
+}
+
+/// Weights as a kernel finds them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Filter<'a> {
+    pub(super) tensor: DeviceTensor<'a>,
+    /// Of output channels, input channels and taps.
+    pub(super) strides: KernelStrides,
+    /// From one group to the next.
+    pub(super) group: i64,
+    /// Whether they lie as [`Order::matrix`] has it.
+    pub(super) is_matrix: bool,
+}
+
+impl<'a> Filter<'a> {
+    /// The next of a layer's weights, for windows over so many axes.
+    ///
+    /// # Errors
+    /// Weights that are missing.
+    pub(super) fn of(
+        weight: &Weight,
+        (order, axes): (Order, usize),
+        weights: &mut Weights,
+        inputs: &[DeviceTensor<'a>],
+        context: &CudaContext<'a>,
+    ) -> Result<Self, LayerError> {
+        let tensor = weights.must(weight, inputs, context)?;
+        let groups = order.groups.max(1) as i64;
+        let len = |axis: usize| tensor.shape().get(axis).copied().unwrap_or(1) as i64;
+        let mut by = KernelStrides::default();
+        if let Weight::Attribute(_) = weight {
+            let found = tensor.layout().strides();
+            let stride = |axis: usize| found.get(axis).map_or(0, |stride| *stride as i64);
+            (by.by[0], by.by[1]) = (stride(0), 1);
+            for axis in 0..axes {
+                by.by[5 - axes + axis] = stride(1 + axis);
+            }
+            return Ok(Self { tensor, strides: by, group: len(0) / groups * by.by[0], is_matrix: true });
+        }
+        by = strides(with_three_axes(&tensor, axes, 2)?.layout());
+        let group = len(0) / groups * by.by[0];
+        if order.transposed {
+            by.by.swap(0, 1);
+        }
+        Ok(Self { tensor, strides: by, group, is_matrix: false })
+    }
+}

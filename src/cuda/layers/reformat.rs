@@ -1,0 +1,58 @@
+//! Between the element types that layers take: other real numbers, and whole ones that stand for them.
+
+use super::elementwise::Map;
+use super::formula::literal;
+use super::movement::copy_as;
+use super::recipe::no_kernel;
+use crate::cuda::device::DeviceTensor;
+use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
+use crate::graph::{LayerError, TensorFormat, TensorMeta};
+use crate::layers::reformat::Reformat;
+use crate::tensor::{DType, Format};
+
+/// The kernel between whole numbers of certain scales and others; real ones have none.
+fn map([from, to]: [DType; 2], [from_scale, to_scale]: [Option<f32>; 2]) -> Option<Map> {
+    let real = match from_scale {
+        Some(scale) => format!("((float)in0 * {})", literal(f64::from(scale), "float")),
+        None => "(float)in0".to_owned(),
+    };
+    let value = match to_scale {
+        Some(scale) => format!("(i64)whole_of({real}, {})", literal(f64::from(scale), "float")),
+        None if from_scale.is_some() => real,
+        None => "in0".to_owned(),
+    };
+    Map::new(vec![(0, from)], to, "", &value)
+}
+
+impl CudaLayer for Reformat {
+    fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
+        formats.get(position).is_some_and(|format| format.format == Format::Plain)
+    }
+
+    fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<(), LayerError> {
+        let dtypes = [inputs[0].dtype(), outputs[0].dtype()];
+        let is_moved = dtypes[0] == dtypes[1] && self.scales() == [None; 2];
+        if self.is_plain() && (is_moved || map(dtypes, self.scales()).is_some()) {
+            return Ok(());
+        }
+        Err(no_kernel())
+    }
+
+    fn forward(
+        &mut self,
+        inputs: &[DeviceTensor<'_>],
+        outputs: &[DeviceTensor<'_>],
+        context: &mut CudaContext<'_>,
+    ) -> Result<(), LayerError> {
+        if self.scales() == [None; 2] {
+            return copy_as(&inputs[0], &outputs[0], context);
+        }
+        let map = map([inputs[0].dtype(), outputs[0].dtype()], self.scales());
+        map.ok_or_else(no_kernel)?.run(inputs, &outputs[0], context)
+    }
+}
+
+/// Registers the layer.
+pub(super) fn register(layers: &mut CudaLayers) {
+    layers.register::<Reformat>();
+}
