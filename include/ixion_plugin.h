@@ -51,6 +51,14 @@ extern "C" {
 
 #define IXION_TAKES_STRIDES 1 /* Flag of an operator: forward heeds the strides of its tensors. Others get tensors without gaps */
 
+#define IXION_CUDA_INPUT 1 /* Argument of a kernel: the input at this index, a pointer to its first element */
+#define IXION_CUDA_OUTPUT 2 /* Argument of a kernel: the output at this index, a pointer to its first element */
+#define IXION_CUDA_WEIGHT 3 /* Argument of a kernel: the weight of the field at this index, a pointer to its first element */
+#define IXION_CUDA_INT 4 /* Argument of a kernel: an int, in i */
+#define IXION_CUDA_LONG 5 /* Argument of a kernel: a long long, in i */
+#define IXION_CUDA_FLOAT 6 /* Argument of a kernel: a float, in f */
+#define IXION_CUDA_DOUBLE 7 /* Argument of a kernel: a double, in f */
+
 #define IXION_UNKNOWN INT64_MIN /* Length: not known before the run, and not computed */
 
 #define IXION_ADD 1 /* For host->dim: a + b */
@@ -61,6 +69,8 @@ extern "C" {
 #define IXION_MAX 6 /* For host->dim: the larger one */
 #define IXION_MIN 7 /* For host->dim: the smaller one */
 
+typedef struct ixion_cuda_argument ixion_cuda_argument;
+typedef struct ixion_cuda_launch ixion_cuda_launch;
 typedef struct ixion_host ixion_host;
 typedef struct ixion_tensor ixion_tensor;
 typedef struct ixion_format ixion_format;
@@ -69,6 +79,44 @@ typedef struct ixion_value ixion_value;
 typedef struct ixion_node ixion_node;
 typedef struct ixion_operator ixion_operator;
 typedef struct ixion_plugin_table ixion_plugin_table;
+
+/* An argument of a kernel. */
+struct ixion_cuda_argument {
+    /* What it is, such as IXION_CUDA_INPUT. */
+    int32_t kind;
+    /* Which input, output or field it is of. */
+    uint32_t index;
+    /* A whole number. */
+    int64_t i;
+    /* A real number. */
+    double f;
+};
+
+/* A launch of a kernel on a GPU. */
+struct ixion_cuda_launch {
+    /* Bytes of this struct. */
+    size_t size;
+    /* What messages call the source, such as `swish.cu`. */
+    const char *file;
+    /* CUDA C++. It is compiled once for each text; `extern "C" __global__` functions are its kernels. */
+    const char *source;
+    /* The kernel's name. */
+    const char *kernel;
+    /* The numbers of blocks along x, y and z. */
+    uint32_t blocks[3];
+    /* The numbers of threads in a block. */
+    uint32_t threads[3];
+    /* Bytes of shared memory, beside those that the kernel declares. */
+    uint32_t shared;
+    /* 0. */
+    uint32_t reserved;
+    /* The arguments, in the order of the kernel's parameters. */
+    const ixion_cuda_argument *arguments;
+    /* The number of arguments. */
+    size_t num_arguments;
+    /* Null, for what later versions add. */
+    void *later[2];
+};
 
 /* What a call may ask of Ixion. It is there until the call returns, and must not be kept. */
 struct ixion_host {
@@ -87,6 +135,10 @@ struct ixion_host {
 
     /* Computes with lengths, of which negative ones are symbols: C's own arithmetic cannot. */
     int64_t (*dim)(const ixion_host *host, int32_t operation, int64_t a, int64_t b);
+
+    /* In `cuda_forward`: has a kernel launched once the call has returned, behind those that it asked for
+     * before. What the launch leads to is copied. */
+    int32_t (*cuda_launch)(const ixion_host *host, const ixion_cuda_launch *launch);
 };
 
 /* A tensor: in `infer` and `configure` what is known of it, in `forward` the tensor itself. */
@@ -268,6 +320,17 @@ struct ixion_operator {
     /* Computes the outputs. The scratch memory is aligned to 64 bytes. */
     int32_t (*forward)(const ixion_host *host, void *layer, const ixion_tensor *inputs, size_t num_inputs,
         const ixion_tensor *outputs, size_t num_outputs, void *workspace, size_t workspace_bytes);
+
+    /* Whether there is a kernel on GPUs for `formats[position]`, as `supports` is asked. Null: for 32-bit
+     * floats. */
+    int32_t (*cuda_supports)(const ixion_host *host, const void *layer, size_t position,
+        const ixion_format *formats, size_t num_formats);
+
+    /* Asks for the launches that compute the outputs on a GPU, by `host->cuda_launch`. Tensors are described,
+     * and lie in the GPU's memory: their `data` is null. It may be asked once for many runs with tensors like
+     * these. Null: the operator runs on the CPU. */
+    int32_t (*cuda_forward)(const ixion_host *host, const void *layer, const ixion_tensor *inputs,
+        size_t num_inputs, const ixion_tensor *outputs, size_t num_outputs);
 };
 
 /* What a library has. It stays as it is as long as the process runs. */

@@ -17,8 +17,8 @@ use std::sync::Arc;
 
 mod protocol;
 
-const USAGE: &str =
-    "usage: compare [--threads N] [--precision f16,bf16,int8] [--scales FILE] [--plain] [--tune FILE]";
+const USAGE: &str = "usage: compare [--threads N] [--precision f16,bf16,int8] [--scales FILE] [--plain] [--narrowest] \
+[--tune FILE] [--device cuda]";
 
 /// What a plan is built with.
 #[derive(Default)]
@@ -27,7 +27,9 @@ struct Settings {
     precisions: Vec<Precision>,
     scales: Option<PathBuf>,
     plain: bool,
+    narrowest: bool,
     timings: Option<PathBuf>,
+    device: Option<String>,
 }
 
 impl Settings {
@@ -42,6 +44,8 @@ impl Settings {
                 }
                 "--scales" => settings.scales = Some(value()?.into()),
                 "--plain" => settings.plain = true,
+                "--narrowest" => settings.narrowest = true,
+                "--device" => settings.device = Some(value()?),
                 "--tune" => settings.timings = Some(value()?.into()),
                 _ => return Err(format!("{flag} is unknown; {USAGE}")),
             }
@@ -54,7 +58,11 @@ impl Settings {
             let file = PlanFile::open(model, &Limits::default()).map_err(text)?;
             return file.with_threads(self.threads).load().map_err(text);
         }
-        let formats = if self.plain { Formats::Plain } else { Formats::Cheapest };
+        let formats = match (self.plain, self.narrowest) {
+            (true, _) => Formats::Plain,
+            (_, true) => Formats::Narrowest,
+            _ => Formats::Cheapest,
+        };
         let mut builder = Builder::new(model).with_threads(self.threads).with_formats(formats);
         builder = builder.with_precisions(self.precisions.iter().copied());
         if let Some(path) = &self.scales {
@@ -63,8 +71,26 @@ impl Settings {
         if let Some(path) = &self.timings {
             builder = builder.with_tuning(TimingCache::open(path));
         }
+        if let Some(id) = &self.device {
+            builder = on_device(builder, id)?;
+        }
         builder.build().map_err(text)
     }
+}
+
+/// With f32 as TF32 wherever there are tensor cores.
+#[cfg(feature = "gpu")]
+fn on_device(builder: Builder, id: &str) -> Result<Builder, String> {
+    use ixion::cuda::{CudaLayers, Tf32, device::KernelCache, open};
+
+    let cache = KernelCache::in_folder(std::env::temp_dir().join("ixion-compare-kernels"));
+    let device = open(id, cache, false).map_err(text)?;
+    Ok(builder.with_device(device, CudaLayers::default().with_tf32(Tf32::ALL)))
+}
+
+#[cfg(not(feature = "gpu"))]
+fn on_device(_: Builder, id: &str) -> Result<Builder, String> {
+    Err(format!("there is no {id} without the feature cuda"))
 }
 
 struct Ixion {

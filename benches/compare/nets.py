@@ -17,6 +17,8 @@ sys.path.append(str(ROOT / "model_file"))
 
 from random_weights import calibrate, fill  # noqa: E402
 
+from . import yolov5  # noqa: E402
+
 CALIBRATION_PICTURES = 2
 
 
@@ -119,15 +121,25 @@ NETWORKS: dict[str, Network] = {
     "vit_b_16": Network(vit, pictures(224, 224)),
     "bert_base": Network(bert, lambda batch: torch.randint(1000, 30000, (batch, 128))),
     "yolov5nu": Network(yolo, lambda batch: torch.rand(batch, 3, 640, 640)),
+    "yolov5s": Network(lambda: yolov5.Detector(width=32), lambda batch: torch.rand(batch, 3, 640, 640)),
     "unet_resnet18": Network(UNet, pictures(256, 256)),
 }
 
 
-def prepare(name: str, seed: int) -> tuple[nn.Module, Tensor]:
+def prepare(name: str, seed: int, batch: int = 1) -> tuple[nn.Module, Tensor]:
     """A network in evaluation mode whose numbers keep their size through its depth, and its input."""
     torch.manual_seed(seed)
     entry = NETWORKS[name]
     network = entry.build()
     fill(network)
     calibrate(network, lambda: [entry.inputs(CALIBRATION_PICTURES)])
-    return network.eval(), entry.inputs(1)
+    return network.eval(), entry.inputs(batch)
+
+
+def folded(network: nn.Module) -> nn.Module:
+    """The network in evaluation mode without batch norms: they become parts of the convolutions ahead of them."""
+    if not any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in network.modules()):
+        return network
+    from torch.fx.experimental.optimization import fuse
+
+    return fuse(network).eval()

@@ -1,6 +1,6 @@
 //! `--device`: where models run.
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use ixion::engine::{Builder, EngineError, PlanFile};
 
 /// What runs the operators that it can run.
@@ -14,6 +14,22 @@ pub(crate) struct DeviceArgs {
     /// Looks at every access of the emulator's kernels to memory, and runs their threads in random order
     #[arg(long, requires = "device", hide_short_help = true)]
     pub(crate) check_kernels: bool,
+    /// Where a device multiplies f32 by tensor cores, with 10 instead of 23 bits behind the point
+    ///
+    /// As PyTorch has it, convolutions by default; `ixion verify` none.
+    #[arg(long, value_name = "WHERE", requires = "device", hide_short_help = true)]
+    pub(crate) tf32: Option<Tf32Arg>,
+}
+
+/// Where TF32 takes the place of f32.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Tf32Arg {
+    /// Nowhere
+    None,
+    /// In convolutions
+    Convolutions,
+    /// In convolutions and products of matrices
+    All,
 }
 
 impl DeviceArgs {
@@ -24,7 +40,7 @@ impl DeviceArgs {
     pub(crate) fn apply(&self, builder: Builder) -> Result<Builder, EngineError> {
         match self.wanted() {
             None => Ok(builder),
-            Some(id) => there::builder(builder, &there::open(id, self.check_kernels)?),
+            Some(id) => there::builder(builder, &there::open(id, self.check_kernels)?, self.tf32()),
         }
     }
 
@@ -35,8 +51,12 @@ impl DeviceArgs {
     pub(crate) fn apply_to_file(&self, plan: PlanFile) -> Result<PlanFile, EngineError> {
         match self.wanted() {
             None => Ok(plan),
-            Some(id) => there::file(plan, &there::open(id, self.check_kernels)?),
+            Some(id) => there::file(plan, &there::open(id, self.check_kernels)?, self.tf32()),
         }
+    }
+
+    fn tf32(&self) -> Tf32Arg {
+        self.tf32.unwrap_or(Tf32Arg::Convolutions)
     }
 
     fn wanted(&self) -> Option<&str> {
@@ -47,8 +67,9 @@ impl DeviceArgs {
 #[cfg(feature = "gpu")]
 mod there {
     use super::super::formats::caches;
-    use ixion::cuda::CudaLayers;
+    use super::Tf32Arg;
     use ixion::cuda::device::{CudaError, Device, KernelCache};
+    use ixion::cuda::{CudaLayers, Tf32};
     use ixion::engine::{Builder, EngineError, PlanFile};
     use std::sync::OnceLock;
 
@@ -63,17 +84,26 @@ mod there {
         opened.clone().map_err(|error| EngineError::Device(Box::new(error)))
     }
 
-    pub(super) fn builder(builder: Builder, device: &Device) -> Result<Builder, EngineError> {
-        Ok(builder.with_device(device.clone(), CudaLayers::default()))
+    pub(super) fn builder(builder: Builder, device: &Device, tf32: Tf32Arg) -> Result<Builder, EngineError> {
+        Ok(builder.with_device(device.clone(), layers(tf32)))
     }
 
-    pub(super) fn file(plan: PlanFile, device: &Device) -> Result<PlanFile, EngineError> {
-        Ok(plan.with_device(device.clone(), CudaLayers::default()))
+    pub(super) fn file(plan: PlanFile, device: &Device, tf32: Tf32Arg) -> Result<PlanFile, EngineError> {
+        Ok(plan.with_device(device.clone(), layers(tf32)))
+    }
+
+    fn layers(tf32: Tf32Arg) -> CudaLayers {
+        CudaLayers::default().with_tf32(match tf32 {
+            Tf32Arg::None => Tf32::NONE,
+            Tf32Arg::Convolutions => Tf32::default(),
+            Tf32Arg::All => Tf32::ALL,
+        })
     }
 }
 
 #[cfg(not(feature = "gpu"))]
 mod there {
+    use super::Tf32Arg;
     use ixion::engine::{Builder, EngineError, PlanFile};
 
     /// No device: this program knows none.
@@ -84,11 +114,11 @@ mod there {
         Err(EngineError::Device(format!("there is no device `{id}`: {advice}").into()))
     }
 
-    pub(super) fn builder(_: Builder, device: &Device) -> Result<Builder, EngineError> {
+    pub(super) fn builder(_: Builder, device: &Device, _: Tf32Arg) -> Result<Builder, EngineError> {
         match *device {}
     }
 
-    pub(super) fn file(_: PlanFile, device: &Device) -> Result<PlanFile, EngineError> {
+    pub(super) fn file(_: PlanFile, device: &Device, _: Tf32Arg) -> Result<PlanFile, EngineError> {
         match *device {}
     }
 }

@@ -137,6 +137,9 @@ impl CudaLayers {
     /// The layer that runs on a GPU what this one runs on the CPU.
     #[must_use]
     pub fn of(&self, layer: &dyn CpuLayer) -> Option<Box<dyn CudaLayer>> {
+        if let Some(layer) = graph::unwatched(layer) {
+            return self.of(&*layer);
+        }
         let layer = layer.as_any();
         self.makers.get(&layer.type_id())?(layer)
     }

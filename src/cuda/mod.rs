@@ -14,6 +14,7 @@ pub mod layers;
 pub mod nvidia;
 
 pub use layer::{CloneCudaLayer, CudaContext, CudaLayer, CudaLayers, Faults, Tf32, is_plain, scratch_bytes};
+pub(crate) use layers::copy;
 
 use device::{CudaError, Device, Info, KernelCache};
 

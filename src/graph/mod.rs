@@ -49,5 +49,7 @@ pub(crate) use run::compute_alone;
 pub use runtime::{BuildState, InputPort, OutputPort, RuntimeGraph, archive_beside};
 pub use sort::topological_order;
 pub use trace::{LayerTrace, Trace};
+#[cfg(feature = "gpu")]
+pub(crate) use watch::unwatched;
 pub(crate) use watch::{timed_limits, watched, within};
 pub use weight::Weight;

@@ -415,6 +415,16 @@ impl CpuLayer for Watched {
     }
 }
 
+/// The layer that is watched, for a device, which computes without it; none for one that is not watched.
+#[cfg(feature = "gpu")]
+pub(crate) fn unwatched(layer: &dyn CpuLayer) -> Option<Box<dyn CpuLayer>> {
+    let watched = layer.as_any().downcast_ref::<Watched>()?;
+    match timed_limits() {
+        None => watched.read().map(|layer| layer.clone_layer()).ok(),
+        Some(limits) => watched.ask(&limits, |layer| Ok(layer.clone_layer())).ok(),
+    }
+}
+
 impl CloneCpuLayer for Watched {
     fn as_any(&self) -> &dyn std::any::Any {
         self

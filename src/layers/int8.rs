@@ -146,8 +146,7 @@ impl<W> Int8<W> {
         let (Some(settled), Weight::Attribute(attribute)) = (self.settled, weight) else { return Ok(None) };
         let Whole { values, steps, .. } = Whole::new(settled.input, weight, bias)?;
         let values: Vec<i8> = values.into_iter().map(|value| value as i8).collect();
-        let (biases, scales): (Vec<f64>, Vec<f32>) =
-            steps.iter().map(|step| (step.bias, step.scale)).unzip();
+        let (biases, scales): (Vec<f64>, Vec<f32>) = steps.iter().map(|step| (step.bias, step.scale)).unzip();
         Ok(Some([
             Tensor::from_vec(values, attribute.shape())?,
             Tensor::from_vec(biases, &[steps.len()])?,

@@ -76,6 +76,21 @@ constants! {
     /// Flag of an operator: forward heeds the strides of its tensors. Others get tensors without gaps.
     TAKES_STRIDES: u32 = 1;
 
+    /// Argument of a kernel: the input at this index, a pointer to its first element.
+    CUDA_INPUT: i32 = 1;
+    /// Argument of a kernel: the output at this index, a pointer to its first element.
+    CUDA_OUTPUT: i32 = 2;
+    /// Argument of a kernel: the weight of the field at this index, a pointer to its first element.
+    CUDA_WEIGHT: i32 = 3;
+    /// Argument of a kernel: an int, in i.
+    CUDA_INT: i32 = 4;
+    /// Argument of a kernel: a long long, in i.
+    CUDA_LONG: i32 = 5;
+    /// Argument of a kernel: a float, in f.
+    CUDA_FLOAT: i32 = 6;
+    /// Argument of a kernel: a double, in f.
+    CUDA_DOUBLE: i32 = 7;
+
     /// Length: not known before the run, and not computed.
     UNKNOWN: i64 = i64::MIN;
     /// For host->dim: a + b.
@@ -95,6 +110,44 @@ constants! {
 }
 
 structs! {
+    /// An argument of a kernel.
+    struct CudaArgument as "ixion_cuda_argument" {
+        /// What it is, such as IXION_CUDA_INPUT.
+        kind: i32,
+        /// Which input, output or field it is of.
+        index: u32,
+        /// A whole number.
+        i: i64,
+        /// A real number.
+        f: f64,
+    }
+
+    /// A launch of a kernel on a GPU.
+    struct CudaLaunch as "ixion_cuda_launch" {
+        /// Bytes of this struct.
+        size: usize,
+        /// What messages call the source, such as `swish.cu`.
+        file: *const c_char,
+        /// CUDA C++. It is compiled once for each text; `extern "C" __global__` functions are its kernels.
+        source: *const c_char,
+        /// The kernel's name.
+        kernel: *const c_char,
+        /// The numbers of blocks along x, y and z.
+        blocks: [u32; 3],
+        /// The numbers of threads in a block.
+        threads: [u32; 3],
+        /// Bytes of shared memory, beside those that the kernel declares.
+        shared: u32,
+        /// 0.
+        reserved: u32,
+        /// The arguments, in the order of the kernel's parameters.
+        arguments: *const CudaArgument,
+        /// The number of arguments.
+        num_arguments: usize,
+        /// Null, for what later versions add.
+        later: [*mut c_void; 2],
+    }
+
     /// What a call may ask of Ixion. It is there until the call returns, and must not be kept.
     struct Host as "ixion_host" {
         /// Bytes of this struct.
@@ -107,6 +160,9 @@ structs! {
         stopped = fn(host: *const Host) -> i32,
         /// Computes with lengths, of which negative ones are symbols: C's own arithmetic cannot.
         dim = fn(host: *const Host, operation: i32, a: i64, b: i64) -> i64,
+        /// In `cuda_forward`: has a kernel launched once the call has returned, behind those that it asked for before. What the
+        /// launch leads to is copied.
+        cuda_launch = fn(host: *const Host, launch: *const CudaLaunch) -> i32,
     }
 
     /// A tensor: in `infer` and `configure` what is known of it, in `forward` the tensor itself.
@@ -284,6 +340,17 @@ structs! {
         forward = fn(
             host: *const Host, layer: *mut c_void, inputs: *const Tensor, num_inputs: usize,
             outputs: *const Tensor, num_outputs: usize, workspace: *mut c_void, workspace_bytes: usize,
+        ) -> i32,
+        /// Whether there is a kernel on GPUs for `formats[position]`, as `supports` is asked. Null: for 32-bit floats.
+        cuda_supports = fn(
+            host: *const Host, layer: *const c_void, position: usize, formats: *const TensorFormat, num_formats: usize,
+        ) -> i32,
+        /// Asks for the launches that compute the outputs on a GPU, by `host->cuda_launch`. Tensors are described, and lie in the
+        /// GPU's memory: their `data` is null. It may be asked once for many runs with tensors like these. Null: the operator runs
+        /// on the CPU.
+        cuda_forward = fn(
+            host: *const Host, layer: *const c_void, inputs: *const Tensor, num_inputs: usize,
+            outputs: *const Tensor, num_outputs: usize,
         ) -> i32,
     }
 

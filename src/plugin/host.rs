@@ -22,7 +22,30 @@ pub(super) struct Call {
     message: Mutex<Option<String>>,
     /// The symbols that the plugin has seen.
     dims: Mutex<Vec<Dim>>,
+    /// The launches that it asked for.
+    launches: Mutex<Vec<Wanted>>,
+    /// Why one of them cannot be.
+    refused: Mutex<Option<String>>,
 }
+
+/// A launch that a plugin asked for.
+#[derive(Debug, Clone)]
+#[cfg_attr(not(feature = "gpu"), allow(dead_code, reason = "a build without GPUs launches nothing"))]
+pub(super) struct Wanted {
+    pub(super) file: String,
+    pub(super) source: String,
+    pub(super) kernel: String,
+    pub(super) blocks: [u32; 3],
+    pub(super) threads: [u32; 3],
+    pub(super) shared: u32,
+    pub(super) arguments: Vec<abi::CudaArgument>,
+}
+
+/// The most launches of one call, and arguments of a kernel.
+const MAX_LAUNCHES: usize = 1 << 10;
+const MAX_ARGUMENTS: usize = 1 << 8;
+/// The most threads that a block of any GPU has.
+const MAX_THREADS: u64 = 1024;
 
 impl Call {
     /// A call within these limits.
@@ -44,7 +67,35 @@ impl Call {
     pub(super) fn answer(&self, call: impl FnOnce(*const Host) -> i32) -> i32 {
         let context = std::ptr::from_ref(self).cast_mut().cast();
         let (fail, stopped, dim) = (Some(fail as _), Some(stopped as _), Some(dim as _));
-        call(&Host { size: size_of::<Host>(), context, fail, stopped, dim })
+        let cuda_launch = Some(cuda_launch as _);
+        call(&Host { size: size_of::<Host>(), context, fail, stopped, dim, cuda_launch })
+    }
+
+    /// The launches that were asked for.
+    ///
+    /// # Errors
+    /// Why one of them was refused, whatever the plugin made of it.
+    #[cfg(feature = "gpu")]
+    pub(super) fn launches(&self) -> Result<Vec<Wanted>, LayerError> {
+        match locked(&self.refused).take() {
+            Some(reason) => Err(LayerError::Plugin(reason)),
+            None => Ok(std::mem::take(&mut locked(&self.launches))),
+        }
+    }
+
+    fn note(&self, wanted: Result<Wanted, String>) -> i32 {
+        let mut launches = locked(&self.launches);
+        let reason = match wanted {
+            Ok(wanted) if launches.len() < MAX_LAUNCHES => {
+                launches.push(wanted);
+                return abi::OK;
+            }
+            Ok(_) => format!("it asks for more than {MAX_LAUNCHES} launches"),
+            Err(reason) => reason,
+        };
+        *locked(&self.message) = Some(reason.clone());
+        *locked(&self.refused) = Some(reason);
+        abi::FAILED
     }
 
     /// Calls a plugin; what it returns becomes a result.
@@ -160,6 +211,44 @@ unsafe extern "C" fn stopped(host: *const Host) -> i32 {
 unsafe extern "C" fn dim(host: *const Host, operation: i32, a: i64, b: i64) -> i64 {
     // SAFETY: the plugin calls with its host, as the header says.
     unsafe { call(host) }.map_or(abi::UNKNOWN, |call| call.compute(operation, a, b))
+}
+
+unsafe extern "C" fn cuda_launch(host: *const Host, launch: *const abi::CudaLaunch) -> i32 {
+    // SAFETY: the plugin calls with its host and a launch, as the header says.
+    let (Some(call), Some(launch)) = (unsafe { (call(host), launch.as_ref()) }) else { return abi::FAILED };
+    // SAFETY: as above.
+    call.note(unsafe { wanted(launch) })
+}
+
+/// A copy of what a launch leads to.
+///
+/// # Safety
+/// It must be as the header says.
+unsafe fn wanted(launch: &abi::CudaLaunch) -> Result<Wanted, String> {
+    let abi::CudaLaunch { size, file, source, kernel, blocks, threads, shared, num_arguments, .. } = *launch;
+    if size < size_of::<abi::CudaLaunch>() {
+        return Err(format!("a launch says that it has {size} bytes; set `size` with sizeof"));
+    }
+    // SAFETY: by contract texts end with a zero.
+    let [file, source, kernel] = unsafe { [file, source, kernel].map(|text| lossy(text)) };
+    let kernel = kernel.ok_or("a launch names no kernel")?;
+    let source = source.ok_or_else(|| format!("the launch of `{kernel}` has no source"))?;
+    let in_block = threads.iter().fold(1, |all: u64, axis| all.saturating_mul(u64::from(*axis)));
+    if !(1..=MAX_THREADS).contains(&in_block) {
+        return Err(format!(
+            "the launch of `{kernel}` has {in_block} threads in a block; 1 to {MAX_THREADS} are possible"
+        ));
+    }
+    if num_arguments > MAX_ARGUMENTS || (launch.arguments.is_null() && num_arguments > 0) {
+        return Err(format!("the launch of `{kernel}` has more than {MAX_ARGUMENTS} arguments, or null"));
+    }
+    let arguments = match num_arguments {
+        0 => Vec::new(),
+        // SAFETY: by contract there are as many.
+        count => unsafe { std::slice::from_raw_parts(launch.arguments, count) }.to_vec(),
+    };
+    let file = file.unwrap_or_else(|| "plugin.cu".to_owned());
+    Ok(Wanted { file, source, kernel, blocks, threads, shared, arguments })
 }
 
 /// A layer, as a library sees it.

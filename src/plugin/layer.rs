@@ -7,8 +7,8 @@ use super::table::Checked;
 use super::tensors::{Described, blank, of_format, of_layout, of_view, output};
 use super::values::{Given, Values, Weights, as_values};
 use crate::graph::{
-    CloneCpuLayer, CpuLayer, ForwardContext, Layer, LayerError, OperatorReader, TensorFormat, TensorMeta,
-    timed_limits, watched,
+    CpuLayer, ForwardContext, Layer, LayerError, OperatorReader, TensorFormat, TensorMeta, timed_limits,
+    watched,
 };
 use crate::tensor::{DType, Format, Tensor, TensorView, TensorViewMut};
 use std::ffi::{CString, c_void};
@@ -26,6 +26,9 @@ pub(super) struct Foreign {
     inputs: RangeInclusive<usize>,
     outputs: usize,
     weights: Arc<Weights>,
+    /// For each field the position of its weight among these.
+    #[cfg_attr(not(feature = "gpu"), allow(dead_code, reason = "kernels are given weights by their fields"))]
+    weight_of: Arc<[Option<usize>]>,
     is_initialized: bool,
     configured: Option<Configured>,
 }
@@ -85,12 +88,14 @@ impl Foreign {
         })?;
         let instance = Instance { layer: not_null(layer, "create")?, destroy: operator.required.destroy };
         let table = &operator.table;
+        let weight_of = given.iter().map(|given| given.weight).collect();
         let mut made = Self {
             operator,
             instance: Ok(instance),
             inputs: table.min_inputs as usize..=table.max_inputs as usize,
             outputs: table.num_outputs as usize,
             weights: Arc::new(weights),
+            weight_of,
             is_initialized: false,
             configured: None,
         };
@@ -109,15 +114,33 @@ impl Foreign {
         Ok(())
     }
 
-    fn layer(&self) -> Result<Opaque> {
+    pub(super) fn layer(&self) -> Result<Opaque> {
         match &self.instance {
             Ok(instance) => Ok(instance.layer),
             Err(reason) => Err(LayerError::Plugin(format!("it could not be cloned: {reason}"))),
         }
     }
 
-    fn takes_strides(&self) -> bool {
+    pub(super) fn takes_strides(&self) -> bool {
         self.operator.table.flags & abi::TAKES_STRIDES != 0
+    }
+
+    /// What the library published.
+    #[cfg(feature = "gpu")]
+    pub(super) fn table(&self) -> &abi::Operator {
+        &self.operator.table
+    }
+
+    /// Weights that the file has.
+    #[cfg(feature = "gpu")]
+    pub(super) fn weight_tensors(&self) -> &[Tensor] {
+        self.weights.tensors()
+    }
+
+    /// The position of a field's weight among them.
+    #[cfg(feature = "gpu")]
+    pub(super) fn weight_of_field(&self, field: usize) -> Option<usize> {
+        self.weight_of.get(field).copied().flatten()
     }
 
     fn accepts(&self, position: usize, formats: &[TensorFormat]) -> bool {
@@ -386,12 +409,8 @@ impl<'a> Target<'a> {
     }
 }
 
-impl CloneCpuLayer for Foreign {
-    fn as_any(&self) -> &dyn std::any::Any {
-        self
-    }
-
-    fn clone_layer(&self) -> Box<dyn CpuLayer> {
+impl Clone for Foreign {
+    fn clone(&self) -> Self {
         let clone = || -> Result<Instance> {
             let (layer, mut copy) = (self.layer()?, null_mut());
             let required = self.operator.required;
@@ -399,14 +418,15 @@ impl CloneCpuLayer for Foreign {
             Call::timed().run(|host| unsafe { (required.clone)(host, layer, &mut copy) })?;
             Ok(Instance { layer: not_null(copy, "clone")?, destroy: required.destroy })
         };
-        Box::new(Self {
+        Self {
             operator: self.operator,
             instance: clone().map_err(|error| error.to_string()),
             inputs: self.inputs.clone(),
             outputs: self.outputs,
             weights: Arc::clone(&self.weights),
+            weight_of: Arc::clone(&self.weight_of),
             is_initialized: self.is_initialized,
             configured: self.configured.clone(),
-        })
+        }
     }
 }

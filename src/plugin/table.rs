@@ -239,11 +239,13 @@ fn check_size(place: &str, found: usize, wanted: usize) -> Result<()> {
 /// There must be so many bytes at the pointer, and `T` must be fine with all of its bytes zero.
 unsafe fn grown<T: Copy, U>(table: NonNull<U>, size: usize) -> T {
     let mut copy = MaybeUninit::<T>::zeroed();
+    // What is added at the end are pointers, of which half would be worse than none.
+    let whole = size - size % size_of::<usize>();
     // SAFETY: by contract; both are at least so long, and the rest is zero.
     unsafe {
         copy.as_mut_ptr()
             .cast::<u8>()
-            .copy_from_nonoverlapping(table.as_ptr().cast(), size.min(size_of::<T>()));
+            .copy_from_nonoverlapping(table.as_ptr().cast(), whole.min(size_of::<T>()));
         copy.assume_init()
     }
 }

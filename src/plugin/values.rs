@@ -19,7 +19,7 @@ pub(super) struct Given {
     ints: Vec<i64>,
     floats: Vec<f64>,
     /// Its position among the weights.
-    weight: Option<usize>,
+    pub(super) weight: Option<usize>,
 }
 
 /// The fields of one operator, and the weights among them.
@@ -33,7 +33,8 @@ pub(super) struct Values {
 #[derive(Debug)]
 pub(super) struct Weights {
     /// Keeps the elements where they are.
-    _tensors: Vec<Tensor>,
+    #[cfg_attr(not(feature = "gpu"), allow(dead_code, reason = "the descriptions lead into them"))]
+    tensors: Vec<Tensor>,
     described: Vec<abi::Tensor>,
 }
 
@@ -41,6 +42,13 @@ pub(super) struct Weights {
 unsafe impl Send for Weights {}
 // SAFETY: as above.
 unsafe impl Sync for Weights {}
+
+impl Weights {
+    #[cfg(feature = "gpu")]
+    pub(super) fn tensors(&self) -> &[Tensor] {
+        &self.tensors
+    }
+}
 
 impl Values {
     /// Reads all fields of an operator.
@@ -90,7 +98,7 @@ impl Values {
     /// The weights, and values that lead to them, for as long as both are there.
     pub(super) fn split(self) -> (Vec<Given>, Weights) {
         let described = self.weights.iter().map(|tensor| of_view(&tensor.view(), 0.0)).collect();
-        (self.given, Weights { _tensors: self.weights, described })
+        (self.given, Weights { tensors: self.weights, described })
     }
 }
 

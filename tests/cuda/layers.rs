@@ -199,7 +199,9 @@ fn an_index_beyond_the_table_fails_the_run() {
     let good = [Tensor::from_vec(vec![4i64, 0, 1], &[3]).unwrap()];
     same_as_cpu(&one(line, &good), &good, 0.0);
     for device in emulators() {
-        let mut context = Context::shared(Arc::new(plan(&one(line, &good), Some((device, &CudaLayers::default()))))).unwrap();
+        let mut context =
+            Context::shared(Arc::new(plan(&one(line, &good), Some((device, &CudaLayers::default())))))
+                .unwrap();
         let bad = [Tensor::from_vec(vec![4i64, 7, 1], &[3]).unwrap()];
         for _ in 0..3 {
             let error = context.run(&bad).unwrap_err().to_string();

@@ -9,13 +9,14 @@ mod indexing;
 mod layers;
 #[cfg(all(feature = "cuda", feature = "cli", target_os = "linux"))]
 mod nvidia;
+mod plugins;
 mod precisions;
 mod tensor_cores;
 
 use ixion::Limits;
-use ixion::cuda::{CudaLayers, Tf32};
 use ixion::cuda::device::{Device, KernelCache};
 use ixion::cuda::emulator::Emulator;
+use ixion::cuda::{CudaLayers, Tf32};
 use ixion::engine::{Builder, Context, Plan};
 use ixion::pnnx::Graph;
 use ixion::tensor::{DType, Tensor};

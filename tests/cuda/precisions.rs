@@ -16,7 +16,8 @@ const CONVOLUTIONS: [&str; 4] = [
 ];
 
 fn lines() -> Vec<&'static str> {
-    let linear = "nn.Linear l 1 1 g y bias=True in_features=160 out_features=7 @bias=(7)f32 @weight=(7,160)f32";
+    let linear =
+        "nn.Linear l 1 1 g y bias=True in_features=160 out_features=7 @bias=(7)f32 @weight=(7,160)f32";
     CONVOLUTIONS.into_iter().chain([linear]).collect()
 }
 
@@ -29,8 +30,10 @@ fn builder(inputs: &[Tensor]) -> Builder {
 fn run(builder: Builder, inputs: &[Tensor], format: &str) -> (Tensor, usize) {
     let mut context = Context::shared(Arc::new(builder.build().unwrap())).unwrap();
     let output = context.run(inputs).unwrap().remove(0);
-    let chosen = context.plan().settled().iter().filter_map(|settled| settled.candidates.get(settled.chosen?));
-    let narrow = chosen.filter(|candidate| candidate.formats.first().is_some_and(|it| it.to_string() == format));
+    let chosen =
+        context.plan().settled().iter().filter_map(|settled| settled.candidates.get(settled.chosen?));
+    let narrow =
+        chosen.filter(|candidate| candidate.formats.first().is_some_and(|it| it.to_string() == format));
     (output, narrow.count())
 }
 
@@ -55,7 +58,8 @@ fn halves_are_chosen() {
 #[test]
 fn whole_numbers_give_the_same_bits_as_on_the_cpu() {
     let inputs = [noise(DType::F32, &[2, 6, 8, 8], 1)];
-    let scales: Scales = [("x", 0.02), ("b", 0.05), ("a", 0.05), ("e", 0.07), ("g", 0.07)].into_iter().collect();
+    let scales: Scales =
+        [("x", 0.02), ("b", 0.05), ("a", 0.05), ("e", 0.07), ("g", 0.07)].into_iter().collect();
     let whole = || builder(&inputs).with_precisions([Precision::Int8]).with_scales(scales.clone());
     let (wanted, _) = run(whole(), &inputs, "");
     for device in emulators() {

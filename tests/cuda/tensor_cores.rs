@@ -67,12 +67,30 @@ fn products_of_f32_are_exact_unless_asked() {
 fn convolutions() {
     for (shape, line) in [
         // Whole chunks of channels, and fewer; a depth that blocks share; groups; odd windows.
-        (&[2, 8, 9, 7][..], "nn.Conv2d c 1 1 x y bias=True dilation=(1,1) groups=1 in_channels=8 kernel_size=(3,3) out_channels=70 padding=(1,1) padding_mode=zeros stride=(2,1) @bias=(70)DT @weight=(70,8,3,3)DT"),
-        (&[1, 3, 11, 12], "nn.Conv2d c 1 1 x y bias=False dilation=(2,1) groups=1 in_channels=3 kernel_size=(3,2) out_channels=5 padding=(1,1) padding_mode=reflect stride=(1,1) @weight=(5,3,3,2)DT"),
-        (&[1, 32, 5, 5], "nn.Conv2d c 1 1 x y bias=True dilation=(1,1) groups=2 in_channels=32 kernel_size=(3,3) out_channels=20 padding=same padding_mode=zeros stride=(1,1) @bias=(20)DT @weight=(20,16,3,3)DT"),
-        (&[1, 6, 9], "nn.Conv1d c 1 1 x y bias=False dilation=(1) groups=1 in_channels=6 kernel_size=(3) out_channels=9 padding=(0) padding_mode=zeros stride=(1) @weight=(9,6,3)DT"),
-        (&[1, 2, 4, 5, 3], "nn.Conv3d c 1 1 x y bias=False dilation=(1,1,1) groups=1 in_channels=2 kernel_size=(2,2,2) out_channels=8 padding=(1,0,1) padding_mode=zeros stride=(1,2,1) @weight=(8,2,2,2,2)DT"),
-        (&[2, 16, 4, 5], "nn.ConvTranspose2d c 1 1 x y bias=True dilation=(1,1) groups=2 in_channels=16 kernel_size=(3,2) out_channels=18 output_padding=(1,0) padding=(1,0) stride=(2,2) @bias=(18)DT @weight=(16,9,3,2)DT"),
+        (
+            &[2, 8, 9, 7][..],
+            "nn.Conv2d c 1 1 x y bias=True dilation=(1,1) groups=1 in_channels=8 kernel_size=(3,3) out_channels=70 padding=(1,1) padding_mode=zeros stride=(2,1) @bias=(70)DT @weight=(70,8,3,3)DT",
+        ),
+        (
+            &[1, 3, 11, 12],
+            "nn.Conv2d c 1 1 x y bias=False dilation=(2,1) groups=1 in_channels=3 kernel_size=(3,2) out_channels=5 padding=(1,1) padding_mode=reflect stride=(1,1) @weight=(5,3,3,2)DT",
+        ),
+        (
+            &[1, 32, 5, 5],
+            "nn.Conv2d c 1 1 x y bias=True dilation=(1,1) groups=2 in_channels=32 kernel_size=(3,3) out_channels=20 padding=same padding_mode=zeros stride=(1,1) @bias=(20)DT @weight=(20,16,3,3)DT",
+        ),
+        (
+            &[1, 6, 9],
+            "nn.Conv1d c 1 1 x y bias=False dilation=(1) groups=1 in_channels=6 kernel_size=(3) out_channels=9 padding=(0) padding_mode=zeros stride=(1) @weight=(9,6,3)DT",
+        ),
+        (
+            &[1, 2, 4, 5, 3],
+            "nn.Conv3d c 1 1 x y bias=False dilation=(1,1,1) groups=1 in_channels=2 kernel_size=(2,2,2) out_channels=8 padding=(1,0,1) padding_mode=zeros stride=(1,2,1) @weight=(8,2,2,2,2)DT",
+        ),
+        (
+            &[2, 16, 4, 5],
+            "nn.ConvTranspose2d c 1 1 x y bias=True dilation=(1,1) groups=2 in_channels=16 kernel_size=(3,2) out_channels=18 output_padding=(1,0) padding=(1,0) stride=(2,2) @bias=(18)DT @weight=(16,9,3,2)DT",
+        ),
     ] {
         for (dtype, tolerance) in KINDS {
             let inputs = [noise(dtype, shape, 3)];

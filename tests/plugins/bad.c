@@ -179,7 +179,7 @@ static char long_type[1026];
 
 static ixion_operator op = {
     .size = DEFECT == OPERATOR_SIZE      ? 8
-            : DEFECT == OPERATOR_SMALLER ? sizeof(ixion_operator) - 1
+            : DEFECT == OPERATOR_SMALLER ? offsetof(ixion_operator, forward) + sizeof(void *) - 1
             : DEFECT == LARGER           ? sizeof(ixion_operator) + 24
                                          : sizeof(ixion_operator),
     .type_name = DEFECT == NULL_TYPE ? NULL

@@ -7,6 +7,24 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* ANCHOR: launch */
+/* Asks for one thread of a kernel for each element. */
+static int32_t launch_elements(const ixion_host *host, const char *source, const char *kernel, int64_t elements,
+                               const ixion_cuda_argument *arguments, size_t num_arguments) {
+    const ixion_cuda_launch launch = {
+        .size = sizeof launch,
+        .file = "activations.cu",
+        .source = source,
+        .kernel = kernel,
+        .blocks = {(uint32_t)((elements + 255) / 256), 1, 1},
+        .threads = {256, 1, 1},
+        .arguments = arguments,
+        .num_arguments = num_arguments,
+    };
+    return elements == 0 ? IXION_OK : host->cuda_launch(host, &launch);
+}
+/* ANCHOR_END: launch */
+
 /* ANCHOR: swish */
 /* my.Swish: x * sigmoid(beta * x). */
 typedef struct {
@@ -58,6 +76,26 @@ static int32_t swish_forward(const ixion_host *host, void *layer, const ixion_te
     return IXION_OK;
 }
 
+/* The same on a GPU: the kernel is a text, which Ixion compiles and launches. */
+static const char swish_source[] =
+    "extern \"C\" __global__ void swish(const float *x, float *y, long long count, float beta) {\n"
+    "    long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;\n"
+    "    if (i < count) y[i] = x[i] / (1.0f + expf(-beta * x[i]));\n"
+    "}\n";
+
+static int32_t swish_cuda_forward(const ixion_host *host, const void *layer, const ixion_tensor *inputs, size_t num_inputs,
+                                  const ixion_tensor *outputs, size_t num_outputs) {
+    int64_t count = (int64_t)(inputs[0].bytes / sizeof(float));
+    const ixion_cuda_argument arguments[] = {
+        {.kind = IXION_CUDA_INPUT, .index = 0},
+        {.kind = IXION_CUDA_OUTPUT, .index = 0},
+        {.kind = IXION_CUDA_LONG, .i = count},
+        {.kind = IXION_CUDA_FLOAT, .f = ((const swish *)layer)->beta},
+    };
+    (void)num_inputs, (void)outputs, (void)num_outputs;
+    return launch_elements(host, swish_source, "swish", count, arguments, sizeof arguments / sizeof *arguments);
+}
+
 static const ixion_field swish_fields[] = {
     {.key = "beta", .kind = IXION_FLOAT, .fallback = "1.0", .doc = "How steep the step is."},
 };
@@ -78,6 +116,7 @@ static const ixion_operator swish_operator = {
     .destroy = free,
     .infer = same_as_input,
     .forward = swish_forward,
+    .cuda_forward = swish_cuda_forward,
 };
 /* ANCHOR_END: swish */
 
@@ -165,6 +204,30 @@ static int32_t scale_forward(const ixion_host *host, void *layer, const ixion_te
     return IXION_OK;
 }
 
+/* On a GPU every weight has a copy, which kernels are given by its field. */
+static const char scale_source[] =
+    "extern \"C\" __global__ void scale(const float *x, const float *weight, float *y, long long count, int channels,\n"
+    "                                 long long area) {\n"
+    "    long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;\n"
+    "    if (i < count) y[i] = x[i] * weight[i / area % channels];\n"
+    "}\n";
+
+static int32_t scale_cuda_forward(const ixion_host *host, const void *layer, const ixion_tensor *inputs, size_t num_inputs,
+                                  const ixion_tensor *outputs, size_t num_outputs) {
+    int64_t channels = ((const scale *)layer)->channels, count = (int64_t)(inputs[0].bytes / sizeof(float));
+    int64_t planes = inputs[0].dims[0] * channels;
+    const ixion_cuda_argument arguments[] = {
+        {.kind = IXION_CUDA_INPUT, .index = 0},
+        {.kind = IXION_CUDA_WEIGHT, .index = 0},
+        {.kind = IXION_CUDA_OUTPUT, .index = 0},
+        {.kind = IXION_CUDA_LONG, .i = count},
+        {.kind = IXION_CUDA_INT, .i = channels},
+        {.kind = IXION_CUDA_LONG, .i = planes == 0 ? 1 : count / planes},
+    };
+    (void)num_inputs, (void)outputs, (void)num_outputs;
+    return launch_elements(host, scale_source, "scale", count, arguments, sizeof arguments / sizeof *arguments);
+}
+
 static int32_t scale_serialize(const ixion_host *host, const void *layer, void *buffer, size_t capacity,
                                size_t *written) {
     const scale *self = layer;
@@ -209,6 +272,7 @@ static const ixion_operator scale_operator = {
     .serialize = scale_serialize,
     .deserialize = scale_deserialize,
     .forward = scale_forward,
+    .cuda_forward = scale_cuda_forward,
 };
 /* ANCHOR_END: scale */
 

@@ -4,6 +4,7 @@ mod case;
 mod folder;
 mod report;
 
+use super::device::Tf32Arg;
 use super::failure::{Exit, Failure};
 use super::limits::LimitArgs;
 use super::plugins::PluginArgs;
@@ -89,7 +90,10 @@ struct Done<'a> {
 impl VerifyArgs {
     pub(crate) fn run(&self, limits: &LimitArgs, screen: &mut Screen) -> Result<Exit, Failure> {
         case::keep_panics_quiet();
-        let engine = EngineArgs { mode: self.mode.clone(), threads: 1, without: Vec::new() };
+        let mut mode = self.mode.clone();
+        // What is compared with f32 is computed in f32, unless it is asked for.
+        mode.device.tf32 = mode.device.tf32.or(Some(Tf32Arg::None));
+        let engine = EngineArgs { mode, threads: 1, without: Vec::new() };
         engine.check()?;
         let how = How {
             engine,

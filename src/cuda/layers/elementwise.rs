@@ -20,8 +20,7 @@ pub(super) struct Map {
     unit: Unit,
 }
 
-const HEADERS: &str =
-    "#include \"common.cuh\"\n#include \"functions.cuh\"\n#include \"whole_numbers.cuh\"\n";
+const HEADERS: &str = "#include \"common.cuh\"\n#include \"functions.cuh\"\n#include \"whole_numbers.cuh\"\n";
 
 impl Map {
     /// A kernel whose body is some lines of C++ ending with the value of the output, which is of this type; none for types that
@@ -85,7 +84,7 @@ impl Map {
 }
 
 /// Copies elements, whatever their type: to a tensor of the same shape and size of elements.
-pub(super) fn copy(
+pub(crate) fn copy(
     from: &DeviceTensor<'_>,
     to: &DeviceTensor<'_>,
     context: &mut CudaContext<'_>,

@@ -38,10 +38,12 @@ mod support;
 mod tiles;
 
 use super::CudaLayers;
+pub(crate) use elementwise::copy;
 
 /// All of them.
 pub(super) fn all() -> CudaLayers {
     let mut layers = CudaLayers::empty();
+    crate::plugin::register_cuda(&mut layers);
     copying::register(&mut layers);
     einsum::register(&mut layers);
     elementwise::register(&mut layers);

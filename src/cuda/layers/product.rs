@@ -56,7 +56,8 @@ impl<'a> Product<'a> {
             return self.run_tiles(&sides, finish, &arguments, context);
         }
         let unit = finish.unit("product.cu", include_str!("../kernels/product.cu"));
-        let unit = self.define(unit, &sides)?.define("A", dtype.name()).define("B", self.right.dtype().name());
+        let unit =
+            self.define(unit, &sides)?.define("A", dtype.name()).define("B", self.right.dtype().name());
         let kernel = context.kernel(&unit, "product")?;
         let [rows, columns, _] = sides.sizes;
         let blocks = [columns.div_ceil(TILE), rows.div_ceil(TILE).min(MOST), sides.batches.min(MOST)];

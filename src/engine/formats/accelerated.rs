@@ -59,7 +59,11 @@ fn whole(tensors: &Tensors) -> Vec<Formats> {
     let with = |positions: &[usize]| {
         let mut formats = own(tensors);
         let whole = TensorFormat::quantized().on(Device::Cuda);
-        formats.iter_mut().enumerate().filter(|(at, _)| positions.contains(at)).for_each(|(_, it)| *it = whole);
+        formats
+            .iter_mut()
+            .enumerate()
+            .filter(|(at, _)| positions.contains(at))
+            .for_each(|(_, it)| *it = whole);
         formats
     };
     let mut all = vec![with(&[0])];
@@ -75,7 +79,7 @@ fn cast_layer(
     dtype: DType,
 ) -> Option<Box<dyn CpuLayer>> {
     let made = graph.cast_layer(operator, dtype);
-    let kept = made.and_then(|layer| Ok(layer.map(|layer| (keeps_type(&*layer, tensors), layer))));
+    let kept = made.map(|layer| layer.map(|layer| (keeps_type(&*layer, tensors), layer)));
     match kept {
         Ok(Some((Ok(true), layer))) => Some(layer),
         Ok(_) => None,

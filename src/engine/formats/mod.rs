@@ -327,7 +327,8 @@ fn insert(graph: &mut RuntimeGraph, terms: &Terms, found: Vec<Conversion>) {
     let own: Vec<String> = first.iter().map(|it| graph.operand(it.operand).name().to_owned()).collect();
     let operands = graph.operands().len();
     let insertions = first.into_iter().zip(&own);
-    let insertions = insertions.map(|(it, name)| insertion(it, |format| scale_of(terms, name, format))).collect();
+    let insertions =
+        insertions.map(|(it, name)| insertion(it, |format| scale_of(terms, name, format))).collect();
     graph.insert(insertions);
     let second = second.behind(graph, &made, operands);
     let name = |conversion: &Conversion| own.get(conversion.operand.position() - operands).cloned();

@@ -46,6 +46,8 @@ pub(super) fn functions() -> Operator {
         serialize: Some(serialize),
         deserialize: Some(deserialize),
         forward: Some(forward),
+        cuda_supports: None,
+        cuda_forward: None,
     }
 }
 
