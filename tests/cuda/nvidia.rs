@@ -31,7 +31,7 @@ fn ixion(args: &[&str], settings: &[(&str, &str)]) -> Output {
     command.args(args).current_dir(env!("CARGO_MANIFEST_DIR")).env_remove("RUST_LOG");
     command.env("LD_LIBRARY_PATH", libraries()).env("XDG_CACHE_HOME", libraries());
     command.env("STAND_IN_FOLDER", libraries());
-    command.env("STAND_IN_SHIM", concat!(env!("CARGO_MANIFEST_DIR"), "/src/cuda/emulator/shim.h"));
+    command.env("STAND_IN_SHIM", concat!(env!("CARGO_MANIFEST_DIR"), "/src/cuda/emulator"));
     command.envs(settings.iter().copied()).output().unwrap()
 }
 

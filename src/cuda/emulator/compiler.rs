@@ -4,10 +4,16 @@ use crate::cuda::device::{CudaError, Result, Unit};
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;
+use std::sync::OnceLock;
+use tempfile::TempDir;
 
-/// What stands ahead of a source, and behind that in the checker.
-const SHIM: &str = include_str!("shim.h");
-const CHECKER: &str = include_str!("checker.h");
+/// What stands ahead of a source.
+const SHIM: [(&str, &str); 2] =
+    [("threads.h", include_str!("threads.h")), ("language.h", include_str!("language.h"))];
+/// And behind that in the checker.
+const CHECKER: (&str, &str) = ("checker.h", include_str!("checker.h"));
+/// All of it in one file.
+const HEADER: &str = "emulator.h";
 
 /// Kernels mean what they do on a GPU: sums in the order in which they are written, and names of their own.
 const FLAGS: [&str; 8] = [
@@ -30,6 +36,8 @@ pub(super) struct Compiler {
     program: OsString,
     version: String,
     is_checking: bool,
+    /// The folder of the header.
+    header: OnceLock<TempDir>,
 }
 
 impl Compiler {
@@ -40,7 +48,7 @@ impl Compiler {
         let names: Vec<OsString> = named.map_or_else(|| usual.to_vec(), |name| vec![name]);
         let found = names.iter().find_map(|program| Some((program.clone(), version(program)?)));
         match found {
-            Some((program, version)) => Ok(Self { program, version, is_checking }),
+            Some((program, version)) => Ok(Self { program, version, is_checking, header: OnceLock::new() }),
             None => Err(CudaError::NoDevice {
                 wanted: super::Emulator::ID.to_owned(),
                 reason: format!(
@@ -57,25 +65,18 @@ impl Compiler {
 
     /// What compiled kernels depend on beside their source.
     pub(super) fn target(&self) -> String {
-        let (checker, shim) = if self.is_checking { (CHECKER, " checked") } else { ("", "") };
-        let sum = crc32fast::hash(format!("{SHIM}{checker}").as_bytes());
-        format!("emulator{shim} {sum:08x} {} {:?}", self.version, FLAGS)
+        let checked = if self.is_checking { " checked" } else { "" };
+        let sum = crc32fast::hash(self.header_text().as_bytes());
+        format!("emulator{checked} {sum:08x} {} {FLAGS:?}", self.version)
     }
 
     /// Compiles a source to a library.
     pub(super) fn compile(&self, unit: &Unit) -> Result<Vec<u8>> {
-        let io = |action: &'static str| {
-            move |error: std::io::Error| CudaError::File {
-                action,
-                path: "a temporary folder".to_owned(),
-                reason: error.to_string(),
-            }
-        };
-        let folder = tempfile::tempdir().map_err(io("make"))?;
+        let folder = temporary()?;
         let path = |name: &str| folder.path().join(name);
         std::fs::write(path("unit.cpp"), self.source(unit)?).map_err(io("write to"))?;
-        let mut compile = Command::new(&self.program);
-        compile.args(FLAGS).args(if self.is_checking { &WATCHED[..] } else { &[] });
+        let mut compile = self.command();
+        compile.arg("-include").arg(self.header()?.join(HEADER));
         compile.arg("-c").arg(path("unit.cpp")).arg("-o").arg(path("unit.o"));
         run(compile, unit)?;
         // Linked without the sanitizers, whose calls are the checker's.
@@ -85,23 +86,54 @@ impl Compiler {
         std::fs::read(path("unit.so")).map_err(io("read from"))
     }
 
-    fn source(&self, unit: &Unit) -> Result<String> {
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(FLAGS).args(if self.is_checking { &WATCHED[..] } else { &[] });
+        command
+    }
+
+    /// The folder of the header, which is compiled ahead: that takes as long as two kernels do.
+    fn header(&self) -> Result<&Path> {
+        if let Some(folder) = self.header.get() {
+            return Ok(folder.path());
+        }
+        let folder = temporary()?;
+        let header = folder.path().join(HEADER);
+        std::fs::write(&header, self.header_text()).map_err(io("write to"))?;
+        // A compiler that makes nothing of it reads the text each time.
+        let mut compile = self.command();
+        compile.args(["-x", "c++-header"]).arg(&header).arg("-o").arg(header.with_extension("h.gch"));
+        let _ = compile.output();
+        Ok(self.header.get_or_init(|| folder).path())
+    }
+
+    fn header_text(&self) -> String {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/cuda/emulator");
-        let line = |name: &str| format!("#line 1 \"{}\"\n", folder.join(name).display());
-        let mut source = String::new();
+        let mut text = String::new();
         if self.is_checking {
-            source.push_str("#define IXION_CHECK 1\n");
+            text.push_str("#define IXION_CHECK 1\n");
         }
-        source.extend([&*line("shim.h"), SHIM]);
-        if self.is_checking {
-            source.extend([&*line("checker.h"), CHECKER]);
+        for (name, part) in SHIM.iter().chain(self.is_checking.then_some(&CHECKER)) {
+            text.push_str(&format!("#line 1 \"{}\"\n{part}", folder.join(name).display()));
         }
-        source.push_str(&with_dynamic_shared_memory(&unit.source()));
+        text
+    }
+
+    fn source(&self, unit: &Unit) -> Result<String> {
+        let mut source = with_dynamic_shared_memory(&unit.source());
         for signature in unit.signatures()? {
             source.push_str(&format!("IXION_KERNEL({})\n", signature.name));
         }
         Ok(source)
     }
+}
+
+fn temporary() -> Result<TempDir> {
+    tempfile::tempdir().map_err(io("make"))
+}
+
+fn io(action: &'static str) -> impl Fn(std::io::Error) -> CudaError {
+    move |error| CudaError::File { action, path: "a temporary folder".to_owned(), reason: error.to_string() }
 }
 
 /// `extern __shared__ float tile[];` names memory whose size the launch decides.

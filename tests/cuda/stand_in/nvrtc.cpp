@@ -54,7 +54,12 @@ API nvrtcCompileProgram(void* handle, int count, const char* const* options) {
     std::string stem = folder() + "/" + std::to_string(getpid()) + "-" + std::to_string(number++);
     std::regex shared("extern __shared__ (\\w+) (\\w+)\\[\\];");
     std::string source = std::regex_replace(program->source, shared, "$1* const $2 = reinterpret_cast<$1*>(ixion::dynamic_shared);");
-    std::ofstream(stem + ".cpp") << "#include \"" << getenv("STAND_IN_SHIM") << "\"\n" << source << launchers(source);
+    std::ofstream file(stem + ".cpp");
+    for (const char* header : {"threads.h", "language.h"}) {
+        file << "#include \"" << getenv("STAND_IN_SHIM") << "/" << header << "\"\n";
+    }
+    file << source << launchers(source);
+    file.close();
     std::string compile = "c++ -std=c++17 -O1 -w -fPIC -fvisibility=hidden -fno-strict-aliasing -ffp-contract=off -shared -o " + stem +
                           ".so " + stem + ".cpp 2> " + stem + ".log";
     if (system(compile.c_str()) != 0) {
