@@ -1,6 +1,6 @@
 //! How layers run on a GPU.
 
-use super::device::{Argument, CudaError, Device, DeviceTensor, Grid, Kernel, Queue, Unit};
+use super::device::{Argument, CudaError, Device, DeviceTensor, Grid, Kernel, LibraryWork, Queue, Unit};
 use crate::Limits;
 use crate::graph::{self, CpuLayer, Layer, LayerError, TensorFormat, TensorMeta};
 use crate::tensor::{DType, Format, Layout, Shape, Tensor};
@@ -270,6 +270,17 @@ impl<'a> CudaContext<'a> {
         Ok(tensor)
     }
 
+    /// The scratch memory that was not taken, which is not taken by this either: for a library, which may do nothing after all.
+    ///
+    /// # Errors
+    /// None but faults of the engine.
+    pub fn spare_scratch(&self) -> Result<Option<DeviceTensor<'a>>, LayerError> {
+        let left = self.scratch_left();
+        let Some(memory) = self.scratch.filter(|_| left > 0) else { return Ok(None) };
+        let layout = Layout::contiguous(Shape::new(&[left])?);
+        Ok(Some(memory.reinterpreted(DType::U8, layout, self.taken, left)?))
+    }
+
     /// A kernel of a source; see [`Device::kernel`].
     ///
     /// # Errors
@@ -289,6 +300,14 @@ impl<'a> CudaContext<'a> {
         arguments: &[Argument<'_>],
     ) -> Result<(), LayerError> {
         Ok(self.queue.launch(kernel, grid, arguments)?)
+    }
+
+    /// Lets a library do some work; see [`Queue::call`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn call(&mut self, work: &LibraryWork, arguments: &[Argument<'_>]) -> Result<bool, LayerError> {
+        Ok(self.queue.call(work, arguments)?)
     }
 }
 

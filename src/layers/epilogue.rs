@@ -10,6 +10,8 @@ use crate::kernels::Float;
 use crate::kernels::elementwise::{Finish, Prepared, Run};
 #[cfg(feature = "gpu")]
 use crate::kernels::elementwise::{Program, Value};
+#[cfg(feature = "gpu")]
+use crate::pnnx::Function;
 use crate::tensor::{DType, Shape, TensorView, TensorViewMut};
 
 /// The parameter `epilogue=relu(add(@0,@1))` of convolutions, `linear` and `matmul`: what becomes of each element of the
@@ -45,6 +47,18 @@ impl Epilogue {
         match added {
             Some(input) => Some((Some(*self.inputs.get(input.checked_sub(1)?)?), bounds)),
             None => Some((None, bounds)),
+        }
+    }
+
+    /// Whether it is a function of the result, or of the sum of that and a further input; the position of the input, and the
+    /// function: ReLU, ReLU6, GELU by tanh or none.
+    #[cfg(feature = "gpu")]
+    pub(crate) fn function_of_sum(&self) -> Option<(Option<usize>, Option<Function>)> {
+        let (added, function) = self.expr.function_of_sum()?;
+        let position = |input: usize| self.inputs.get(input.checked_sub(1)?).copied();
+        match added {
+            Some(input) => Some((Some(position(input)?), function)),
+            None => Some((None, function)),
         }
     }
 

@@ -8,6 +8,8 @@ mod elementwise;
 mod indexing;
 mod layers;
 #[cfg(all(feature = "cuda", feature = "cli", target_os = "linux"))]
+mod libraries;
+#[cfg(all(feature = "cuda", feature = "cli", target_os = "linux"))]
 mod nvidia;
 mod plugins;
 mod precisions;

@@ -5,34 +5,43 @@ use std::process::{Command, Output};
 use std::sync::OnceLock;
 
 /// The folder of the libraries, which are compiled once.
-fn libraries() -> &'static Path {
+pub(super) fn libraries() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("stand_in");
         // Kernels of an earlier run may be those of another emulator.
         let _ = std::fs::remove_dir_all(&folder);
         std::fs::create_dir_all(&folder).unwrap();
-        for (name, library) in [("driver", "libcuda.so.1"), ("nvrtc", "libnvrtc.so.12")] {
-            let source = format!("{}/tests/cuda/stand_in/{name}.cpp", env!("CARGO_MANIFEST_DIR"));
-            let made = Command::new("c++")
-                .args(["-std=c++17", "-O1", "-fPIC", "-shared", "-fvisibility=hidden", &source, "-ldl", "-o"])
-                .arg(folder.join(library))
-                .output()
-                .unwrap();
-            assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-        }
+        compile(&[("driver", "libcuda.so.1"), ("nvrtc", "libnvrtc.so.12")], &folder);
         folder
     })
+}
+
+/// Compiles sources of `stand_in/` to libraries of these names.
+pub(super) fn compile(libraries: &[(&str, &str)], folder: &Path) {
+    for (name, library) in libraries {
+        let source = format!("{}/tests/cuda/stand_in/{name}.cpp", env!("CARGO_MANIFEST_DIR"));
+        let made = Command::new("c++")
+            .args(["-std=c++17", "-O1", "-fPIC", "-shared", "-fvisibility=hidden", &source, "-ldl", "-o"])
+            .arg(folder.join(library))
+            .output()
+            .unwrap();
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    }
 }
 
 /// Runs `ixion` with them.
 fn ixion(args: &[&str], settings: &[(&str, &str)]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ixion"));
     command.args(args).current_dir(env!("CARGO_MANIFEST_DIR")).env_remove("RUST_LOG");
+    on_stand_ins(&mut command).envs(settings.iter().copied()).output().unwrap()
+}
+
+/// Lets a program find the libraries.
+pub(super) fn on_stand_ins(command: &mut Command) -> &mut Command {
     command.env("LD_LIBRARY_PATH", libraries()).env("XDG_CACHE_HOME", libraries());
     command.env("STAND_IN_FOLDER", libraries());
-    command.env("STAND_IN_SHIM", concat!(env!("CARGO_MANIFEST_DIR"), "/src/cuda/emulator"));
-    command.envs(settings.iter().copied()).output().unwrap()
+    command.env("STAND_IN_SHIM", concat!(env!("CARGO_MANIFEST_DIR"), "/src/cuda/emulator"))
 }
 
 fn text(bytes: &[u8]) -> String {

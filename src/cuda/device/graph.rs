@@ -4,17 +4,25 @@
 //! writes decides what it waits for: branches that have nothing to do with each other run at the same time.
 
 use super::queue::{Slot, pointers};
-use super::{CudaError, DriverGraph, DriverQueue, Extent, Grid, Kernel, Launch, Memory, Node, Result};
+use super::{
+    Call, CudaError, DriverGraph, DriverQueue, Extent, Grid, Kernel, Launch, LibraryWork, Memory, Node,
+    Result, Work,
+};
 use smallvec::SmallVec;
+use std::ffi::c_void;
 use std::sync::Arc;
 
-/// A launch that was written down.
+/// A launch, or a call of a library, that was written down.
 #[derive(Debug, Clone)]
 pub(super) struct Recorded {
-    pub(super) kernel: Kernel,
-    pub(super) grid: Grid,
-    pub(super) slots: SmallVec<[Slot; 16]>,
+    pub(super) work: Done,
     pub(super) extents: SmallVec<[Extent; 16]>,
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum Done {
+    Launch { kernel: Kernel, grid: Grid, slots: SmallVec<[Slot; 16]> },
+    Call { work: LibraryWork, addresses: SmallVec<[u64; 6]>, scratch: usize },
 }
 
 /// Launches that were written down; see [`Queue::record`](super::Queue::record).
@@ -114,10 +122,10 @@ impl Graph {
         recording.check_within(&memory)?;
         let after = recording.dependencies();
         let mut launches = recording.launches.clone();
-        let mut arguments: Vec<_> = launches.iter_mut().map(|launch| pointers(&mut launch.slots)).collect();
+        let mut arguments: Vec<_> = launches.iter_mut().map(|launch| launch.work.pointers()).collect();
         let nodes = recording.launches.iter().zip(&mut arguments).zip(&after);
         let mut nodes: Vec<Node<'_>> = nodes
-            .map(|((recorded, arguments), after)| Node { launch: recorded.launch(arguments), after })
+            .map(|((recorded, arguments), after)| Node { work: recorded.work(arguments), after })
             .collect();
         // SAFETY: the launches were checked when they were recorded; kernels and memory stay for as long as the graph.
         let graph = unsafe { queue.graph(&mut nodes) }?;
@@ -134,14 +142,29 @@ impl Graph {
     }
 }
 
+impl Done {
+    /// Pointers to the arguments of a kernel.
+    fn pointers(&mut self) -> SmallVec<[*mut c_void; 16]> {
+        match self {
+            Self::Launch { slots, .. } => pointers(slots),
+            Self::Call { .. } => SmallVec::new(),
+        }
+    }
+}
+
 impl Recorded {
-    fn launch<'a>(&'a self, arguments: &'a mut [*mut std::ffi::c_void]) -> Launch<'a> {
-        Launch {
-            kernel: &self.kernel.signature().name,
-            function: self.kernel.function,
-            grid: self.grid,
-            arguments,
-            extents: &self.extents,
+    fn work<'a>(&'a self, arguments: &'a mut [*mut c_void]) -> Work<'a> {
+        match &self.work {
+            Done::Launch { kernel, grid, .. } => Work::Launch(Launch {
+                kernel: &kernel.signature().name,
+                function: kernel.function,
+                grid: *grid,
+                arguments,
+                extents: &self.extents,
+            }),
+            Done::Call { work, addresses, scratch } => {
+                Work::Call(Call { work, addresses, scratch: *scratch })
+            }
         }
     }
 }

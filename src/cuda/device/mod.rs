@@ -6,6 +6,7 @@
 mod cache;
 mod error;
 mod graph;
+mod library;
 mod memory;
 mod queue;
 mod tensor;
@@ -15,6 +16,11 @@ pub use cache::KernelCache;
 pub use error::CudaError;
 pub(crate) use error::Result;
 pub use graph::{Graph, Recording};
+pub(crate) use library::Call;
+pub use library::{
+    Activation, ConvolutionWork, Libraries, LibraryWork, MatrixPlace, ProductWork, SignalPlace,
+    TransformWork, Transformed, Version,
+};
 pub use memory::Memory;
 pub use queue::{Argument, Grid, KernelShape, KernelStrides, Queue};
 pub use tensor::DeviceTensor;
@@ -45,6 +51,8 @@ pub struct Info {
     pub shared_memory: u32,
     /// Whether its tensor cores multiply f16, bf16, i8 and TF32: those of compute capability 8.0 do.
     pub has_tensor_cores: bool,
+    /// The libraries that compute in the place of kernels.
+    pub libraries: Libraries,
 }
 
 /// Memory that a launch may touch.
@@ -70,12 +78,20 @@ pub(crate) struct Launch<'a> {
     pub(crate) extents: &'a [Extent],
 }
 
-/// A launch that waits for others.
+/// A launch, or a call of a library, that waits for others.
 #[derive(Debug)]
 pub(crate) struct Node<'a> {
-    pub(crate) launch: Launch<'a>,
+    pub(crate) work: Work<'a>,
     /// The positions of those that must be done, which stand before it.
     pub(crate) after: &'a [usize],
+}
+
+/// What a node of a graph does.
+#[derive(Debug)]
+pub(crate) enum Work<'a> {
+    Launch(Launch<'a>),
+    #[cfg_attr(not(feature = "cuda"), allow(dead_code, reason = "the emulator has no libraries"))]
+    Call(Call<'a>),
 }
 
 /// What makes a device of some hardware, or of none.
@@ -120,10 +136,19 @@ pub(crate) trait DriverQueue: fmt::Debug + Send {
     /// stay until the work is done.
     unsafe fn launch(&mut self, launch: Launch<'_>) -> Result<()>;
 
-    /// Makes a graph of launches, each of which stands behind those that it waits for.
+    /// Lets a library do some work; whether it knows how.
     ///
     /// # Safety
-    /// As of [`DriverQueue::launch`] for each of them, for as long as there is the graph.
+    /// The addresses must be those of tensors that the work needs, which stay until it is done.
+    unsafe fn call(&mut self, call: Call<'_>) -> Result<bool> {
+        let _ = call;
+        Ok(false)
+    }
+
+    /// Makes a graph of launches and calls, each of which stands behind those that it waits for.
+    ///
+    /// # Safety
+    /// As of [`DriverQueue::launch`] and [`DriverQueue::call`] for each of them, for as long as there is the graph.
     unsafe fn graph(&mut self, nodes: &mut [Node<'_>]) -> Result<Box<dyn DriverGraph>>;
 
     /// Waits until all that was asked for is done.

@@ -1,9 +1,9 @@
 //! Work for a device, done in order.
 
-use super::graph::Recorded;
+use super::graph::{Done, Recorded};
 use super::{
-    CudaError, Device, DeviceTensor, DriverQueue, Extent, Graph, Kernel, Kind, Launch, Memory, Recording,
-    Result,
+    Call, CudaError, Device, DeviceTensor, DriverQueue, Extent, Graph, Kernel, Kind, Launch, LibraryWork,
+    Memory, Recording, Result,
 };
 use crate::tensor::DType;
 use smallvec::SmallVec;
@@ -79,7 +79,14 @@ pub enum Argument<'a> {
     Strides(KernelStrides),
 }
 
-impl Argument<'_> {
+impl<'a> Argument<'a> {
+    fn tensor(&self) -> Option<&DeviceTensor<'a>> {
+        match self {
+            Self::Read(tensor) | Self::Write(tensor) => Some(tensor),
+            _ => None,
+        }
+    }
+
     /// What a kernel must declare for it.
     fn fits(&self, kind: &Kind) -> bool {
         let value = |names: &[&str]| matches!(kind, Kind::Value(name) if names.contains(&name.as_str()));
@@ -96,7 +103,7 @@ impl Argument<'_> {
         }
     }
 
-    fn name(&self) -> String {
+    pub(super) fn name(&self) -> String {
         match self {
             Self::Read(tensor) => format!("const {}*", tensor.dtype),
             Self::Write(tensor) => format!("{}*", tensor.dtype),
@@ -219,8 +226,8 @@ impl Queue {
         let mut slots: SmallVec<[Slot; 16]> = arguments.iter().map(slot).collect();
         let extents: SmallVec<[Extent; 16]> = arguments.iter().enumerate().filter_map(extent).collect();
         if let Some(recording) = &mut self.recording {
-            let (kernel, slots, extents) = (kernel.clone(), slots.clone(), extents.clone());
-            recording.launches.push(Recorded { kernel, grid, slots, extents });
+            let work = Done::Launch { kernel: kernel.clone(), grid, slots: slots.clone() };
+            recording.launches.push(Recorded { work, extents: extents.clone() });
         }
         let mut arguments = pointers(&mut slots);
         let launch = Launch {
@@ -234,6 +241,30 @@ impl Queue {
         // SAFETY: the kernel is loaded for as long as there is a `Kernel`, devices keep what they loaded, and the arguments are
         // those that its source declares.
         unsafe { self.queue.launch(launch) }
+    }
+
+    /// Lets a library of the device do some work, whose tensors stand in the order that [`LibraryWork`] says; whether it knows
+    /// how. A call counts as a launch.
+    ///
+    /// # Errors
+    /// [`CudaError::Arguments`] for tensors that the work cannot be done with; [`CudaError::Driver`].
+    pub fn call(&mut self, work: &LibraryWork, arguments: &[Argument<'_>]) -> Result<bool> {
+        work.check(arguments)?;
+        let addresses: SmallVec<[u64; 6]> =
+            arguments.iter().map(|argument| argument.tensor().map_or(0, DeviceTensor::start)).collect();
+        let scratch = arguments.last().and_then(Argument::tensor).map_or(0, DeviceTensor::span);
+        // SAFETY: the tensors were checked to be those that the work needs, and lie within their memory.
+        if !unsafe { self.queue.call(Call { work, addresses: &addresses, scratch }) }? {
+            return Ok(false);
+        }
+        self.count(1);
+        if let Some(recording) = &mut self.recording {
+            let extents = arguments.iter().enumerate().filter_map(extent).collect();
+            recording
+                .launches
+                .push(Recorded { work: Done::Call { work: *work, addresses, scratch }, extents });
+        }
+        Ok(true)
     }
 
     /// Writes down every launch from now on, while it is done.

@@ -1,7 +1,7 @@
 //! Graphs of launches. With the checker, those that need not wait for each other run in random order.
 
 use super::library;
-use crate::cuda::device::{DriverGraph, Extent, Grid, Launch, Node, Result};
+use crate::cuda::device::{CudaError, DriverGraph, Extent, Grid, Launch, Node, Result, Work};
 use std::ffi::c_void;
 
 /// Launches with copies of their arguments.
@@ -26,21 +26,27 @@ struct Copy {
 
 impl Copied {
     /// Copies of launches whose arguments have room for [`Argument`], as those of a queue have.
-    pub(super) fn new(nodes: &[Node<'_>], seed: u32) -> Self {
-        let launches = nodes.iter().map(|Node { launch, after }| Copy {
-            kernel: launch.kernel.to_owned(),
-            function: launch.function,
-            grid: launch.grid,
-            // SAFETY: queues keep each argument in a slot of this size.
-            arguments: launch
-                .arguments
-                .iter()
-                .map(|from| unsafe { from.cast::<Argument>().read() })
-                .collect(),
-            extents: launch.extents.to_vec(),
-            after: after.to_vec(),
-        });
-        Self { launches: launches.collect(), seed }
+    pub(super) fn new(nodes: &[Node<'_>], seed: u32) -> Result<Self> {
+        let copy = |Node { work, after }: &Node<'_>| match work {
+            Work::Launch(launch) => Ok(Copy {
+                kernel: launch.kernel.to_owned(),
+                function: launch.function,
+                grid: launch.grid,
+                // SAFETY: queues keep each argument in a slot of this size.
+                arguments: launch
+                    .arguments
+                    .iter()
+                    .map(|from| unsafe { from.cast::<Argument>().read() })
+                    .collect(),
+                extents: launch.extents.to_vec(),
+                after: after.to_vec(),
+            }),
+            Work::Call(call) => Err(CudaError::Driver {
+                call: call.work.library().to_owned(),
+                reason: "the emulator has no libraries".to_owned(),
+            }),
+        };
+        Ok(Self { launches: nodes.iter().map(copy).collect::<Result<_>>()?, seed })
     }
 
     /// The launch that is next: the first that waits for none, or with the checker any of them.

@@ -9,8 +9,8 @@ mod graph;
 mod library;
 
 use super::device::{
-    CudaError, Device, Driver, DriverGraph, DriverQueue, Info, KernelCache, Launch, Module, Node, Result,
-    Unit,
+    CudaError, Device, Driver, DriverGraph, DriverQueue, Info, KernelCache, Launch, Libraries, Module, Node,
+    Result, Unit,
 };
 use compiler::Compiler;
 use library::Library;
@@ -70,6 +70,7 @@ impl Emulator {
             multiprocessors: 1,
             shared_memory: 96 * 1024,
             has_tensor_cores: true,
+            libraries: Libraries::default(),
         };
         let seed = self.checker.unwrap_or(0);
         Ok(Device::new(Box::new(Emulated { info, compiler, seed, blocks: Mutex::default() }), self.cache))
@@ -165,7 +166,7 @@ impl DriverQueue for Immediate {
     }
 
     unsafe fn graph(&mut self, nodes: &mut [Node<'_>]) -> Result<Box<dyn DriverGraph>> {
-        Ok(Box::new(graph::Copied::new(nodes, self.seed)))
+        Ok(Box::new(graph::Copied::new(nodes, self.seed)?))
     }
 
     fn synchronize(&mut self) -> Result<()> {

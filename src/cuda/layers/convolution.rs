@@ -2,10 +2,11 @@
 
 use super::epilogue::{Arguments, Finish};
 use super::filter::{Filter, Order};
+use super::library::{self, Convolved};
 use super::product::{finish_of, metas};
 use super::support::{Weights, computed_in, input, int, is_real, on_cpu, real, shape, stored, strides};
 use super::tiles::{self, Tiles};
-use crate::cuda::device::{Argument, DeviceTensor, Grid, KernelShape, Unit};
+use crate::cuda::device::{Argument, ConvolutionWork, DeviceTensor, Grid, KernelShape, Unit};
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
 use crate::graph::{LayerError, TensorFormat, TensorMeta, Weight};
 use crate::kernels::naive::PadMode;
@@ -113,15 +114,74 @@ impl Sizes<'_> {
         finish: (&Finish, &[DeviceTensor<'a>]),
         context: &mut CudaContext<'_>,
     ) -> Result<(), LayerError> {
-        let (axes, whole) = (self.windows.len(), *operands.y.shape());
+        let (axes, whole) = (self.windows.len(), operands.y);
         operands.x = with_three_axes(&operands.x, axes, 2)?;
         operands.y = with_three_axes(&operands.y, axes, 2)?;
         let work = Work::of(self, &operands)?;
-        let arguments = finish.0.arguments(finish.1, &whole)?;
+        let arguments = finish.0.arguments(finish.1, whole.shape())?;
+        if let Some(convolved) = self.for_library(&operands, whole, &work, context)
+            && library::convolution(convolved, finish.1, (finish.0, &arguments), context)?
+        {
+            return Ok(());
+        }
         match self.suits_tiles(&operands, &work, context) {
             true => self.run_tiles(&operands, &work, (finish.0, arguments), context),
             false => self.run_plain(&operands, &work, (finish.0, arguments), context),
         }
+    }
+
+    /// What a library is asked for; none where there is none, or it is known to be slow or to know nothing of it.
+    fn for_library<'a>(
+        &self,
+        operands: &Operands<'a>,
+        whole: DeviceTensor<'a>,
+        work: &Work,
+        context: &CudaContext<'_>,
+    ) -> Option<Convolved<'a>> {
+        context.device().info().libraries.convolutions?;
+        let &Operands { x, y, filter, bias, steps } = operands;
+        let allow_tf32 = context.tf32().convolutions;
+        let is_alike =
+            [Some(filter.tensor), Some(y), bias].iter().flatten().all(|it| it.dtype() == x.dtype());
+        let is_suited = tiles::suit(x.dtype(), allow_tf32, context.device().info());
+        let is_even = self.windows.iter().all(|window| window.pad_before == window.pad_after);
+        let is_zero = !self.transposed && mode(self.mode) == "ZEROS";
+        let lie_last = [&x, &y].iter().all(|tensor| library::is_channels_last(tensor.layout()));
+        if !is_alike || !is_suited || !is_even || !is_zero || !lie_last || !filter.is_matrix {
+            return None;
+        }
+        if steps.is_some() || self.is_depthwise(work) || y.num_elements() == 0 || x.num_elements() == 0 {
+            return None;
+        }
+        let of_windows = |number: fn(&Window) -> usize, usual: usize| {
+            let mut all = [usual; AXES];
+            let missing = AXES.saturating_sub(self.windows.len());
+            all.iter_mut().skip(missing).zip(self.windows).for_each(|(it, window)| *it = number(window));
+            all
+        };
+        Some(Convolved {
+            x,
+            weights: filter.tensor,
+            bias,
+            y,
+            whole,
+            work: ConvolutionWork {
+                dtype: x.dtype(),
+                input: library::five(x.shape().dims())?,
+                input_strides: library::five(x.layout().strides())?,
+                output: library::five(y.shape().dims())?,
+                output_strides: library::five(y.layout().strides())?,
+                taps: of_windows(|window| window.kernel, 1),
+                stride: of_windows(|window| window.stride, 1),
+                padding: of_windows(|window| window.pad_before, 0),
+                dilation: of_windows(|window| window.dilation, 1),
+                groups: self.groups,
+                has_bias: bias.is_some(),
+                is_added: false,
+                is_relu: false,
+                allow_tf32,
+            },
+        })
     }
 
     /// Whether tensor cores compute it: whole numbers, and products of many channels.

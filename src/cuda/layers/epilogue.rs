@@ -8,6 +8,7 @@ use super::support::strides;
 use crate::cuda::device::{Argument, DeviceTensor, KernelShape, Unit};
 use crate::graph::{LayerError, TensorMeta};
 use crate::layers::epilogue::Epilogue;
+use crate::pnnx::Function;
 use crate::tensor::{DType, Shape};
 use smallvec::SmallVec;
 use std::fmt::Write;
@@ -19,6 +20,19 @@ pub(super) struct Finish {
     code: String,
     /// Positions of the inputs that it reads.
     inputs: Vec<usize>,
+    form: Form,
+}
+
+/// What is known of an epilogue, for libraries that know some of them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Form {
+    /// There is none.
+    #[default]
+    Nothing,
+    /// A function of the result, or of the sum of that and the input at a position.
+    FunctionOfSum(Option<usize>, Option<Function>),
+    /// Anything else.
+    Other,
 }
 
 /// Arguments of a launch.
@@ -38,7 +52,10 @@ impl Finish {
         let unsupported = || LayerError::Unsupported("a function of the epilogue has no kernel".to_owned());
         let (program, value) = epilogue.program(output, inputs)?;
         let (steps, read) = code_of(&program, value, Some("value")).ok_or_else(unsupported)?;
-        let mut finish = Self::default();
+        let form = epilogue
+            .function_of_sum()
+            .map_or(Form::Other, |(added, function)| Form::FunctionOfSum(added, function));
+        let mut finish = Self { form, ..Self::default() };
         for (position, dtype) in read {
             if !finish.inputs.contains(&position) {
                 finish.read(position, dtype).ok_or_else(unsupported)?;
@@ -49,6 +66,11 @@ impl Finish {
         finish.code.insert_str(0, "{\n");
         finish.code.push('}');
         Ok(finish)
+    }
+
+    /// What a library may make of it.
+    pub(super) fn form(&self) -> Form {
+        self.form
     }
 
     fn read(&mut self, position: usize, dtype: DType) -> Option<()> {

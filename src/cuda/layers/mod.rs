@@ -19,6 +19,7 @@ mod fourier;
 mod grid;
 mod indexing;
 mod interpolation;
+mod library;
 mod movement;
 mod multihead;
 mod norm;

@@ -1,6 +1,7 @@
 //! Products of matrices, and the layers that are little else.
 
 use super::epilogue::{Arguments, Finish};
+use super::library;
 use super::support::{Weights, computed_in, input, int, is_real, on_cpu, real, shape, stored};
 use super::tiles::{self, Tiles};
 use crate::cuda::device::{Argument, DeviceTensor, Grid, KernelShape, KernelStrides, Unit};
@@ -48,6 +49,9 @@ impl<'a> Product<'a> {
         context: &mut CudaContext<'_>,
     ) -> Result<(), LayerError> {
         let sides = Sides::of(self)?;
+        if library::product(self, &sides, (finish, &arguments), context)? {
+            return Ok(());
+        }
         arguments.extend(self.arguments(&sides)?);
         let dtype = self.left.dtype();
         let is_float = self.right.dtype() == dtype && computed_in(self.output.dtype())? == "float";
@@ -133,11 +137,12 @@ impl<'a> Product<'a> {
 }
 
 /// How factors, summand and output lie: strides of the batch, and at 6 and 7 those of rows and columns.
-struct Sides {
-    strides: [KernelStrides; 4],
-    batch: KernelShape,
-    batches: usize,
-    sizes: [usize; 3],
+pub(super) struct Sides {
+    pub(super) strides: [KernelStrides; 4],
+    pub(super) batch: KernelShape,
+    pub(super) batches: usize,
+    /// Rows, columns and depth.
+    pub(super) sizes: [usize; 3],
 }
 
 impl Sides {

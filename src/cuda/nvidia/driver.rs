@@ -1,11 +1,11 @@
 //! A GPU as a device: its memory and its kernels.
 
 use super::compiler::{architecture, compile, version};
-use super::libraries::DRIVER;
+use super::libraries::{self, DRIVER};
 use super::primary::Primary;
 use super::queue::{Stream, StreamQueue};
 use super::{reason, refused};
-use crate::cuda::device::{CudaError, Driver, DriverQueue, Info, Module, Result, Unit};
+use crate::cuda::device::{CudaError, Driver, DriverQueue, Info, Libraries, Module, Result, Unit};
 use cudarc::driver::result::{self, device};
 use cudarc::driver::sys::{
     self, CUdevice_attribute, CUfunction_attribute, CUmemPool_attribute, CUmodule, CUresult,
@@ -67,15 +67,21 @@ pub(super) fn describe(ordinal: usize, id: &str) -> Result<Info> {
         attribute(device, CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?;
     let multiprocessors = attribute(device, CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
     let target = format!("sm_{major}{minor}, driver {driver}, {compiler}");
+    let libraries = libraries::found();
+    let details = match libraries == Libraries::default() {
+        true => target.clone(),
+        false => format!("{target}, {libraries}"),
+    };
     Ok(Info {
         id: id.to_owned(),
         name: device::get_name(device).map_err(refused("cuDeviceGetName"))?,
-        details: target.clone(),
+        details,
         target,
         memory: memory as u64,
         multiprocessors: u32::try_from(multiprocessors).unwrap_or(1),
         shared_memory: u32::try_from(shared.max(SHARED)).unwrap_or(SHARED as u32),
         has_tensor_cores: major >= 8,
+        libraries,
     })
 }
 
@@ -195,7 +201,7 @@ impl Driver for Nvidia {
     }
 
     fn queue(&self) -> Result<Box<dyn DriverQueue>> {
-        Ok(Box::new(StreamQueue::new(&self.primary)?))
+        Ok(Box::new(StreamQueue::new(&self.primary, self.info.libraries)?))
     }
 }
 

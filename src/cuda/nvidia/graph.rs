@@ -1,11 +1,13 @@
 //! Launches that are handed to the driver as a whole.
 
+use super::calls::{Calls, Prepared};
 use super::queue::Stream;
 use super::refused;
-use crate::cuda::device::{DriverGraph, Node, Result};
+use crate::cuda::device::{Call, CudaError, DriverGraph, Launch, Node, Result, Work};
 use cudarc::driver::result;
 use cudarc::driver::sys::{
     self, CUDA_KERNEL_NODE_PARAMS, CUfunction, CUgraph, CUgraphExec, CUgraphInstantiate_flags, CUgraphNode,
+    CUstreamCaptureMode,
 };
 use std::ptr::null_mut;
 use std::sync::Arc;
@@ -15,6 +17,8 @@ use std::sync::Arc;
 pub(super) struct Instantiated {
     stream: Arc<Stream>,
     handle: CUgraphExec,
+    /// What libraries prepared: their work may need it for as long as there is the graph.
+    _prepared: Vec<Box<dyn Prepared>>,
 }
 
 // SAFETY: the handle is used by one thread at a time, which the driver allows.
@@ -33,9 +37,7 @@ impl Description {
 
     /// # Safety
     /// The launch must be one that the driver takes: see [`Node`].
-    unsafe fn add(&self, node: &mut Node<'_>, added: &[CUgraphNode]) -> Result<CUgraphNode> {
-        let after: Vec<CUgraphNode> = node.after.iter().filter_map(|&at| added.get(at).copied()).collect();
-        let launch = &mut node.launch;
+    unsafe fn add_launch(&self, launch: &mut Launch<'_>, after: &[CUgraphNode]) -> Result<CUgraphNode> {
         let [blocks, threads] = [launch.grid.blocks, launch.grid.threads];
         let parameters = CUDA_KERNEL_NODE_PARAMS {
             func: launch.function as CUfunction,
@@ -66,6 +68,35 @@ impl Description {
         .map_err(refused("cuGraphAddKernelNode"))?;
         Ok(handle)
     }
+
+    /// Adds the work of another graph, of which this one keeps a copy.
+    fn add_graph(&self, graph: &Description, after: &[CUgraphNode]) -> Result<CUgraphNode> {
+        let mut handle = null_mut();
+        // SAFETY: both graphs are there, and the nodes are of this one.
+        unsafe {
+            sys::cuGraphAddChildGraphNode(&raw mut handle, self.0, after.as_ptr(), after.len(), graph.0)
+        }
+        .result()
+        .map_err(refused("cuGraphAddChildGraphNode"))?;
+        Ok(handle)
+    }
+
+    /// What a library puts into a stream, as a graph.
+    ///
+    /// # Safety
+    /// As of [`Prepared::run`].
+    unsafe fn of_call(stream: &Stream, prepared: &dyn Prepared, call: Call<'_>) -> Result<Self> {
+        let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
+        // SAFETY: the stream is there, and nobody else uses it.
+        unsafe { result::stream::begin_capture(stream.handle(), mode) }
+            .map_err(refused("cuStreamBeginCapture"))?;
+        // SAFETY: by contract.
+        let done = unsafe { prepared.run(call, stream.handle()) };
+        // SAFETY: it was begun above. It has to be ended whatever happened.
+        let captured = unsafe { result::stream::end_capture(stream.handle()) };
+        let captured = captured.map_err(refused("cuStreamEndCapture")).map(Self);
+        done.and(captured)
+    }
 }
 
 impl Drop for Description {
@@ -75,20 +106,66 @@ impl Drop for Description {
     }
 }
 
+/// A graph that is being made.
+struct Builder<'a> {
+    description: Description,
+    calls: &'a mut Calls,
+    /// A stream of its own, in which libraries show what they do; it is made when there is the first call.
+    captured: Option<Stream>,
+    prepared: Vec<Box<dyn Prepared>>,
+}
+
+impl Builder<'_> {
+    /// # Safety
+    /// As for launching it.
+    unsafe fn add(
+        &mut self,
+        stream: &Stream,
+        node: &mut Node<'_>,
+        added: &[CUgraphNode],
+    ) -> Result<CUgraphNode> {
+        let after: Vec<CUgraphNode> = node.after.iter().filter_map(|&at| added.get(at).copied()).collect();
+        match &mut node.work {
+            // SAFETY: by contract.
+            Work::Launch(launch) => unsafe { self.description.add_launch(launch, &after) },
+            Work::Call(call) => {
+                let prepared = self.calls.prepare(call).ok_or_else(|| CudaError::Driver {
+                    call: call.work.library().to_owned(),
+                    reason: "it does not know any more how to do what it did before".to_owned(),
+                })?;
+                if self.captured.is_none() {
+                    self.captured = Some(Stream::new(&stream.primary)?);
+                }
+                let captured = self.captured.as_ref().unwrap_or(stream);
+                // SAFETY: by contract.
+                let graph = unsafe { Description::of_call(captured, &*prepared, *call) }?;
+                self.prepared.push(prepared);
+                self.description.add_graph(&graph, &after)
+            }
+        }
+    }
+}
+
 impl Instantiated {
     /// # Safety
     /// As for launching each of them.
-    pub(super) unsafe fn new(stream: &Arc<Stream>, nodes: &mut [Node<'_>]) -> Result<Self> {
-        let description = Description::new()?;
+    pub(super) unsafe fn new(
+        stream: &Arc<Stream>,
+        calls: &mut Calls,
+        nodes: &mut [Node<'_>],
+    ) -> Result<Self> {
+        let mut builder =
+            Builder { description: Description::new()?, calls, captured: None, prepared: Vec::new() };
         let mut added = Vec::with_capacity(nodes.len());
         for node in nodes {
             // SAFETY: by contract.
-            added.push(unsafe { description.add(node, &added) }?);
+            added.push(unsafe { builder.add(stream, node, &added) }?);
         }
+        let Builder { description, prepared, .. } = builder;
         // SAFETY: the graph is whole.
         let handle = unsafe { result::graph::instantiate(description.0, CUgraphInstantiate_flags(0)) };
         let handle = handle.map_err(refused("cuGraphInstantiate"))?;
-        let graph = Self { stream: Arc::clone(stream), handle };
+        let graph = Self { stream: Arc::clone(stream), handle, _prepared: prepared };
         // SAFETY: both are there. The first launch is spared this work.
         unsafe { result::graph::upload(graph.handle, stream.handle()) }.map_err(refused("cuGraphUpload"))?;
         Ok(graph)

@@ -1,5 +1,6 @@
 //! Where the libraries are.
 
+use crate::cuda::device::{Libraries, Version};
 use std::path::PathBuf;
 
 /// A library of the driver or of the toolkit.
@@ -27,6 +28,42 @@ pub(super) const COMPILER: Wanted = Wanted {
     is_there: cudarc::nvrtc::sys::is_culib_present,
     advice: "install the CUDA toolkit 12, or the Python package nvidia-cuda-nvrtc-cu12 and name its folder in LD_LIBRARY_PATH",
 };
+
+pub(super) const PRODUCTS: Wanted = Wanted {
+    name: "libcublasLt",
+    files: &["libcublasLt.so.12", "libcublasLt.so", "cublasLt64_12.dll"],
+    is_there: cudarc::cublaslt::sys::is_culib_present,
+    advice: "kernels of our own multiply matrices",
+};
+
+pub(super) const CONVOLUTIONS: Wanted = Wanted {
+    name: "libcudnn",
+    files: &["libcudnn.so.9", "libcudnn.so", "cudnn64_9.dll"],
+    is_there: cudarc::cudnn::sys::is_culib_present,
+    advice: "kernels of our own compute convolutions",
+};
+
+pub(super) const TRANSFORMS: Wanted = Wanted {
+    name: "libcufft",
+    files: &["libcufft.so.11", "libcufft.so", "cufft64_11.dll"],
+    is_there: cudarc::cufft::sys::is_culib_present,
+    advice: "kernels of our own transform signals",
+};
+
+/// The libraries that compute in the place of kernels, where they are.
+pub(super) fn found() -> Libraries {
+    Libraries {
+        products: super::products::version(),
+        convolutions: super::convolutions::version(),
+        transforms: super::transforms::version(),
+    }
+}
+
+/// A version, unless it is older than the oldest whose functions are called.
+pub(super) fn version(major: usize, minor: usize, oldest: usize) -> Option<Version> {
+    let of = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    (major >= oldest).then(|| Version { major: of(major), minor: of(minor) })
+}
 
 impl Wanted {
     /// Whether it can be used.

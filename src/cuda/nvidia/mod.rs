@@ -1,15 +1,19 @@
-//! NVIDIA's GPUs, by the libraries of their driver and NVRTC, its compiler.
+//! NVIDIA's GPUs, by the libraries of their driver and NVRTC, its compiler; and by cuBLASLt, cuDNN and cuFFT where they are found.
 //!
-//! Both are looked for when a program asks for a device, never before: a program that was built with them starts on a machine
-//! that has neither. What is missing is an error that says where it was looked for.
+//! All are looked for when a program asks for a device, never before: a program that was built with them starts on a machine
+//! that has none. What is missing and needed is an error that says where it was looked for.
 
+mod calls;
 mod compiler;
+mod convolutions;
 mod driver;
 mod graph;
 mod libraries;
 mod primary;
+mod products;
 mod queue;
 mod staging;
+mod transforms;
 
 pub use compiler::{Compiled, compile};
 

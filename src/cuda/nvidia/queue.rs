@@ -1,10 +1,11 @@
 //! Streams: work that a GPU does in order.
 
+use super::calls::Calls;
 use super::graph::Instantiated;
 use super::primary::Primary;
 use super::refused;
 use super::staging::Staging;
-use crate::cuda::device::{DriverGraph, DriverQueue, Launch, Node, Result};
+use crate::cuda::device::{Call, DriverGraph, DriverQueue, Launch, Libraries, Node, Result};
 use cudarc::driver::result;
 use cudarc::driver::sys::{CUfunction, CUstream};
 use std::sync::Arc;
@@ -47,17 +48,18 @@ impl Drop for Stream {
     }
 }
 
-/// A queue is a stream, and memory of the host through which bytes come and go.
+/// A queue is a stream, memory of the host through which bytes come and go, and libraries that work in the stream.
 #[derive(Debug)]
 pub(super) struct StreamQueue {
     staging: Staging,
+    calls: Calls,
     stream: Arc<Stream>,
 }
 
 impl StreamQueue {
-    pub(super) fn new(primary: &Arc<Primary>) -> Result<Self> {
+    pub(super) fn new(primary: &Arc<Primary>, libraries: Libraries) -> Result<Self> {
         let stream = Arc::new(Stream::new(primary)?);
-        Ok(Self { staging: Staging::new(&stream)?, stream })
+        Ok(Self { staging: Staging::new(&stream)?, calls: Calls::new(libraries), stream })
     }
 }
 
@@ -91,10 +93,18 @@ impl DriverQueue for StreamQueue {
         .map_err(refused("cuLaunchKernel"))
     }
 
+    unsafe fn call(&mut self, call: Call<'_>) -> Result<bool> {
+        self.stream.primary.enter()?;
+        let Some(prepared) = self.calls.prepare(&call) else { return Ok(false) };
+        // SAFETY: it was prepared for this call, whose tensors are there by contract.
+        unsafe { prepared.run(call, self.stream.handle) }?;
+        Ok(true)
+    }
+
     unsafe fn graph(&mut self, nodes: &mut [Node<'_>]) -> Result<Box<dyn DriverGraph>> {
         self.stream.primary.enter()?;
         // SAFETY: by contract they are what may be launched.
-        Ok(Box::new(unsafe { Instantiated::new(&self.stream, nodes) }?))
+        Ok(Box::new(unsafe { Instantiated::new(&self.stream, &mut self.calls, nodes) }?))
     }
 
     fn synchronize(&mut self) -> Result<()> {

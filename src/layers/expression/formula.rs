@@ -107,20 +107,35 @@ impl Compiled {
 
     /// Whether it is its first input within two bounds, or the sum of that and another input; which input, and the bounds.
     pub(in crate::layers) fn bounded_sum(&self) -> Option<(Option<usize>, [f32; 2])> {
+        let (added, function) = self.function_of_sum()?;
+        let bounds = match function {
+            None => [f32::NEG_INFINITY, f32::INFINITY],
+            Some(Function::Relu) => [0.0, f32::INFINITY],
+            Some(Function::Relu6) => [0.0, 6.0],
+            Some(_) => return None,
+        };
+        Some((added, bounds))
+    }
+
+    /// Whether it is a function of its first input, or of the sum of that and another input; which input, and the function: one
+    /// that may be a part of products.
+    pub(in crate::layers) fn function_of_sum(&self) -> Option<(Option<usize>, Option<Function>)> {
         let Form::Value(Formula { nodes, .. }) = &self.form else { return None };
-        let (inner, bounds) = match *nodes.last()? {
-            Node::Call { function: Function::Relu, args: [inner, _] } => (inner, [0.0, f32::INFINITY]),
-            Node::Call { function: Function::Relu6, args: [inner, _] } => (inner, [0.0, 6.0]),
-            _ => (nodes.len() - 1, [f32::NEG_INFINITY, f32::INFINITY]),
+        let (function, inner) = match *nodes.last()? {
+            Node::Call {
+                function: function @ (Function::Relu | Function::Relu6 | Function::GeluTanh),
+                args: [inner, _],
+            } => (Some(function), inner),
+            _ => (None, nodes.len() - 1),
         };
         match *nodes.get(inner)? {
-            Node::Input(0) => Some((None, bounds)),
+            Node::Input(0) => Some((None, function)),
             Node::Call { function: Function::Add, args } => match args.map(|arg| nodes.get(arg)) {
                 [Some(Node::Input(0)), Some(&Node::Input(other))]
                 | [Some(&Node::Input(other)), Some(Node::Input(0))]
                     if other != 0 =>
                 {
-                    Some((Some(other), bounds))
+                    Some((Some(other), function))
                 }
                 _ => None,
             },

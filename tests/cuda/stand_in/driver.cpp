@@ -42,8 +42,21 @@ static thread_local bool has_context;
     LOCKED;                                  \
     if (!has_context) return INVALID_CONTEXT
 
+typedef std::function<Result()> Work;
+
+struct Node {
+    Work work;
+    std::vector<Node*> after;
+};
+struct Graph {
+    std::vector<Node*> nodes;
+};
+static std::set<Graph*> graphs, executables;
+
 struct Stream {
-    std::deque<std::function<Result()>> work;
+    std::deque<Work> work;
+    // What is put into it while it is captured becomes a graph.
+    Graph* captured = nullptr;
 };
 
 struct Event {
@@ -73,6 +86,14 @@ static Stream* known(void* handle, const char* call) {
     Stream* stream = (Stream*)handle;
     if (!streams.count(stream)) misused(call);
     return stream;
+}
+
+static Result put(Stream* stream, Work work) {
+    if (!stream->captured) return stream->work.push_back(work), SUCCESS;
+    auto& nodes = stream->captured->nodes;
+    Node* node = new Node{work, {}};
+    if (!nodes.empty()) node->after.push_back(nodes.back());
+    return nodes.push_back(node), SUCCESS;
 }
 
 // Whether bytes lie in one allocation.
@@ -314,18 +335,32 @@ API cuLaunchKernel(void* handle, unsigned gx, unsigned gy, unsigned gz, unsigned
     bool is_possible = gx && gy && gz && gy < 65536 && gz < 65536 && threads > 0 && threads <= 1024 && bz <= 64;
     if (!is_possible || extra || (int)shared > ((Function*)handle)->dynamic_shared) return INVALID_VALUE;
     Launch launch = launch_of(handle, grid, block, shared, arguments);
-    known(stream, "cuLaunchKernel")->work.push_back([launch]() mutable { return run(launch); });
-    return SUCCESS;
+    return put(known(stream, "cuLaunchKernel"), [launch]() mutable { return run(launch); });
 }
 
-struct Node {
-    Launch launch;
-    std::vector<Node*> after;
-};
-struct Graph {
-    std::vector<Node*> nodes;
-};
-static std::set<Graph*> graphs, executables;
+// For the libraries that stand beside this one: work of theirs, and whether memory is the device's.
+API stand_in_put(void* stream, const Work* work) {
+    ENTERED;
+    return put(known(stream, "a library"), *work);
+}
+API stand_in_has(char* start, size_t bytes) {
+    LOCKED;
+    return is_within(device_memory, start, bytes);
+}
+
+API cuStreamBeginCapture_v2(void* handle, int) {
+    ENTERED;
+    Stream* stream = known(handle, "cuStreamBeginCapture");
+    if (stream->captured) return INVALID_VALUE;
+    return stream->captured = new Graph, SUCCESS;
+}
+API cuStreamEndCapture(void* handle, void** graph) {
+    ENTERED;
+    Stream* stream = known(handle, "cuStreamEndCapture");
+    if (!stream->captured) return INVALID_VALUE;
+    graphs.insert(stream->captured);
+    return *graph = stream->captured, stream->captured = nullptr, SUCCESS;
+}
 
 struct KernelNode {
     void* function;
@@ -337,11 +372,10 @@ API cuGraphCreate(void** handle, unsigned) {
     ENTERED;
     return *handle = *graphs.insert(new Graph).first, SUCCESS;
 }
-API cuGraphAddKernelNode_v2(void** handle, void* graph, void** after, size_t count, const KernelNode* node) {
-    ENTERED;
-    if (!graphs.count((Graph*)graph)) misused("cuGraphAddKernelNode");
+static Result add(void** handle, void* graph, void** after, size_t count, Work work, const char* call) {
+    if (!graphs.count((Graph*)graph)) misused(call);
     auto& nodes = ((Graph*)graph)->nodes;
-    Node* made = new Node{launch_of(node->function, node->grid, node->block, node->shared, node->arguments), {}};
+    Node* made = new Node{work, {}};
     for (size_t i = 0; i < count; ++i) {
         bool is_there = false;
         for (Node* known : nodes) is_there |= known == after[i];
@@ -350,6 +384,35 @@ API cuGraphAddKernelNode_v2(void** handle, void* graph, void** after, size_t cou
     }
     nodes.push_back(made);
     return *handle = made, SUCCESS;
+}
+
+// Those that wait for none run last first.
+static Result run(const Graph& graph) {
+    std::set<Node*> done;
+    while (done.size() < graph.nodes.size()) {
+        for (size_t i = graph.nodes.size(); i-- > 0;) {
+            Node* node = graph.nodes[i];
+            bool is_ready = !done.count(node);
+            for (Node* before : node->after) is_ready &= done.count(before) > 0;
+            if (!is_ready) continue;
+            if (Result result = node->work()) return result;
+            done.insert(node);
+            break;
+        }
+    }
+    return SUCCESS;
+}
+
+API cuGraphAddKernelNode_v2(void** handle, void* graph, void** after, size_t count, const KernelNode* node) {
+    ENTERED;
+    Launch launch = launch_of(node->function, node->grid, node->block, node->shared, node->arguments);
+    return add(handle, graph, after, count, [launch]() mutable { return run(launch); }, "cuGraphAddKernelNode");
+}
+API cuGraphAddChildGraphNode(void** handle, void* graph, void** after, size_t count, void* child) {
+    ENTERED;
+    if (!graphs.count((Graph*)child)) misused("cuGraphAddChildGraphNode");
+    Graph copied = *(Graph*)child;
+    return add(handle, graph, after, count, [copied] { return run(copied); }, "cuGraphAddChildGraphNode");
 }
 API cuGraphInstantiateWithFlags(void** handle, void* graph, unsigned long long) {
     ENTERED;
@@ -361,27 +424,11 @@ API cuGraphUpload(void* graph, void* stream) {
     known(stream, "cuGraphUpload");
     return executables.count((Graph*)graph) ? SUCCESS : INVALID_VALUE;
 }
-// Those that wait for none run last first.
 API cuGraphLaunch(void* handle, void* stream) {
     ENTERED;
     Graph* graph = (Graph*)handle;
     if (!executables.count(graph)) misused("cuGraphLaunch");
-    known(stream, "cuGraphLaunch")->work.push_back([graph] {
-        std::set<Node*> done;
-        while (done.size() < graph->nodes.size()) {
-            for (size_t i = graph->nodes.size(); i-- > 0;) {
-                Node* node = graph->nodes[i];
-                bool is_ready = !done.count(node);
-                for (Node* before : node->after) is_ready &= done.count(before) > 0;
-                if (!is_ready) continue;
-                if (Result result = run(node->launch)) return result;
-                done.insert(node);
-                break;
-            }
-        }
-        return (Result)SUCCESS;
-    });
-    return SUCCESS;
+    return put(known(stream, "cuGraphLaunch"), [graph] { return run(*graph); });
 }
 API cuGraphDestroy(void* graph) {
     ENTERED;

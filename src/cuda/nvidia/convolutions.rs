@@ -1,0 +1,344 @@
+//! Convolutions by cuDNN, of channels that lie side by side.
+
+use super::calls::Prepared;
+use super::libraries;
+use crate::cuda::device::{Call, ConvolutionWork, CudaError, Result, Version};
+use crate::tensor::DType;
+use cudarc::cudnn::result::CudnnError;
+use cudarc::cudnn::sys::{self, cudnnDataType_t as Type, cudnnStatus_t as Status};
+use cudarc::driver::sys::CUstream;
+use std::ffi::c_int;
+use std::ptr::null_mut;
+use std::sync::Arc;
+
+/// The library, begun. One queue has it, for it computes in one stream at a time.
+#[derive(Debug)]
+pub(super) struct Convolutions {
+    handle: sys::cudnnHandle_t,
+}
+
+// SAFETY: a queue and its graphs are used by one thread at a time, and so is the handle.
+unsafe impl Send for Convolutions {}
+// SAFETY: as above.
+unsafe impl Sync for Convolutions {}
+
+fn refused(call: &'static str) -> impl Fn(CudnnError) -> CudaError {
+    move |error| CudaError::Driver { call: call.to_owned(), reason: error.to_string() }
+}
+
+/// Turns what a call returned into an error that names it.
+fn check(call: &'static str, status: Status) -> Result<()> {
+    status.result().map_err(refused(call))
+}
+
+fn type_of(dtype: DType) -> Result<Type> {
+    match dtype {
+        DType::F32 => Ok(Type::CUDNN_DATA_FLOAT),
+        DType::F16 => Ok(Type::CUDNN_DATA_HALF),
+        DType::Bf16 => Ok(Type::CUDNN_DATA_BFLOAT16),
+        other => Err(CudaError::Driver {
+            call: "cudnnConvolutionForward".to_owned(),
+            reason: format!("convolutions of {other} are not asked for"),
+        }),
+    }
+}
+
+impl Convolutions {
+    pub(super) fn new() -> Result<Self> {
+        let mut handle = null_mut();
+        // SAFETY: the library is there, and the handle outlives the call.
+        check("cudnnCreate", unsafe { sys::cudnnCreate(&raw mut handle) })?;
+        Ok(Self { handle })
+    }
+
+    /// Finds the algorithm that the library thinks best, of those for which there is scratch memory.
+    ///
+    /// # Errors
+    /// Where it has none.
+    pub(super) fn prepare(
+        self: Arc<Self>,
+        work: &ConvolutionWork,
+        call: &Call<'_>,
+    ) -> Result<Box<dyn Prepared>> {
+        let convolution = Convolution::describe(self, work)?;
+        Ok(Box::new(convolution.with_algorithm(call.scratch)?))
+    }
+}
+
+impl Drop for Convolutions {
+    fn drop(&mut self) {
+        // SAFETY: it was begun once, and nobody has it any more.
+        let _ = unsafe { sys::cudnnDestroy(self.handle) };
+    }
+}
+
+/// A convolution that can be computed.
+#[derive(Debug)]
+struct Convolution {
+    library: Arc<Convolutions>,
+    input: Tensor,
+    output: Tensor,
+    bias: Tensor,
+    weights: Filter,
+    windows: Windows,
+    activation: Function,
+    algorithm: sys::cudnnConvolutionFwdAlgo_t,
+    work: ConvolutionWork,
+}
+
+// SAFETY: descriptions are only read once they are made.
+unsafe impl Send for Convolution {}
+
+/// The lengths of all axes, or of all but the first that windows slide over, which plane convolutions do without.
+fn of_axes(lens: &[usize], is_plane: bool) -> Result<Vec<c_int>> {
+    let dropped = lens.len() - 3;
+    let kept = lens.iter().enumerate().filter(|(axis, _)| !is_plane || *axis != dropped);
+    let number = |len: usize| {
+        c_int::try_from(len).map_err(|_| CudaError::Driver {
+            call: "cudnnConvolutionForward".to_owned(),
+            reason: format!("{len} is too much for the library"),
+        })
+    };
+    kept.map(|(_, len)| number(*len)).collect()
+}
+
+impl Convolution {
+    fn describe(library: Arc<Convolutions>, work: &ConvolutionWork) -> Result<Self> {
+        let is_plane = work.taps[0] == 1 && work.input[2] == 1 && work.output[2] == 1;
+        let dtype = type_of(work.dtype)?;
+        let tensor = |lens: &[usize], strides: &[usize]| {
+            Tensor::new(dtype, &of_axes(lens, is_plane)?, &of_axes(strides, is_plane)?)
+        };
+        let channels = work.output[1];
+        let of_group = work.input[1].checked_div(work.groups).unwrap_or(0);
+        let [d, h, w] = work.taps;
+        Ok(Self {
+            input: tensor(&work.input, &work.input_strides)?,
+            output: tensor(&work.output, &work.output_strides)?,
+            bias: tensor(&[1, channels, 1, 1, 1], &[channels, 1, channels, channels, channels])?,
+            weights: Filter::new(dtype, &of_axes(&[channels, of_group, d, h, w], is_plane)?)?,
+            windows: Windows::new(work, is_plane)?,
+            activation: Function::new(work.is_relu)?,
+            algorithm: sys::cudnnConvolutionFwdAlgo_t::CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM,
+            library,
+            work: *work,
+        })
+    }
+
+    /// Whether bias, sum and function are parts of the call.
+    fn is_fused(&self) -> bool {
+        self.work.has_bias || self.work.is_added || self.work.is_relu
+    }
+
+    fn with_algorithm(self, scratch: usize) -> Result<Self> {
+        use sys::cudnnConvolutionFwdAlgo_t::CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM as FUSED;
+        const MOST: usize = 8;
+        let mut found: [std::mem::MaybeUninit<sys::cudnnConvolutionFwdAlgoPerf_t>; MOST] =
+            [const { std::mem::MaybeUninit::uninit() }; MOST];
+        let mut count = 0;
+        // SAFETY: all descriptions are there, and there is room for as many answers as are asked for.
+        let status = unsafe {
+            sys::cudnnGetConvolutionForwardAlgorithm_v7(
+                self.library.handle,
+                self.input.0,
+                self.weights.0,
+                self.windows.0,
+                self.output.0,
+                MOST as c_int,
+                &raw mut count,
+                found.as_mut_ptr().cast(),
+            )
+        };
+        check("cudnnGetConvolutionForwardAlgorithm_v7", status)?;
+        let count = usize::try_from(count).unwrap_or(0);
+        // SAFETY: so many of them were written.
+        let answers = found.iter().take(count).map(|answer| unsafe { answer.assume_init_ref() });
+        // Without a function behind it, a fused convolution has one algorithm alone.
+        let may_be = |algorithm| !self.is_fused() || self.work.is_relu || algorithm == FUSED;
+        let mut suited = answers.filter(|it| {
+            it.status == Status::CUDNN_STATUS_SUCCESS && it.memory <= scratch && may_be(it.algo)
+        });
+        let chosen = suited.next().ok_or_else(|| CudaError::Driver {
+            call: "cudnnGetConvolutionForwardAlgorithm_v7".to_owned(),
+            reason: format!("there is no algorithm that needs at most {scratch} bytes of scratch memory"),
+        })?;
+        self.windows.set_math(chosen.mathType)?;
+        Ok(Self { algorithm: chosen.algo, ..self })
+    }
+}
+
+impl Prepared for Convolution {
+    unsafe fn run(&self, call: Call<'_>, stream: CUstream) -> Result<()> {
+        let [input, weights, bias, added, output, scratch] = call.tensors();
+        let (one, none) = (1.0f32, 0.0f32);
+        let handle = self.library.handle;
+        // SAFETY: both are there.
+        check("cudnnSetStream", unsafe { sys::cudnnSetStream(handle, stream.cast()) })?;
+        let (alpha, beta) = ((&raw const one).cast(), (&raw const none).cast());
+        if !self.is_fused() {
+            // SAFETY: by contract all tensors are there, and lie as the descriptions say.
+            let status = unsafe {
+                sys::cudnnConvolutionForward(
+                    handle,
+                    alpha,
+                    self.input.0,
+                    input,
+                    self.weights.0,
+                    weights,
+                    self.windows.0,
+                    self.algorithm,
+                    scratch,
+                    call.scratch,
+                    beta,
+                    self.output.0,
+                    output,
+                )
+            };
+            return check("cudnnConvolutionForward", status);
+        }
+        let (scale, added) = if self.work.is_added { (alpha, added) } else { (beta, output) };
+        // SAFETY: as above.
+        let status = unsafe {
+            sys::cudnnConvolutionBiasActivationForward(
+                handle,
+                alpha,
+                self.input.0,
+                input,
+                self.weights.0,
+                weights,
+                self.windows.0,
+                self.algorithm,
+                scratch,
+                call.scratch,
+                scale,
+                self.output.0,
+                added,
+                self.bias.0,
+                bias,
+                self.activation.0,
+                self.output.0,
+                output,
+            )
+        };
+        check("cudnnConvolutionBiasActivationForward", status)
+    }
+}
+
+/// Declares a description of the library: how it is made and let go.
+macro_rules! described {
+    ($(#[doc = $doc:literal] $name:ident($handle:ty): $create:ident, $destroy:ident;)*) => {$(
+        #[doc = $doc]
+        #[derive(Debug)]
+        struct $name($handle);
+
+        impl $name {
+            fn empty() -> Result<Self> {
+                let mut handle = null_mut();
+                // SAFETY: the library is there, and the handle outlives the call.
+                check(stringify!($create), unsafe { sys::$create(&raw mut handle) })?;
+                Ok(Self(handle))
+            }
+        }
+
+        impl Drop for $name {
+            fn drop(&mut self) {
+                // SAFETY: it was made once, and nobody has it any more.
+                let _ = unsafe { sys::$destroy(self.0) };
+            }
+        }
+    )*};
+}
+
+described! {
+    #[doc = "How a tensor lies."]
+    Tensor(sys::cudnnTensorDescriptor_t): cudnnCreateTensorDescriptor, cudnnDestroyTensorDescriptor;
+    #[doc = "How weights lie: output channels, taps, input channels."]
+    Filter(sys::cudnnFilterDescriptor_t): cudnnCreateFilterDescriptor, cudnnDestroyFilterDescriptor;
+    #[doc = "How windows slide."]
+    Windows(sys::cudnnConvolutionDescriptor_t): cudnnCreateConvolutionDescriptor, cudnnDestroyConvolutionDescriptor;
+    #[doc = "What is done to the sums."]
+    Function(sys::cudnnActivationDescriptor_t): cudnnCreateActivationDescriptor, cudnnDestroyActivationDescriptor;
+}
+
+impl Tensor {
+    fn new(dtype: Type, lens: &[c_int], strides: &[c_int]) -> Result<Self> {
+        let tensor = Self::empty()?;
+        let rank = lens.len().min(strides.len()) as c_int;
+        // SAFETY: there are as many lengths and strides.
+        let status = unsafe {
+            sys::cudnnSetTensorNdDescriptor(tensor.0, dtype, rank, lens.as_ptr(), strides.as_ptr())
+        };
+        check("cudnnSetTensorNdDescriptor", status).map(|()| tensor)
+    }
+}
+
+impl Filter {
+    fn new(dtype: Type, lens: &[c_int]) -> Result<Self> {
+        let filter = Self::empty()?;
+        let order = sys::cudnnTensorFormat_t::CUDNN_TENSOR_NHWC;
+        // SAFETY: there are as many lengths.
+        let status = unsafe {
+            sys::cudnnSetFilterNdDescriptor(filter.0, dtype, order, lens.len() as c_int, lens.as_ptr())
+        };
+        check("cudnnSetFilterNdDescriptor", status).map(|()| filter)
+    }
+}
+
+impl Windows {
+    fn new(work: &ConvolutionWork, is_plane: bool) -> Result<Self> {
+        use sys::cudnnMathType_t::{CUDNN_DEFAULT_MATH, CUDNN_FMA_MATH, CUDNN_TENSOR_OP_MATH};
+        let windows = Self::empty()?;
+        let axes = |numbers: &[usize; 3]| of_axes(numbers, is_plane);
+        let (padding, stride, dilation) = (axes(&work.padding)?, axes(&work.stride)?, axes(&work.dilation)?);
+        // SAFETY: there are as many numbers of each.
+        let status = unsafe {
+            sys::cudnnSetConvolutionNdDescriptor(
+                windows.0,
+                padding.len() as c_int,
+                padding.as_ptr(),
+                stride.as_ptr(),
+                dilation.as_ptr(),
+                sys::cudnnConvolutionMode_t::CUDNN_CROSS_CORRELATION,
+                Type::CUDNN_DATA_FLOAT,
+            )
+        };
+        check("cudnnSetConvolutionNdDescriptor", status)?;
+        let groups = c_int::try_from(work.groups).unwrap_or(c_int::MAX);
+        // SAFETY: the description is there.
+        check("cudnnSetConvolutionGroupCount", unsafe {
+            sys::cudnnSetConvolutionGroupCount(windows.0, groups)
+        })?;
+        windows.set_math(match (work.dtype, work.allow_tf32) {
+            (DType::F32, true) => CUDNN_DEFAULT_MATH,
+            (DType::F32, false) => CUDNN_FMA_MATH,
+            _ => CUDNN_TENSOR_OP_MATH,
+        })?;
+        Ok(windows)
+    }
+
+    fn set_math(&self, kind: sys::cudnnMathType_t) -> Result<()> {
+        // SAFETY: the description is there.
+        check("cudnnSetConvolutionMathType", unsafe { sys::cudnnSetConvolutionMathType(self.0, kind) })
+    }
+}
+
+impl Function {
+    fn new(is_relu: bool) -> Result<Self> {
+        use sys::cudnnActivationMode_t::{CUDNN_ACTIVATION_IDENTITY, CUDNN_ACTIVATION_RELU};
+        let function = Self::empty()?;
+        let mode = if is_relu { CUDNN_ACTIVATION_RELU } else { CUDNN_ACTIVATION_IDENTITY };
+        let nan = sys::cudnnNanPropagation_t::CUDNN_PROPAGATE_NAN;
+        // SAFETY: the description is there.
+        let status = unsafe { sys::cudnnSetActivationDescriptor(function.0, mode, nan, 0.0) };
+        check("cudnnSetActivationDescriptor", status).map(|()| function)
+    }
+}
+
+/// The version, if the library is there.
+pub(super) fn version() -> Option<Version> {
+    libraries::CONVOLUTIONS.find().map_err(|reason| log::debug!("{reason}")).ok()?;
+    // SAFETY: the library is there.
+    let version = unsafe { sys::cudnnGetVersion() };
+    // 90201 is 9.2.1; before version 9 the first number had a digit less.
+    libraries::version(version / 10_000, version / 100 % 100, 9)
+}

@@ -1,0 +1,281 @@
+//! Products of matrices by cuBLASLt.
+//!
+//! The library has columns in one piece where we have rows, so that it is asked for the transpose of the product: of the right
+//! factor's transpose and the left one's. In `f(x) = max(x, 0)` it takes NaN for 0.
+
+use super::calls::Prepared;
+use super::libraries;
+use crate::cuda::device::{Activation, Call, CudaError, MatrixPlace, ProductWork, Result, Version};
+use crate::tensor::DType;
+use cudarc::cublaslt::result::{self, CublasError};
+use cudarc::cublaslt::sys::{self, cublasLtMatmulDescAttributes_t as Described, cudaDataType as Type};
+use cudarc::cublaslt::sys::{
+    cublasLtMatmulPreferenceAttributes_t as Preferred, cublasLtMatrixLayoutAttribute_t as Laid,
+};
+use cudarc::driver::sys::CUstream;
+use std::ffi::c_void;
+use std::sync::Arc;
+
+/// The library, begun.
+#[derive(Debug)]
+pub(super) struct Products {
+    handle: sys::cublasLtHandle_t,
+}
+
+// SAFETY: the library's handles may be used from all threads.
+unsafe impl Send for Products {}
+// SAFETY: as above.
+unsafe impl Sync for Products {}
+
+fn refused(call: &'static str) -> impl Fn(CublasError) -> CudaError {
+    move |error| CudaError::Driver { call: call.to_owned(), reason: error.to_string() }
+}
+
+fn type_of(dtype: DType) -> Result<Type> {
+    match dtype {
+        DType::F32 => Ok(Type::CUDA_R_32F),
+        DType::F16 => Ok(Type::CUDA_R_16F),
+        DType::Bf16 => Ok(Type::CUDA_R_16BF),
+        other => Err(CudaError::Driver {
+            call: "cublasLtMatmul".to_owned(),
+            reason: format!("products of {other} are not asked for"),
+        }),
+    }
+}
+
+impl Products {
+    pub(super) fn new() -> Result<Self> {
+        Ok(Self { handle: result::create_handle().map_err(refused("cublasLtCreate"))? })
+    }
+
+    /// Finds the algorithm that the library thinks best.
+    ///
+    /// # Errors
+    /// Where it has none.
+    pub(super) fn prepare(self: Arc<Self>, work: &ProductWork, call: &Call<'_>) -> Result<Box<dyn Prepared>> {
+        let [rows, columns, depth] = work.sizes;
+        let layout = |place: MatrixPlace, sizes| Matrix::new(work, place, sizes);
+        let added = work.added.unwrap_or(work.output);
+        if !added.is_by_rows || !work.output.is_by_rows {
+            let reason = "rows of the result that do not lie in one piece".to_owned();
+            return Err(CudaError::Driver { call: "cublasLtMatmul".to_owned(), reason });
+        }
+        let [left_at, right_at, added_at, bias_at, output_at, _] = call.tensors();
+        let described = Description::new(work, bias_at)?;
+        let matrices = [
+            layout(work.right, [depth, columns])?,
+            layout(work.left, [rows, depth])?,
+            layout(added, [rows, columns])?,
+            layout(work.output, [rows, columns])?,
+        ];
+        let added_at = if work.added.is_some() { added_at } else { output_at };
+        let preference = Preference::new(call.scratch, [right_at, left_at, added_at, output_at])?;
+        let [a, b, c, d] = matrices.each_ref().map(|matrix| matrix.0);
+        // SAFETY: all of these were made above, and are there.
+        let found =
+            unsafe { result::get_matmul_algo_heuristic(self.handle, described.0, a, b, c, d, preference.0) };
+        let found = found.map_err(refused("cublasLtMatmulAlgoGetHeuristic"))?;
+        Ok(Box::new(Product { library: self, described, matrices, algorithm: found.algo, work: *work }))
+    }
+}
+
+impl Drop for Products {
+    fn drop(&mut self) {
+        // SAFETY: it was begun once, and nobody has it any more.
+        let _ = unsafe { result::destroy_handle(self.handle) };
+    }
+}
+
+/// A product that can be computed.
+#[derive(Debug)]
+struct Product {
+    library: Arc<Products>,
+    described: Description,
+    /// The right factor, the left one, what is added, the result.
+    matrices: [Matrix; 4],
+    algorithm: sys::cublasLtMatmulAlgo_t,
+    work: ProductWork,
+}
+
+// SAFETY: descriptions are only read once they are made.
+unsafe impl Send for Product {}
+
+impl Prepared for Product {
+    unsafe fn run(&self, call: Call<'_>, stream: CUstream) -> Result<()> {
+        let [left, right, added, _, output, scratch] = call.tensors();
+        let [alpha, beta] = self.work.scales;
+        let (added, beta) = if self.work.added.is_some() { (added, beta) } else { (output, 0.0) };
+        let [a, b, c, d] = self.matrices.each_ref().map(|matrix| matrix.0);
+        // SAFETY: by contract all tensors are there, and lie as the descriptions say.
+        unsafe {
+            result::matmul(
+                self.library.handle,
+                self.described.0,
+                (&raw const alpha).cast(),
+                (&raw const beta).cast(),
+                right,
+                a,
+                left,
+                b,
+                added,
+                c,
+                output,
+                d,
+                &raw const self.algorithm,
+                scratch,
+                call.scratch,
+                stream.cast(),
+            )
+        }
+        .map_err(refused("cublasLtMatmul"))
+    }
+}
+
+/// `CUBLAS_OP_N` and `CUBLAS_OP_T`, of another library's header.
+const AS_IT_IS: i32 = 0;
+const TRANSPOSED: i32 = 1;
+
+/// What is computed, and of what kind of numbers.
+#[derive(Debug)]
+struct Description(sys::cublasLtMatmulDesc_t);
+
+impl Description {
+    fn new(work: &ProductWork, bias: *mut c_void) -> Result<Self> {
+        use sys::cublasComputeType_t::{CUBLAS_COMPUTE_32F, CUBLAS_COMPUTE_32F_FAST_TF32};
+        let is_fast = work.dtype == DType::F32 && work.allow_tf32;
+        let computed = if is_fast { CUBLAS_COMPUTE_32F_FAST_TF32 } else { CUBLAS_COMPUTE_32F };
+        let made = result::create_matmul_desc(computed, Type::CUDA_R_32F);
+        let described = Self(made.map_err(refused("cublasLtMatmulDescCreate"))?);
+        let operation = |is_by_rows: bool| if is_by_rows { AS_IT_IS } else { TRANSPOSED };
+        described.set(Described::CUBLASLT_MATMUL_DESC_TRANSA, &operation(work.right.is_by_rows))?;
+        described.set(Described::CUBLASLT_MATMUL_DESC_TRANSB, &operation(work.left.is_by_rows))?;
+        described.set(Described::CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue(work))?;
+        if work.has_bias {
+            described.set(Described::CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias)?;
+            described.set(Described::CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &type_of(work.dtype)?)?;
+        }
+        Ok(described)
+    }
+
+    fn set<T>(&self, attribute: Described, value: &T) -> Result<()> {
+        // SAFETY: the description is there, and each attribute is given a value of the type that it has.
+        unsafe {
+            result::set_matmul_desc_attribute(self.0, attribute, (&raw const *value).cast(), size_of::<T>())
+        }
+        .map_err(refused("cublasLtMatmulDescSetAttribute"))
+    }
+}
+
+impl Drop for Description {
+    fn drop(&mut self) {
+        // SAFETY: it was made once, and nobody has it any more.
+        let _ = unsafe { result::destroy_matmul_desc(self.0) };
+    }
+}
+
+fn epilogue(work: &ProductWork) -> sys::cublasLtEpilogue_t {
+    use sys::cublasLtEpilogue_t as Epilogue;
+    match (work.activation, work.has_bias) {
+        (Activation::Identity, false) => Epilogue::CUBLASLT_EPILOGUE_DEFAULT,
+        (Activation::Identity, true) => Epilogue::CUBLASLT_EPILOGUE_BIAS,
+        (Activation::Relu, false) => Epilogue::CUBLASLT_EPILOGUE_RELU,
+        (Activation::Relu, true) => Epilogue::CUBLASLT_EPILOGUE_RELU_BIAS,
+        (Activation::GeluTanh, false) => Epilogue::CUBLASLT_EPILOGUE_GELU,
+        (Activation::GeluTanh, true) => Epilogue::CUBLASLT_EPILOGUE_GELU_BIAS,
+    }
+}
+
+/// How matrices lie.
+#[derive(Debug)]
+struct Matrix(sys::cublasLtMatrixLayout_t);
+
+impl Matrix {
+    fn new(work: &ProductWork, place: MatrixPlace, [rows, columns]: [usize; 2]) -> Result<Self> {
+        // What is a row here is a column there.
+        let [piece, pieces] = if place.is_by_rows { [columns, rows] } else { [rows, columns] };
+        let apart = place.line.max(piece) as i64;
+        let made = result::create_matrix_layout(type_of(work.dtype)?, piece as u64, pieces as u64, apart);
+        let matrix = Self(made.map_err(refused("cublasLtMatrixLayoutCreate"))?);
+        let batches = i32::try_from(work.batches).unwrap_or(i32::MAX);
+        matrix.set(Laid::CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batches)?;
+        matrix.set(Laid::CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &(place.between as i64))?;
+        Ok(matrix)
+    }
+
+    fn set<T>(&self, attribute: Laid, value: &T) -> Result<()> {
+        // SAFETY: as of descriptions.
+        unsafe {
+            result::set_matrix_layout_attribute(self.0, attribute, (&raw const *value).cast(), size_of::<T>())
+        }
+        .map_err(refused("cublasLtMatrixLayoutSetAttribute"))
+    }
+}
+
+impl Drop for Matrix {
+    fn drop(&mut self) {
+        // SAFETY: it was made once, and nobody has it any more.
+        let _ = unsafe { result::destroy_matrix_layout(self.0) };
+    }
+}
+
+/// What an algorithm may need, and what it may rely on.
+struct Preference(sys::cublasLtMatmulPreference_t);
+
+impl Preference {
+    /// With so many bytes of scratch memory, and these addresses of matrices.
+    fn new(scratch: usize, addresses: [*mut c_void; 4]) -> Result<Self> {
+        let made = result::create_matmul_pref().map_err(refused("cublasLtMatmulPreferenceCreate"))?;
+        let preference = Self(made);
+        preference.set(Preferred::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &(scratch as u64))?;
+        let attributes = [
+            Preferred::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
+            Preferred::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+            Preferred::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
+            Preferred::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES,
+        ];
+        for (attribute, address) in attributes.into_iter().zip(addresses) {
+            preference.set(attribute, &alignment(address as u64))?;
+        }
+        Ok(preference)
+    }
+
+    fn set<T>(&self, attribute: Preferred, value: &T) -> Result<()> {
+        // SAFETY: as of descriptions.
+        unsafe {
+            result::set_matmul_pref_attribute(self.0, attribute, (&raw const *value).cast(), size_of::<T>())
+        }
+        .map_err(refused("cublasLtMatmulPreferenceSetAttribute"))
+    }
+}
+
+impl Drop for Preference {
+    fn drop(&mut self) {
+        // SAFETY: it was made once, and nobody has it any more.
+        let _ = unsafe { result::destroy_matmul_pref(self.0) };
+    }
+}
+
+/// The power of two that an address is a multiple of, up to what the library asks about.
+fn alignment(address: u64) -> u32 {
+    const MOST: u32 = 256;
+    1 << address.trailing_zeros().min(MOST.trailing_zeros())
+}
+
+/// The version, if the library is there.
+pub(super) fn version() -> Option<Version> {
+    libraries::PRODUCTS.find().map_err(|reason| log::debug!("{reason}")).ok()?;
+    // SAFETY: the library is there.
+    let version = unsafe { sys::cublasLtGetVersion() };
+    // 120900 is 12.9.0.
+    libraries::version(version / 10_000, version / 100 % 100, 12)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_multiples_of_powers_of_two() {
+        assert_eq!([0, 1, 2, 24, 1 << 20].map(alignment), [256, 1, 2, 8, 256]);
+    }
+}

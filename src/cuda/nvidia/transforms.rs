@@ -1,0 +1,113 @@
+//! Fourier transforms by cuFFT.
+
+use super::calls::Prepared;
+use super::libraries;
+use crate::cuda::device::{Call, CudaError, Result, SignalPlace, TransformWork, Transformed, Version};
+use cudarc::cufft::result::{self, CufftError};
+use cudarc::cufft::sys::{self, cufftType as Kind};
+use cudarc::driver::sys::CUstream;
+use std::ffi::c_int;
+
+/// Transforms that can be computed. The library keeps tables and scratch memory of its own for them on the device.
+#[derive(Debug)]
+struct Plan {
+    handle: sys::cufftHandle,
+    work: TransformWork,
+}
+
+fn refused(call: &'static str) -> impl Fn(CufftError) -> CudaError {
+    move |error| CudaError::Driver { call: call.to_owned(), reason: error.to_string() }
+}
+
+fn kind(work: &TransformWork) -> Kind {
+    match (work.kind, work.is_double) {
+        (Transformed::Complex { .. }, false) => Kind::CUFFT_C2C,
+        (Transformed::Complex { .. }, true) => Kind::CUFFT_Z2Z,
+        (Transformed::FromReal, false) => Kind::CUFFT_R2C,
+        (Transformed::FromReal, true) => Kind::CUFFT_D2Z,
+        (Transformed::ToReal, false) => Kind::CUFFT_C2R,
+        (Transformed::ToReal, true) => Kind::CUFFT_Z2D,
+    }
+}
+
+fn number(count: usize) -> Result<c_int> {
+    c_int::try_from(count).map_err(|_| CudaError::Driver {
+        call: "cufftMakePlanMany".to_owned(),
+        reason: format!("{count} is too much for the library"),
+    })
+}
+
+/// Makes the tables for some transforms.
+///
+/// # Errors
+/// Where the library has none.
+pub(super) fn prepare(work: &TransformWork) -> Result<Box<dyn Prepared>> {
+    let handle = result::create().map_err(refused("cufftCreate"))?;
+    let plan = Plan { handle, work: *work };
+    let mut length = number(work.length)?;
+    let place = |place: SignalPlace| Ok::<_, CudaError>([number(place.step)?, number(place.between)?]);
+    let ([step, between], [to_step, to_between]) = (place(work.input)?, place(work.output)?);
+    // The lengths of signals in memory count for further axes alone.
+    let (mut given, mut made, mut bytes) = (length, length, 0);
+    // SAFETY: the plan is there, and all numbers outlive the call.
+    let status = unsafe {
+        sys::cufftMakePlanMany(
+            plan.handle,
+            1,
+            &raw mut length,
+            &raw mut given,
+            step,
+            between,
+            &raw mut made,
+            to_step,
+            to_between,
+            kind(work),
+            number(work.batches)?,
+            &raw mut bytes,
+        )
+    };
+    status.result().map_err(refused("cufftMakePlanMany"))?;
+    Ok(Box::new(plan))
+}
+
+impl Prepared for Plan {
+    unsafe fn run(&self, call: Call<'_>, stream: CUstream) -> Result<()> {
+        let ([from, to], plan) = (call.tensors(), self.handle);
+        let is_forward = matches!(self.work.kind, Transformed::Complex { is_forward: true });
+        let direction = if is_forward { -1 } else { 1 };
+        // SAFETY: by contract all tensors are there, and as the plan has it; the library writes to what it reads of spectra alone,
+        // which the caller has for that.
+        let status = unsafe {
+            sys::cufftSetStream(plan, stream.cast()).result().map_err(refused("cufftSetStream"))?;
+            match kind(&self.work) {
+                Kind::CUFFT_C2C => sys::cufftExecC2C(plan, from.cast(), to.cast(), direction),
+                Kind::CUFFT_Z2Z => sys::cufftExecZ2Z(plan, from.cast(), to.cast(), direction),
+                Kind::CUFFT_R2C => sys::cufftExecR2C(plan, from.cast(), to.cast()),
+                Kind::CUFFT_D2Z => sys::cufftExecD2Z(plan, from.cast(), to.cast()),
+                Kind::CUFFT_C2R => sys::cufftExecC2R(plan, from.cast(), to.cast()),
+                Kind::CUFFT_Z2D => sys::cufftExecZ2D(plan, from.cast(), to.cast()),
+            }
+        };
+        status.result().map_err(refused("cufftExec"))
+    }
+}
+
+impl Drop for Plan {
+    fn drop(&mut self) {
+        // SAFETY: it was made once, and nobody has it any more. The library waits for what is under way.
+        let _ = unsafe { result::destroy(self.handle) };
+    }
+}
+
+/// The version, if the library is there.
+pub(super) fn version() -> Option<Version> {
+    libraries::TRANSFORMS.find().map_err(|reason| log::debug!("{reason}")).ok()?;
+    let property = |which| {
+        let mut value = 0;
+        // SAFETY: the library is there, and the number outlives the call.
+        let status = unsafe { sys::cufftGetProperty(which, &raw mut value) };
+        status.result().ok().and_then(|()| usize::try_from(value).ok())
+    };
+    let major = property(sys::libraryPropertyType_t::MAJOR_VERSION)?;
+    libraries::version(major, property(sys::libraryPropertyType_t::MINOR_VERSION)?, 11)
+}

@@ -1,0 +1,137 @@
+//! Products, convolutions and transforms by libraries, on stand-ins for cuBLASLt, cuDNN and cuFFT.
+//!
+//! Libraries are found when a program starts: each test runs this very program again, with another one of its tests, which it
+//! otherwise leaves alone.
+
+use super::nvidia::{compile, libraries, on_stand_ins};
+use super::{noise, one, plan, several};
+use ixion::cuda::device::{Device, KernelCache};
+use ixion::cuda::{CudaLayers, Tf32};
+use ixion::engine::Context;
+use ixion::tensor::{DType, Tensor};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::{Arc, OnceLock};
+
+/// The folder of the libraries beside those of the driver, which are compiled once.
+fn folder() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        let folder = libraries().join("beside");
+        std::fs::create_dir_all(&folder).unwrap();
+        let all =
+            [("cublaslt", "libcublasLt.so.12"), ("cudnn", "libcudnn.so.9"), ("cufft", "libcufft.so.11")];
+        compile(&all, &folder);
+        folder
+    })
+}
+
+/// Lets a program find all of them.
+fn beside(command: &mut Command) -> &mut Command {
+    let path = format!("{}:{}", folder().display(), libraries().display());
+    on_stand_ins(command).env("LD_LIBRARY_PATH", path)
+}
+
+/// Runs an ignored test of this program where there are libraries, and returns the lines that they wrote about their work.
+fn run(name: &str, settings: &[(&str, &str)]) -> (Output, Vec<String>) {
+    let calls = folder().join(format!("{}-{}", name.replace("::", "-"), settings.len()));
+    let _ = std::fs::remove_file(&calls);
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", name, "--ignored", "--nocapture"]);
+    let output = beside(&mut command).env("STAND_IN_CALLS", &calls).envs(settings.iter().copied()).output();
+    let output = output.unwrap();
+    let said =
+        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains("1 passed"), "{said}");
+    let calls = std::fs::read_to_string(&calls).unwrap_or_default();
+    (output, calls.lines().map(str::to_owned).collect())
+}
+
+/// The GPU of an ignored test.
+fn gpu() -> Device {
+    let folder = PathBuf::from(std::env::var_os("STAND_IN_FOLDER").unwrap()).join("kernels");
+    ixion::cuda::open("cuda", KernelCache::in_folder(folder), false).unwrap()
+}
+
+/// Runs a graph on the CPU and on the GPU: results are near each other, in the first run and in later ones, which are one graph.
+fn same(graph: &str, inputs: &[Tensor], tf32: Tf32, tolerance: f64) {
+    let wanted = Context::shared(Arc::new(plan(graph, None))).unwrap().run(inputs).unwrap();
+    let layers = CudaLayers::default().with_tf32(tf32);
+    let mut context = Context::shared(Arc::new(plan(graph, Some((&gpu(), &layers))))).unwrap();
+    for run in 0..3 {
+        let found = context.run(inputs).unwrap_or_else(|error| panic!("{error}\n{graph}"));
+        assert!(context.on_cpu().is_empty(), "{graph}");
+        for (found, wanted) in found.iter().zip(&wanted) {
+            let comparison = found.allclose(wanted, tolerance, tolerance, true).unwrap();
+            assert!(comparison.holds(), "run {run}: {comparison}\n{graph}");
+        }
+    }
+}
+
+#[test]
+fn libraries_are_listed() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ixion"));
+    let listed = beside(command.arg("devices")).output().unwrap();
+    let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+    let listed = listed.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(listed.contains("NVRTC 12.9, cuBLASLt 12.9, cuDNN 9.2, cuFFT 11.4"), "{listed}");
+}
+
+#[test]
+fn products_are_the_librarys() {
+    let (_, calls) = run("libraries::compute_products", &[]);
+    let count = |text: &str| calls.iter().filter(|call| call.contains(text)).count();
+    // Each of them three times.
+    for wanted in [
+        "product 5x7x6 of 1, compute 68, epilogue 4",
+        "product 5x7x6 of 1, compute 68, epilogue 6",
+        "product 5x7x6 of 1, compute 68, epilogue 36",
+        "product 4x8x6 of 6, compute 68, epilogue 1",
+        "product 8x8x16 of 1, compute 77, epilogue 1",
+    ] {
+        assert!(count(wanted) >= 3, "{wanted}\n{}", calls.join("\n"));
+    }
+}
+
+#[test]
+fn a_library_that_does_not_begin_is_done_without() {
+    let (output, calls) = run("libraries::compute_products", &[("STAND_IN_NO_CUBLASLT", "1")]);
+    assert!(calls.is_empty(), "{calls:?} {output:?}");
+}
+
+#[test]
+#[ignore = "run by others, where there are libraries"]
+fn compute_products() {
+    let linear = |name: &str, shape: &[usize], dtype: DType, more: &[&str]| {
+        let weights = format!("bias=True in_features=6 out_features=7 @weight=(7,6){dtype} @bias=(7){dtype}");
+        let line = format!("nn.Linear {name} 1 1 x {} {weights}", if more.is_empty() { "y" } else { "z" });
+        let lines: Vec<&str> = std::iter::once(line.as_str()).chain(more.iter().copied()).collect();
+        let x = noise(dtype, shape, 1);
+        let tolerance = if dtype == DType::F32 { 1e-5 } else { 2e-2 };
+        same(&several(&lines, std::slice::from_ref(&x)), &[x], Tf32::NONE, tolerance);
+    };
+    for dtype in [DType::F32, DType::F16, DType::Bf16] {
+        linear("linear", &[5, 6], dtype, &[]);
+        linear("batched", &[2, 3, 6], dtype, &[]);
+        linear("vector", &[6], dtype, &[]);
+        linear("relu", &[5, 6], dtype, &["nn.ReLU r 1 1 z y"]);
+        linear("tanh", &[5, 6], dtype, &["F.gelu g 1 1 z y approximate=tanh"]);
+        // What the library does not know is done behind it, or in a kernel of our own.
+        linear("silu", &[5, 6], dtype, &["nn.SiLU s 1 1 z y"]);
+    }
+    let product = |left: &[usize], right: &[usize], line: &str, tf32: Tf32| {
+        let inputs = [noise(DType::F32, left, 1), noise(DType::F32, right, 2)];
+        let tolerance = if tf32.products { 1e-2 } else { 1e-5 };
+        same(&one(line, &inputs), &inputs, tf32, tolerance);
+    };
+    product(&[2, 3, 4, 6], &[2, 3, 6, 8], "torch.matmul m 2 1 x x1 y", Tf32::NONE);
+    // One factor for all of a batch, and axes that are no batch of one stride.
+    product(&[2, 3, 4, 6], &[6, 8], "torch.matmul m 2 1 x x1 y", Tf32::NONE);
+    product(&[2, 1, 4, 6], &[1, 3, 6, 8], "torch.matmul m 2 1 x x1 y", Tf32::NONE);
+    product(&[8, 16], &[16, 8], "torch.mm m 2 1 x x1 y", Tf32::ALL);
+    let turned = ["torch.transpose t 1 1 x1 z dim0=0 dim1=1", "torch.matmul m 2 1 x z y"];
+    let inputs = [noise(DType::F32, &[4, 6], 1), noise(DType::F32, &[8, 6], 2)];
+    same(&several(&turned, &inputs), &inputs, Tf32::NONE, 1e-5);
+    let added = [noise(DType::F32, &[4, 8], 3), noise(DType::F32, &[4, 6], 1), noise(DType::F32, &[6, 8], 2)];
+    same(&one("torch.addmm m 3 1 x x1 x2 y beta=0.5 alpha=2.0", &added), &added, Tf32::NONE, 1e-5);
+}
