@@ -135,3 +135,46 @@ fn compute_products() {
     let added = [noise(DType::F32, &[4, 8], 3), noise(DType::F32, &[4, 6], 1), noise(DType::F32, &[6, 8], 2)];
     same(&one("torch.addmm m 3 1 x x1 x2 y beta=0.5 alpha=2.0", &added), &added, Tf32::NONE, 1e-5);
 }
+
+#[test]
+fn transforms_are_the_librarys() {
+    let (_, calls) = run("libraries::compute_transforms", &[]);
+    let count = |text: &str| calls.iter().filter(|call| *call == text).count();
+    assert!(count("transform of 10") >= 12 && count("transform of 12") >= 12, "{}", calls.join("\n"));
+}
+
+#[test]
+#[ignore = "run by others, where there are libraries"]
+fn compute_transforms() {
+    let run = |dtype: DType, shape: &[usize], lines: &[&str]| {
+        let x = noise(dtype, shape, 1);
+        same(&several(lines, std::slice::from_ref(&x)), &[x], Tf32::NONE, 1e-4);
+    };
+    for dtype in [DType::F32, DType::F64] {
+        // Along each axis of three: the one in the middle is copied.
+        for axis in 0..3 {
+            let forward = format!("torch.fft.rfft a 1 1 x v dim={axis} n=10 norm=ortho");
+            let back = format!("torch.fft.irfft b 1 1 v y dim={axis} n=10 norm=backward");
+            run(dtype, &[10, 11, 12], &[&forward, &back]);
+        }
+        let all = "torch.fft.fftn b 1 1 v y dim=(0,1,2) norm=forward s=None";
+        run(dtype, &[10, 3, 12], &["torch.fft.fft a 1 1 x v dim=0 n=None norm=None", all]);
+        run(
+            dtype,
+            &[12, 10],
+            &[
+                "torch.fft.rfft2 a 1 1 x v dim=(0,1) norm=None s=None",
+                "torch.fft.ifft2 b 1 1 v y dim=(0,1) norm=None s=None",
+            ],
+        );
+        // Shorter signals than are transformed: zeros stand behind them.
+        run(
+            dtype,
+            &[4, 6],
+            &[
+                "torch.fft.rfft a 1 1 x v dim=1 n=10 norm=None",
+                "torch.fft.hfft b 1 1 v y dim=1 n=12 norm=None",
+            ],
+        );
+    }
+}

@@ -5,6 +5,7 @@ use super::movement::copy_as;
 use super::product::metas;
 use super::rows::without_axis;
 use super::support::{int, shape};
+use super::transforms;
 use crate::cuda::device::{Argument, DeviceTensor, Grid, KernelShape, KernelStrides, Unit};
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers, is_plain, scratch_bytes};
 use crate::graph::{LayerError, TensorFormat, TensorMeta};
@@ -20,12 +21,12 @@ const SHARED: usize = 48 * 1024;
 
 /// A transform along one axis.
 #[derive(Debug, Clone, Copy)]
-struct Pass {
-    axis: usize,
+pub(super) struct Pass {
+    pub(super) axis: usize,
     /// Numbers of a row that is transformed, and of the result.
-    length: usize,
-    made: usize,
-    is_mirrored: bool,
+    pub(super) length: usize,
+    pub(super) made: usize,
+    pub(super) is_mirrored: bool,
 }
 
 /// The bytes that a block shares for rows of this length: the row, its other half and the roots of unity.
@@ -66,12 +67,11 @@ impl Pass {
         factor: f64,
         context: &mut CudaContext<'_>,
     ) -> Result<(), LayerError> {
+        if transforms::run(&self, x, y, (direction, factor), context)? {
+            return Ok(());
+        }
         let by_halving = self.length.is_power_of_two();
-        let is_double = matches!(y.dtype(), DType::F64 | DType::C128);
-        let unit = Unit::new("fourier.cu", include_str!("../kernels/fourier.cu"))
-            .define("X", x.dtype().name())
-            .define("Y", y.dtype().name())
-            .define("R", if is_double { "double" } else { "float" })
+        let unit = unit(x.dtype(), y.dtype())
             .define("SIGN", if direction == Direction::Forward { "-1.0" } else { "1.0" })
             .define("MIRRORED", u8::from(self.is_mirrored))
             .define("BY_HALVING", u8::from(by_halving));
@@ -103,6 +103,15 @@ impl Pass {
     }
 }
 
+/// The source for numbers of these types.
+pub(super) fn unit(from: DType, to: DType) -> Unit {
+    let is_double = matches!(to, DType::F64 | DType::C128);
+    Unit::new("fourier.cu", include_str!("../kernels/fourier.cu"))
+        .define("X", from.name())
+        .define("Y", to.name())
+        .define("R", if is_double { "double" } else { "float" })
+}
+
 /// The shapes between passes, all but the last of which are in scratch memory.
 fn shapes(passes: &[Pass], input: &[usize]) -> Vec<Vec<usize>> {
     let mut dims = input.to_vec();
@@ -131,12 +140,16 @@ fn workspace(transform: &Transform, input: &TensorMeta) -> usize {
     else {
         return 0;
     };
-    let mut between = shapes(&passes, dims.dims());
-    between.pop();
-    let bytes = |dims: &Vec<usize>| {
-        scratch_bytes(complex(dtype), dims.iter().copied().fold(1, usize::saturating_mul))
-    };
-    between.iter().map(bytes).fold(0, usize::saturating_add)
+    let after = shapes(&passes, dims.dims());
+    let before = std::iter::once(dims.to_vec()).chain(after.iter().cloned());
+    let copies = passes.iter().zip(before).zip(&after);
+    let copies = copies.map(|((pass, before), after)| transforms::workspace(pass, dtype, [&before, after]));
+    let between = after
+        .iter()
+        .rev()
+        .skip(1)
+        .map(|dims| scratch_bytes(complex(dtype), dims.iter().copied().fold(1, usize::saturating_mul)));
+    copies.chain(between).fold(0, usize::saturating_add)
 }
 
 fn run(

@@ -37,6 +37,7 @@ mod sorting;
 mod special;
 mod support;
 mod tiles;
+mod transforms;
 
 use super::CudaLayers;
 pub(crate) use elementwise::copy;
