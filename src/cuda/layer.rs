@@ -1,8 +1,8 @@
 //! How layers run on a GPU.
 
-use super::device::{Argument, CudaError, Device, DeviceTensor, Grid, Kernel, LibraryWork, Queue, Unit};
+use super::device::{Argument, CudaError, Device, DeviceTensor, Grid, Info, Kernel, LibraryWork, Queue, Unit};
 use crate::Limits;
-use crate::graph::{self, CpuLayer, Layer, LayerError, TensorFormat, TensorMeta};
+use crate::graph::{self, CpuLayer, Layer, LayerError, Tactic, TensorFormat, TensorMeta};
 use crate::tensor::{DType, Format, Layout, Shape, Tensor};
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
@@ -41,6 +41,31 @@ pub trait CudaLayer: Layer + CloneCudaLayer {
         Ok(Vec::new())
     }
 
+    /// The ways of computing this layer on such a device, the one for general use first, as of [`CpuLayer::tactics`]. Default: one.
+    fn tactics(&self, device: &Info) -> Vec<Tactic> {
+        let _ = device;
+        vec![Tactic::DEFAULT]
+    }
+
+    /// Settles one of [`tactics`](CudaLayer::tactics), before it is configured. Where the tactic does not suit tensors that come
+    /// later, [`forward`](CudaLayer::forward) computes by the first one.
+    ///
+    /// # Errors
+    /// [`LayerError::Unsupported`] for a number that no tactic of this layer has on any device.
+    fn set_tactic(&mut self, id: u32) -> Result<(), LayerError> {
+        match id == Tactic::DEFAULT.id {
+            true => Ok(()),
+            false => Err(no_tactic(id)),
+        }
+    }
+
+    /// Whether the settled tactic, which is not the first, computes what is configured otherwise than the first does. One that does
+    /// not is neither measured nor chosen. Default: it does.
+    fn suits(&self, device: &Info, tf32: Tf32, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> bool {
+        let _ = (device, tf32, inputs, outputs);
+        true
+    }
+
     /// Takes note of the final shapes and element types, as [`CpuLayer::configure`]. Default: nothing to note.
     ///
     /// # Errors
@@ -50,11 +75,23 @@ pub trait CudaLayer: Layer + CloneCudaLayer {
         Ok(())
     }
 
-    /// Bytes of scratch memory on the device that `forward` needs for the configured shapes and all smaller ones. Default: none.
+    /// Bytes of scratch memory on the device that `forward` makes use of for the configured shapes and all smaller ones. Default:
+    /// none.
     fn workspace(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> usize {
         let _ = (inputs, outputs);
         0
     }
+
+    /// Bytes of scratch memory without which `forward` cannot do: it gets so few where the device has no room for all that layers
+    /// [want](CudaLayer::workspace), and finds out by [`CudaContext::scratch_left`]. Default: all of it.
+    fn least_workspace(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> usize {
+        self.workspace(inputs, outputs)
+    }
+}
+
+/// The refusal of a tactic's number that a layer does not know.
+pub fn no_tactic(id: u32) -> LayerError {
+    LayerError::Unsupported(format!("there is no tactic {id} on a device"))
 }
 
 /// Whether a tensor lies in row-major order and its numbers are themselves.

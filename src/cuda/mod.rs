@@ -13,7 +13,9 @@ pub mod layers;
 #[cfg(feature = "cuda")]
 pub mod nvidia;
 
-pub use layer::{CloneCudaLayer, CudaContext, CudaLayer, CudaLayers, Faults, Tf32, is_plain, scratch_bytes};
+pub use layer::{
+    CloneCudaLayer, CudaContext, CudaLayer, CudaLayers, Faults, Tf32, is_plain, no_tactic, scratch_bytes,
+};
 pub(crate) use layers::copy;
 
 use device::{CudaError, Device, Info, KernelCache};

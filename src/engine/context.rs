@@ -1,6 +1,6 @@
 //! What runs a plan.
 
-use super::device::DeviceState;
+use super::device::{DeviceState, Scratch, is_out_of_memory};
 use super::prepared::{Key, Prepared};
 use super::run::Execution;
 use super::state::{State, cloned, configure};
@@ -377,11 +377,29 @@ impl Context<'_> {
         let prepared = &self.prepared[position];
         configure(&self.plan, &mut self.state, &prepared.metas)?;
         self.state.arena.reserve(prepared.memory.arena_bytes)?;
-        if let Some(device) = &mut self.state.device {
-            device.reserve(prepared.memory.device_bytes).map_err(EngineError::of_device)?;
-        }
+        self.reserve_on_device(position)?;
         self.current = Some(position);
         Ok(position)
+    }
+
+    /// Has the memory on a device. Where that has no room for all that layers want, they get as little scratch memory as they can do
+    /// with; where even that is too much, the shapes are forgotten, and others may be tried.
+    fn reserve_on_device(&mut self, position: usize) -> Result<(), EngineError> {
+        let Some(device) = &mut self.state.device else { return Ok(()) };
+        let wanted = self.prepared[position].memory.device_bytes;
+        let Err(error) = device.reserve(wanted) else { return Ok(()) };
+        if !is_out_of_memory(&error) {
+            return Err(EngineError::of_device(error));
+        }
+        let Prepared { key, metas, .. } = self.prepared.remove(position);
+        let memory = self.planned_memory(&metas, Scratch::Least)?;
+        log::warn!("{error}; trying {} bytes, with less scratch memory", memory.device_bytes);
+        if let Some(device) = self.state.device.as_mut().filter(|_| memory.device_bytes < wanted) {
+            device.reserve(memory.device_bytes).map_err(EngineError::of_device)?;
+            self.prepared.insert(position, Prepared::new(&self.plan.graph, key, metas, memory));
+            return Ok(());
+        }
+        Err(EngineError::of_device(error))
     }
 
     fn plan_shapes(&mut self, key: Key, inputs: &[TensorMeta]) -> Result<usize, EngineError> {
@@ -400,12 +418,7 @@ impl Context<'_> {
         let metas = shapes.metas().to_vec();
         self.shapes = Some(shapes);
         configure(&self.plan, &mut self.state, &metas)?;
-        // Layers ask for scratch memory for the threads that they find around them.
-        let memory = match &self.plan.pool {
-            Some(pool) => pool.install(|| self.plan_memory(&metas)),
-            None => self.plan_memory(&metas),
-        }?;
-        let memory = self.fitted(memory);
+        let memory = self.fitted(self.planned_memory(&metas, Scratch::Wanted)?);
         if self.prepared.len() >= KEPT_SHAPES {
             self.prepared.remove(0);
         }
@@ -413,7 +426,23 @@ impl Context<'_> {
         Ok(self.prepared.len() - 1)
     }
 
-    fn plan_memory(&self, metas: &[Option<TensorMeta>]) -> Result<MemoryPlan, EngineError> {
+    fn planned_memory(
+        &self,
+        metas: &[Option<TensorMeta>],
+        scratch: Scratch,
+    ) -> Result<MemoryPlan, EngineError> {
+        // Layers ask for scratch memory for the threads that they find around them.
+        match &self.plan.pool {
+            Some(pool) => pool.install(|| self.plan_memory(metas, scratch)),
+            None => self.plan_memory(metas, scratch),
+        }
+    }
+
+    fn plan_memory(
+        &self,
+        metas: &[Option<TensorMeta>],
+        scratch: Scratch,
+    ) -> Result<MemoryPlan, EngineError> {
         let limits = &self.plan.limits;
         for (operand, meta) in self.plan.graph.operands().iter().zip(metas) {
             let Some(shape) = meta.as_ref().and_then(|meta| meta.shape().ok()) else { continue };
@@ -424,7 +453,7 @@ impl Context<'_> {
             let checked = limits.check_tensor(what, bytes).or_else(named);
             checked.map_err(|limit| self.limit_at(operand.producer(), limit))?;
         }
-        let workspaces = self.workspaces()?;
+        let workspaces = self.workspaces(scratch)?;
         for (position, &bytes) in workspaces.iter().enumerate() {
             let operator = Some(OperatorIndex::new(position));
             limits
@@ -458,8 +487,8 @@ impl Context<'_> {
         }
     }
 
-    /// The scratch memory that each layer asks for.
-    fn workspaces(&self) -> Result<Vec<usize>, EngineError> {
+    /// The scratch memory that each layer asks for; on a device more or less of it.
+    fn workspaces(&self, scratch: Scratch) -> Result<Vec<usize>, EngineError> {
         let (graph, state) = (&self.plan.graph, &self.state);
         let mut workspaces = vec![0; state.layers.len()];
         let layers = state.layers.iter().zip(&state.configured).zip(graph.operators());
@@ -469,7 +498,7 @@ impl Context<'_> {
                 let asked = guarded(|| {
                     Ok(match (layer, &state.device) {
                         (Some(layer), _) => layer.workspace(tensors.0, tensors.1),
-                        (None, Some(device)) => device.workspace(position, tensors),
+                        (None, Some(device)) => device.workspace(position, tensors, scratch),
                         (None, None) => 0,
                     })
                 });

@@ -30,7 +30,7 @@ pub(crate) enum Change {
     /// See [`RuntimeGraph::set_tactic`].
     Tactic(OperatorIndex, u32),
     /// See [`RuntimeGraph::place_on`].
-    Device(OperatorIndex, Device),
+    Device(OperatorIndex, Device, u32),
     /// See [`RuntimeGraph::insert`].
     Insert(Vec<Inserted>),
 }
@@ -90,9 +90,9 @@ impl RuntimeGraph {
                     self.check_operand(&settled)?;
                     self.set_format(settled.operand, settled.format, settled.scale);
                 }
-                Change::Device(operator, device) => {
+                Change::Device(operator, device, tactic) => {
                     self.check_operator(operator)?;
-                    self.place_on(operator, device);
+                    self.place_on(operator, device, tactic);
                 }
                 Change::Tactic(operator, tactic) => {
                     self.check_operator(operator)?;
@@ -149,11 +149,11 @@ impl RuntimeGraph {
         }
     }
 
-    /// Settles where an operator runs.
-    pub(crate) fn place_on(&mut self, operator: OperatorIndex, device: Device) {
+    /// Settles where an operator runs, and by which of the tactics that it has there.
+    pub(crate) fn place_on(&mut self, operator: OperatorIndex, device: Device, tactic: u32) {
         if let Some(placed) = self.operators.get_mut(operator.position()).filter(|it| it.device != device) {
-            placed.device = device;
-            self.changes.push(Change::Device(operator, device));
+            (placed.device, placed.device_tactic) = (device, tactic);
+            self.changes.push(Change::Device(operator, device, tactic));
         }
     }
 
@@ -170,6 +170,16 @@ impl RuntimeGraph {
         if has_choice {
             self.set_tactic(operator, tactic)?;
         }
+        self.configure_operator(operator, inputs, outputs)
+    }
+
+    /// Tells an operator what it computes.
+    pub(crate) fn configure_operator(
+        &mut self,
+        operator: OperatorIndex,
+        inputs: &[TensorMeta],
+        outputs: &[TensorMeta],
+    ) -> Result<(), LayerError> {
         let Some(layer) = &mut self.operators[operator.position()].layer else { return Ok(()) };
         guarded(|| layer.configure(inputs, outputs))
     }

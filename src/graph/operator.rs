@@ -2,7 +2,7 @@
 
 use super::error::{OperatorPlace, Stage};
 use super::guard::{guarded, let_go};
-use super::{Cost, CpuLayer, Device, GraphError, LayerError, PACKED, RuntimeAttribute, TensorMeta};
+use super::{Cost, CpuLayer, Device, GraphError, LayerError, PACKED, RuntimeAttribute, Tactic, TensorMeta};
 use crate::pnnx::{self, Dim};
 use crate::tensor::{DType, Format, Tensor};
 use std::collections::BTreeMap;
@@ -58,6 +58,8 @@ pub struct RuntimeOperator {
     pub(super) attrs: BTreeMap<String, RuntimeAttribute>,
     pub(super) layer: Option<Box<dyn CpuLayer>>,
     pub(super) device: Device,
+    /// The number of the tactic by which that device runs it, if it is not the CPU.
+    pub(super) device_tactic: u32,
     pub(super) is_initialized: bool,
     /// What the layer panicked with while it ran: it is not called again.
     pub(super) panicked: Option<String>,
@@ -80,6 +82,7 @@ impl RuntimeOperator {
             attrs: BTreeMap::new(),
             layer: None,
             device: Device::Cpu,
+            device_tactic: Tactic::DEFAULT.id,
             is_initialized: false,
             panicked: None,
             has_run: false,
@@ -179,6 +182,12 @@ impl RuntimeOperator {
     /// Where it runs: on the CPU, unless an engine chose otherwise.
     pub fn device(&self) -> Device {
         self.device
+    }
+
+    /// The number of the tactic by which a device runs it that is not the CPU.
+    #[cfg(feature = "gpu")]
+    pub(crate) fn device_tactic(&self) -> u32 {
+        self.device_tactic
     }
 
     /// What one run costs; nothing where there is no layer.

@@ -8,6 +8,7 @@ mod transposed;
 mod whole;
 
 use super::choices::PerAxis;
+use super::device_tactic::DeviceTactic;
 use super::epilogue::{self, Epilogue};
 use super::float::{self, with_real};
 use super::int8::Int8;
@@ -92,6 +93,8 @@ crate::operator! {
         int8: Int8<Rows>,
         /// What was prepared for the shape of the last run with whole numbers.
         whole: Ready<(Shape, WholeConv)>,
+        /// How a device computes it.
+        on_device: DeviceTactic,
     }
     validate |conv| {
         conv.parameters().validate()

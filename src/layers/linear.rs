@@ -1,5 +1,6 @@
 //! Products with a matrix of weights.
 
+use super::device_tactic::DeviceTactic;
 use super::epilogue::{self, Epilogue};
 use super::float::{self, with_real};
 use super::int8::{self, Channels, Fill, Int8, Real};
@@ -42,6 +43,8 @@ crate::operator! {
         packed: Packed,
         /// Whether they are packed before the first run.
         early: Early,
+        /// How a device computes it.
+        on_device: DeviceTactic,
     }
     validate |linear| {
         let Weight::Attribute(weight) = &linear.weight else { return Ok(()) };

@@ -88,6 +88,7 @@ pub mod conversion;
 pub mod convolution;
 pub mod covariance;
 pub mod creation;
+pub mod device_tactic;
 pub mod diagonals;
 pub mod difference;
 pub mod distance;

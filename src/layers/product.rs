@@ -5,6 +5,7 @@ mod vecdot;
 
 use super::arguments::Operand;
 use super::broadcast::broadcasts;
+use super::device_tactic::DeviceTactic;
 use super::epilogue::{self, Epilogue};
 use super::number::{self, Number, with_number};
 use crate::Limits;
@@ -27,6 +28,8 @@ crate::operator! {
         other: Operand,
         /// What is done to the result before it is stored; Ixion's passes write it.
         epilogue: Option<Epilogue> = None,
+        /// How a device computes it.
+        on_device: DeviceTactic,
     }
 }
 
@@ -95,6 +98,8 @@ crate::operator! {
     pub struct Mm for "torch.mm" {
         /// The right factor.
         mat2: Operand,
+        /// How a device computes it.
+        on_device: DeviceTactic,
     }
 }
 
@@ -103,6 +108,8 @@ crate::operator! {
     pub struct Bmm for "torch.bmm" {
         /// The right factor.
         mat2: Operand,
+        /// How a device computes it.
+        on_device: DeviceTactic,
     }
 }
 
@@ -111,6 +118,8 @@ crate::operator! {
     pub struct Mv for "torch.mv" {
         /// The vector.
         vec: Operand,
+        /// How a device computes it.
+        on_device: DeviceTactic,
     }
 }
 
@@ -119,6 +128,8 @@ crate::operator! {
     pub struct Dot for "aten::dot" {
         /// The other vector.
         tensor: Operand,
+        /// How a device computes it.
+        on_device: DeviceTactic,
     }
 }
 
@@ -133,6 +144,8 @@ crate::operator! {
         beta: f64 = 1.0,
         /// Factor of the product.
         alpha: f64 = 1.0,
+        /// How a device computes it.
+        on_device: DeviceTactic,
     }
 }
 
@@ -147,6 +160,8 @@ crate::operator! {
         beta: f64 = 1.0,
         /// Factor of the product.
         alpha: f64 = 1.0,
+        /// How a device computes it.
+        on_device: DeviceTactic,
     }
 }
 
@@ -161,6 +176,8 @@ crate::operator! {
         beta: f64 = 1.0,
         /// Factor of the product.
         alpha: f64 = 1.0,
+        /// How a device computes it.
+        on_device: DeviceTactic,
     }
 }
 

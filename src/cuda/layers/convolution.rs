@@ -6,6 +6,7 @@ use super::library::{self, Convolved};
 use super::product::{finish_of, metas};
 use super::support::{Weights, computed_in, input, int, is_real, on_cpu, real, shape, stored, strides};
 use super::tiles::{self, Tiles};
+use super::ways::{Way, ways};
 use crate::cuda::device::{Argument, ConvolutionWork, DeviceTensor, Grid, KernelShape, Unit};
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
 use crate::graph::{LayerError, TensorFormat, TensorMeta, Weight};
@@ -30,6 +31,7 @@ struct Sizes<'a> {
     groups: usize,
     mode: Option<PadMode>,
     transposed: bool,
+    way: Way,
 }
 
 /// What it is computed of. Tensors have three axes behind the channels.
@@ -189,11 +191,12 @@ impl Sizes<'_> {
         let Operands { x, filter, steps, .. } = operands;
         let is_alike = filter.is_matrix && filter.tensor.dtype() == x.dtype();
         let is_suited = tiles::suit(x.dtype(), context.tf32().convolutions, context.device().info());
-        is_alike && work.taps <= MOST_TAPS && (steps.is_some() || (is_suited && !self.is_depthwise(work)))
+        let is_wanted = is_suited && self.way != Way::Plain && !self.is_depthwise(work);
+        is_alike && work.taps <= MOST_TAPS && (steps.is_some() || is_wanted)
     }
 
     fn is_depthwise(&self, work: &Work) -> bool {
-        work.out_channels < FEWEST && self.groups > 1
+        is_depthwise(work.out_channels, self.groups)
     }
 
     fn run_tiles<'a>(
@@ -206,7 +209,7 @@ impl Sizes<'_> {
         let &Operands { x, y, filter, bias, steps } = operands;
         let depth = work.channels * work.taps;
         let sizes = [work.out_channels, work.count, depth];
-        let tiles = Tiles::of(self.groups, sizes, x.dtype(), context);
+        let tiles = Tiles::of(self.groups, sizes, x.dtype(), (self.way, context));
         let chunk = 16 / x.dtype().size();
         let by = strides(x.layout());
         let others = [by.by[0], by.by[2], by.by[3], by.by[4]];
@@ -301,6 +304,19 @@ impl Sizes<'_> {
     }
 }
 
+/// Whether a group has so few output channels that each number is computed by itself.
+fn is_depthwise(out_channels: usize, groups: usize) -> bool {
+    out_channels < FEWEST && groups > 1
+}
+
+/// Whether tensor cores see a convolution whose weights lie in this order, if they see its numbers.
+fn may_be_tiled(weight: &Weight, order: Order) -> bool {
+    let Weight::Attribute(weight) = weight else { return false };
+    let [first, second, taps @ ..] = weight.shape() else { return false };
+    let out_channels = if order.transposed { *second } else { first / order.groups.max(1) };
+    taps.iter().product::<usize>() <= MOST_TAPS && !is_depthwise(out_channels, order.groups)
+}
+
 /// The word of kernels for what lies outside.
 pub(super) fn mode(mode: Option<PadMode>) -> &'static str {
     match mode {
@@ -323,6 +339,10 @@ fn ordered(order: Order, weight: &Weight, bias: Option<&Weight>) -> Result<Vec<T
 impl Conv {
     fn order(&self) -> Order {
         Order { groups: self.groups, transposed: false }
+    }
+
+    fn may_be_tiled(&self) -> bool {
+        may_be_tiled(&self.weight, self.order())
     }
 
     /// Weights and bias, and steps of whole numbers, for windows over so many axes.
@@ -365,9 +385,7 @@ impl CudaLayer for Conv {
         finish_of(self.epilogue.as_ref(), &real(inputs, is_whole), &real(outputs, is_whole)).map(drop)
     }
 
-    fn workspace(&self, inputs: &[TensorMeta], _: &[TensorMeta]) -> usize {
-        tiles::workspace(inputs)
-    }
+    ways!(convolutions, may_be_tiled);
 
     fn forward(
         &mut self,
@@ -390,6 +408,7 @@ impl CudaLayer for Conv {
             groups: self.groups,
             mode: self.padding_mode.mirror(),
             transposed: false,
+            way: Way::of(self.on_device),
         };
         sizes.run(operands, (&finish, inputs), context)
     }
@@ -403,23 +422,30 @@ fn dims_of(weight: &Weight, inputs: &[DeviceTensor<'_>]) -> Result<SmallVec<[usi
     })
 }
 
+impl ConvTranspose {
+    fn order(&self) -> Order {
+        Order { groups: self.groups, transposed: true }
+    }
+
+    fn may_be_tiled(&self) -> bool {
+        may_be_tiled(&self.weight, self.order())
+    }
+}
+
 impl CudaLayer for ConvTranspose {
     fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
         is_real(position, formats)
     }
 
     fn weights(&self) -> Result<Vec<Tensor>, LayerError> {
-        let order = Order { groups: self.groups, transposed: true };
-        ordered(order, &self.weight, self.bias.as_ref())
+        ordered(self.order(), &self.weight, self.bias.as_ref())
     }
 
     fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<(), LayerError> {
         finish_of(self.epilogue.as_ref(), inputs, outputs).map(drop)
     }
 
-    fn workspace(&self, inputs: &[TensorMeta], _: &[TensorMeta]) -> usize {
-        tiles::workspace(inputs)
-    }
+    ways!(convolutions, may_be_tiled);
 
     fn forward(
         &mut self,
@@ -430,11 +456,12 @@ impl CudaLayer for ConvTranspose {
         let finish = finish_of(self.epilogue.as_ref(), &metas(inputs), &metas(outputs))?;
         let weight = dims_of(&self.weight, inputs)?;
         let windows = self.windows(weight.get(2..).unwrap_or_default())?;
-        let (order, mut weights) = (Order { groups: self.groups, transposed: true }, Weights::default());
+        let (order, mut weights) = (self.order(), Weights::default());
         let filter = Filter::of(&self.weight, (order, windows.len()), &mut weights, inputs, context)?;
         let bias = weights.next(self.bias.as_ref(), inputs, context)?;
         let operands = Operands { x: inputs[0], y: outputs[0], filter, bias, steps: None };
-        let sizes = Sizes { windows: &windows, groups: self.groups, mode: None, transposed: true };
+        let way = Way::of(self.on_device);
+        let sizes = Sizes { windows: &windows, groups: self.groups, mode: None, transposed: true, way };
         sizes.run(operands, (&finish, inputs), context)
     }
 }

@@ -38,6 +38,7 @@ mod special;
 mod support;
 mod tiles;
 mod transforms;
+mod ways;
 
 use super::CudaLayers;
 pub(crate) use elementwise::copy;

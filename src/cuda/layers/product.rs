@@ -4,9 +4,11 @@ use super::epilogue::{Arguments, Finish};
 use super::library;
 use super::support::{Weights, computed_in, input, int, is_real, on_cpu, real, shape, stored};
 use super::tiles::{self, Tiles};
+use super::ways::{Way, ways};
 use crate::cuda::device::{Argument, DeviceTensor, Grid, KernelShape, KernelStrides, Unit};
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
 use crate::graph::{LayerError, TensorFormat, TensorMeta};
+use crate::layers::device_tactic::DeviceTactic;
 use crate::layers::linear::Linear;
 use crate::layers::product::{Addmm, Addmv, Baddbmm, Bmm, Dot, Matmul, Mm, Mv, Product as Factors};
 use crate::tensor::{DType, Layout, Tensor};
@@ -30,12 +32,18 @@ pub(super) struct Product<'a> {
     /// What one more in the sums of each column stands for, and one more in the output, where numbers are whole: what is added is
     /// then a bias in such steps.
     pub(super) steps: Option<(DeviceTensor<'a>, f32)>,
+    pub(super) way: Way,
 }
 
 impl<'a> Product<'a> {
     /// The product alone.
     pub(super) fn new(left: DeviceTensor<'a>, right: DeviceTensor<'a>, output: DeviceTensor<'a>) -> Self {
-        Self { left, right, added: None, output, scales: [1.0, 1.0], steps: None }
+        Self { left, right, added: None, output, scales: [1.0, 1.0], steps: None, way: Way::BySize }
+    }
+
+    /// The same by the tactic that is settled.
+    fn by(self, tactic: DeviceTactic) -> Self {
+        Self { way: Way::of(tactic), ..self }
     }
 
     /// Computes it, and what an epilogue makes of it, whose arguments are those of [`Finish::arguments`].
@@ -56,7 +64,7 @@ impl<'a> Product<'a> {
         let dtype = self.left.dtype();
         let is_float = self.right.dtype() == dtype && computed_in(self.output.dtype())? == "float";
         let is_suited = is_float && tiles::suit(dtype, context.tf32().products, context.device().info());
-        if self.steps.is_some() || is_suited {
+        if self.steps.is_some() || (is_suited && self.way != Way::Plain) {
             return self.run_tiles(&sides, finish, &arguments, context);
         }
         let unit = finish.unit("product.cu", include_str!("../kernels/product.cu"));
@@ -78,7 +86,7 @@ impl<'a> Product<'a> {
         context: &mut CudaContext<'_>,
     ) -> Result<(), LayerError> {
         let dtype = self.left.dtype();
-        let tiles = Tiles::of(sides.batches, sides.sizes, dtype, context);
+        let tiles = Tiles::of(sides.batches, sides.sizes, dtype, (self.way, context));
         let is_copied = |factor: usize, tensor: &DeviceTensor<'_>| {
             let along = sides.strides[factor].by[7 - factor];
             u8::from(tiles::is_copied(tensor, &sides.between(factor), along))
@@ -229,9 +237,7 @@ impl CudaLayer for Linear {
         finish_of(self.epilogue.as_ref(), &real(inputs, is_whole), &real(outputs, is_whole)).map(drop)
     }
 
-    fn workspace(&self, inputs: &[TensorMeta], _: &[TensorMeta]) -> usize {
-        tiles::workspace(inputs)
-    }
+    ways!(products);
 
     fn forward(
         &mut self,
@@ -258,7 +264,8 @@ impl CudaLayer for Linear {
             y = unsqueezed(&y, y.shape().len())?;
         }
         let arguments = finish.arguments(inputs, outputs[0].shape())?;
-        Product { steps, ..linear(&inputs[0], &weight, bias, &y)? }.run(&finish, arguments, context)
+        let product = Product { steps, ..linear(&inputs[0], &weight, bias, &y)? };
+        product.by(self.on_device).run(&finish, arguments, context)
     }
 }
 
@@ -316,9 +323,7 @@ impl CudaLayer for Matmul {
         finish_of(self.epilogue.as_ref(), inputs, outputs).map(drop)
     }
 
-    fn workspace(&self, inputs: &[TensorMeta], _: &[TensorMeta]) -> usize {
-        tiles::workspace(inputs)
-    }
+    ways!(products);
 
     fn forward(
         &mut self,
@@ -328,7 +333,8 @@ impl CudaLayer for Matmul {
     ) -> Result<(), LayerError> {
         let finish = finish_of(self.epilogue.as_ref(), &metas(inputs), &metas(outputs))?;
         let arguments = finish.arguments(inputs, outputs[0].shape())?;
-        of_inputs(&self.product(), inputs, &outputs[0])?.run(&finish, arguments, context)
+        let product = of_inputs(&self.product(), inputs, &outputs[0])?;
+        product.by(self.on_device).run(&finish, arguments, context)
     }
 }
 
@@ -339,9 +345,7 @@ macro_rules! products {
                 is_real(position, formats)
             }
 
-            fn workspace(&self, inputs: &[TensorMeta], _: &[TensorMeta]) -> usize {
-                tiles::workspace(inputs)
-            }
+            ways!(products);
 
             fn forward(
                 &mut self,
@@ -349,7 +353,8 @@ macro_rules! products {
                 outputs: &[DeviceTensor<'_>],
                 context: &mut CudaContext<'_>,
             ) -> Result<(), LayerError> {
-                of_inputs(&self.product(), inputs, &outputs[0])?.run(&Finish::default(), Arguments::new(), context)
+                let product = of_inputs(&self.product(), inputs, &outputs[0])?;
+                product.by(self.on_device).run(&Finish::default(), Arguments::new(), context)
             }
         }
     )*

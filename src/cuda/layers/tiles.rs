@@ -1,6 +1,7 @@
 //! Tiles that blocks of tensor cores compute: of which size, and how many blocks share the depth of a product.
 
 use super::support::int;
+use super::ways::Way;
 use crate::cuda::device::{Argument, DeviceTensor, Grid, Info, Kernel, Unit};
 use crate::cuda::{CudaContext, scratch_bytes};
 use crate::graph::{LayerError, TensorMeta};
@@ -38,22 +39,31 @@ const PART: i32 = 1;
 const ADD: i32 = 2;
 
 impl Tiles {
-    /// The tiles of so many products of rows by columns, of factors of this type.
+    /// The sides of large and small ones.
+    pub(super) const LARGE: usize = 128;
+    pub(super) const SMALL: usize = 64;
+
+    /// The tiles of so many products of rows by columns, of factors of this type; of which size, unless the way says so, depends on
+    /// how many there are.
     pub(super) fn of(
         batches: usize,
         [rows, columns, depth]: [usize; 3],
         dtype: DType,
-        context: &CudaContext<'_>,
+        (way, context): (Way, &CudaContext<'_>),
     ) -> Self {
         let cut = |side: usize| {
             let tiles = [columns.div_ceil(side), rows.div_ceil(side)];
             Self { side, batches, tiles, parts: 1 }
         };
-        let large = cut(128);
-        if large.count() >= SIDE_BY_SIDE && large.shared() <= context.device().info().shared_memory {
+        let large = cut(Self::LARGE);
+        let is_large = match way {
+            Way::Tiles(side) => side == Self::LARGE,
+            _ => large.count() >= SIDE_BY_SIDE,
+        };
+        if is_large && Self::shared(Self::LARGE) <= context.device().info().shared_memory {
             return large;
         }
-        let (small, steps) = (cut(64), depth.saturating_mul(dtype.size()).div_ceil(STEP));
+        let (small, steps) = (cut(Self::SMALL), depth.saturating_mul(dtype.size()).div_ceil(STEP));
         let parts = (SIDE_BY_SIDE / small.count().max(1)).min(steps / FEWEST_STEPS);
         let has_room = context.scratch_left() >= Self::workspace();
         Self { parts: if has_room { parts.max(1) } else { 1 }, ..small }
@@ -61,21 +71,21 @@ impl Tiles {
 
     /// The bytes of scratch memory that products of any size need: there are few tiles where blocks share the depth of one.
     pub(super) fn workspace() -> usize {
-        scratch_bytes(DType::F32, SIDE_BY_SIDE * 64 * 64)
+        scratch_bytes(DType::F32, SIDE_BY_SIDE * Self::SMALL * Self::SMALL)
     }
 
     fn count(&self) -> usize {
         self.batches.saturating_mul(self.tiles.iter().product())
     }
 
-    /// Bytes that the threads of a block share: four stages of rows and columns, 80 bytes each.
-    fn shared(&self) -> u32 {
-        4 * 2 * self.side as u32 * 80
+    /// Bytes that the threads of a block share, for tiles of this side: four stages of rows and columns, 80 bytes each.
+    pub(super) fn shared(side: usize) -> u32 {
+        4 * 2 * side as u32 * 80
     }
 
     /// The source with the sizes of tiles.
     pub(super) fn define(&self, unit: Unit) -> Unit {
-        let warp_rows = if self.side == 128 { 64 } else { 32 };
+        let warp_rows = if self.side == Self::LARGE { 64 } else { 32 };
         unit.define("ROWS", self.side).define("COLUMNS", self.side).define("WARP_ROWS", warp_rows)
     }
 
@@ -102,8 +112,8 @@ impl Tiles {
             let [along_columns, along_rows] = self.tiles;
             let blocks = [along_columns, along_rows, batches.min(MOST)];
             let blocks = blocks.map(|count| u32::try_from(count).unwrap_or(u32::MAX));
-            let threads = if self.side == 128 { 256 } else { 128 };
-            context.launch(kernel, Grid { blocks, shared: self.shared(), ..Grid::of(1, threads) }, &arguments)
+            let threads = if self.side == Self::LARGE { 256 } else { 128 };
+            context.launch(kernel, Grid { blocks, shared: Self::shared(self.side), ..Grid::of(1, threads) }, &arguments)
         };
         if parts.is_none() {
             return launch(WHOLE, self.batches, context);

@@ -1,11 +1,12 @@
 //! What a builder, a plan and a context have of a GPU.
 
+use super::Scratch;
 use super::segments::Segments;
 use crate::Limits;
 use crate::cuda::device::{CudaError, Device, DeviceTensor, Memory as DeviceMemory, Queue};
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers, Faults, Tf32};
 use crate::engine::prepared::Job;
-use crate::graph::{self, CpuLayer, LayerError, RuntimeGraph, TensorFormat, TensorMeta};
+use crate::graph::{self, CpuLayer, LayerError, RuntimeGraph, Tactic, TensorFormat, TensorMeta};
 use crate::memory::{Action, Memory, MemoryError, Place, Root};
 use crate::tensor::{DType, Layout, Shape, Tensor, TensorError, TensorView};
 use smallvec::SmallVec;
@@ -19,34 +20,48 @@ pub(in crate::engine) struct Accelerator {
 }
 
 impl Accelerator {
-    /// Whether there are kernels for a layer with tensors of these formats.
+    /// All tactics of a layer; none where there are no kernels for it.
+    pub(in crate::engine) fn tactics(&self, layer: &dyn CpuLayer) -> Option<Vec<Tactic>> {
+        self.layers.of(layer).map(|layer| layer.tactics(self.device.info()))
+    }
+
+    /// The tactics that suit a layer with tensors of these formats; none where there are no kernels for them.
     ///
     /// # Errors
-    /// A layer that fails to configure itself.
-    pub(in crate::engine) fn takes(
+    /// A layer that refuses its own tactics, or fails to configure itself.
+    pub(in crate::engine) fn suited(
         &self,
         layer: &dyn CpuLayer,
         formats: &[TensorFormat],
         (inputs, outputs): (&[TensorMeta], &[TensorMeta]),
-    ) -> Result<bool, LayerError> {
-        let Some(mut layer) = self.layers.of(layer) else { return Ok(false) };
+    ) -> Result<Vec<Tactic>, LayerError> {
+        let Some(layer) = self.layers.of(layer) else { return Ok(Vec::new()) };
         let asked = |at: usize| layer.supports(at, formats.get(..=at).unwrap_or_default());
         if !(0..formats.len()).all(asked) {
-            return Ok(false);
+            return Ok(Vec::new());
         }
-        match layer.configure(inputs, outputs) {
-            Err(LayerError::Unsupported(reason)) => {
-                log::debug!("{layer:?} runs on the CPU: {reason}");
-                Ok(false)
+        let (info, tf32, mut suited) = (self.device.info(), self.layers.tf32(), Vec::new());
+        for (at, tactic) in layer.tactics(info).into_iter().enumerate() {
+            let mut layer = layer.clone_layer();
+            layer.set_tactic(tactic.id)?;
+            match layer.configure(inputs, outputs) {
+                Err(LayerError::Unsupported(reason)) => {
+                    log::debug!("{layer:?} does not run on the device, {}: {reason}", tactic.name);
+                    continue;
+                }
+                configured => configured?,
             }
-            configured => configured.map(|()| true),
+            if at == 0 || layer.suits(info, tf32, inputs, outputs) {
+                suited.push(tactic);
+            }
         }
+        Ok(suited)
     }
 }
 
 /// Where a tensor that stays from run to run is.
 #[derive(Debug, Clone, Copy)]
-struct Kept {
+pub(super) struct Kept {
     dtype: DType,
     layout: Layout,
     first: usize,
@@ -54,8 +69,13 @@ struct Kept {
 }
 
 impl Kept {
-    fn tensor<'a>(&self, memory: &'a DeviceMemory) -> Result<DeviceTensor<'a>, CudaError> {
+    pub(super) fn tensor<'a>(&self, memory: &'a DeviceMemory) -> Result<DeviceTensor<'a>, CudaError> {
         memory.tensor(self.dtype, self.layout, self.first, self.bytes)
+    }
+
+    /// The same bytes in another layout.
+    pub(super) fn lying(self, layout: Layout) -> Self {
+        Self { layout, ..self }
     }
 }
 
@@ -85,8 +105,11 @@ impl OnDevice {
         let (mut layers, mut weights) = (Vec::new(), Vec::new());
         for (position, operator) in graph.operators().iter().enumerate() {
             let layer = operator.layer().filter(|_| operator.device() == graph::Device::Cuda);
-            let layer = layer.and_then(|layer| accelerator.layers.of(layer));
-            let own = layer.as_ref().map_or(Ok(Vec::new()), |layer| layer.weights());
+            let mut layer = layer.and_then(|layer| accelerator.layers.of(layer));
+            let own = layer.as_mut().map_or(Ok(Vec::new()), |layer| {
+                layer.set_tactic(operator.device_tactic())?;
+                layer.weights()
+            });
             let own = own.map_err(|source| (Some(position), source))?;
             weights.push(own.into_iter().map(|tensor| store.put(tensor)).collect());
             layers.push(layer);
@@ -107,23 +130,28 @@ impl OnDevice {
 
 /// Tensors on their way to a device, and where each will lie.
 #[derive(Debug, Default)]
-struct Store {
+pub(super) struct Store {
     tensors: Vec<(Tensor, Kept)>,
     end: usize,
 }
 
 impl Store {
-    fn put(&mut self, tensor: Tensor) -> Kept {
-        const LINE: usize = 256;
-        let bytes = tensor.num_elements() * tensor.dtype().size();
-        let layout = Layout::contiguous(*tensor.shape());
-        let kept = Kept { dtype: tensor.dtype(), layout, first: self.end, bytes };
-        self.end = (self.end + bytes).next_multiple_of(LINE);
+    pub(super) fn put(&mut self, tensor: Tensor) -> Kept {
+        let kept = self.room(tensor.dtype(), Layout::contiguous(*tensor.shape()));
         self.tensors.push((tensor, kept));
         kept
     }
 
-    fn upload(self, device: &Device) -> Result<DeviceMemory, LayerError> {
+    /// Room for a tensor that nothing is brought into.
+    pub(super) fn room(&mut self, dtype: DType, layout: Layout) -> Kept {
+        const LINE: usize = 256;
+        let bytes = layout.span().saturating_mul(dtype.size());
+        let kept = Kept { dtype, layout, first: self.end, bytes };
+        self.end = self.end.saturating_add(bytes).checked_next_multiple_of(LINE).unwrap_or(usize::MAX);
+        kept
+    }
+
+    pub(super) fn upload(self, device: &Device) -> Result<DeviceMemory, LayerError> {
         let memory = device.allocate(self.end)?;
         let mut queue = device.queue()?;
         for (tensor, kept) in self.tensors {
@@ -189,12 +217,16 @@ impl DeviceState {
         &self,
         position: usize,
         (inputs, outputs): (&[TensorMeta], &[TensorMeta]),
+        scratch: Scratch,
     ) -> usize {
         let layer = self.layers.get(position).and_then(Option::as_ref);
-        layer.map_or(0, |layer| layer.workspace(inputs, outputs))
+        layer.map_or(0, |layer| match scratch {
+            Scratch::Wanted => layer.workspace(inputs, outputs),
+            Scratch::Least => layer.least_workspace(inputs, outputs),
+        })
     }
 
-    /// Makes room for the activations of other shapes than before.
+    /// Makes room for the activations of other shapes than before. Where there is not enough, there is none afterwards.
     pub(in crate::engine) fn reserve(&mut self, bytes: usize) -> Result<(), LayerError> {
         self.segments.clear();
         if bytes > self.arena.len() {
@@ -346,6 +378,12 @@ impl DeviceState {
 
 /// The bytes in which kernels report.
 const FAULTS: usize = 24;
+
+/// Whether a device has no room for what was asked of it.
+pub(in crate::engine) fn is_out_of_memory(error: &LayerError) -> bool {
+    let LayerError::Device(source) = error else { return false };
+    matches!(source.downcast_ref(), Some(CudaError::OutOfMemory { .. }))
+}
 
 fn faults_in(memory: &DeviceMemory) -> Result<DeviceTensor<'_>, LayerError> {
     Ok(memory.tensor(DType::I64, Layout::contiguous(Shape::new(&[FAULTS / 8])?), 0, FAULTS)?)

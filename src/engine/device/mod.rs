@@ -8,11 +8,22 @@ mod cuda;
 mod none;
 #[cfg(feature = "gpu")]
 mod segments;
+#[cfg(feature = "gpu")]
+mod timing;
 
 #[cfg(feature = "gpu")]
-pub(super) use cuda::{Accelerator, DeviceState, OnDevice};
+pub(super) use cuda::{Accelerator, DeviceState, OnDevice, is_out_of_memory};
 #[cfg(not(feature = "gpu"))]
-pub(super) use none::{Accelerator, DeviceState, OnDevice};
+pub(super) use none::{Accelerator, DeviceState, OnDevice, is_out_of_memory};
+
+/// How much scratch memory layers get on a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Scratch {
+    /// All that they make use of.
+    Wanted,
+    /// What they cannot do without.
+    Least,
+}
 
 /// What there is to do at a job of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,9 +1,9 @@
 //! No GPU in this build.
 
-use super::Stretch;
+use super::{Scratch, Stretch};
 use crate::Limits;
 use crate::engine::prepared::Job;
-use crate::graph::{CpuLayer, LayerError, RuntimeGraph, TensorFormat, TensorMeta};
+use crate::graph::{CpuLayer, LayerError, RuntimeGraph, Tactic, TensorFormat, TensorMeta};
 use crate::memory::Memory;
 use crate::tensor::Tensor;
 
@@ -12,12 +12,34 @@ use crate::tensor::Tensor;
 pub(in crate::engine) enum Accelerator {}
 
 impl Accelerator {
-    pub(in crate::engine) fn takes(
+    pub(in crate::engine) fn tactics(&self, _: &dyn CpuLayer) -> Option<Vec<Tactic>> {
+        match *self {}
+    }
+
+    pub(in crate::engine) fn suited(
         &self,
         _: &dyn CpuLayer,
         _: &[TensorFormat],
         _: (&[TensorMeta], &[TensorMeta]),
-    ) -> Result<bool, LayerError> {
+    ) -> Result<Vec<Tactic>, LayerError> {
+        match *self {}
+    }
+
+    pub(in crate::engine) fn name(&self) -> String {
+        match *self {}
+    }
+
+    pub(in crate::engine) fn terms(&self) -> String {
+        match *self {}
+    }
+
+    pub(in crate::engine) fn time(
+        &self,
+        _: &dyn CpuLayer,
+        _: Tactic,
+        _: (&[TensorMeta], &[TensorMeta]),
+        _: &Limits,
+    ) -> Result<Option<f64>, LayerError> {
         match *self {}
     }
 }
@@ -34,6 +56,11 @@ impl OnDevice {
     ) -> Result<Self, (Option<usize>, LayerError)> {
         match *accelerator {}
     }
+}
+
+/// Never, here.
+pub(in crate::engine) fn is_out_of_memory(_: &LayerError) -> bool {
+    false
 }
 
 /// What a context has on a device.
@@ -54,7 +81,12 @@ impl DeviceState {
         match *self {}
     }
 
-    pub(in crate::engine) fn workspace(&self, _: usize, _: (&[TensorMeta], &[TensorMeta])) -> usize {
+    pub(in crate::engine) fn workspace(
+        &self,
+        _: usize,
+        _: (&[TensorMeta], &[TensorMeta]),
+        _: Scratch,
+    ) -> usize {
         match *self {}
     }
 

@@ -2,6 +2,7 @@
 
 use super::error::PlanFileProblem;
 use super::header::Kind;
+use crate::engine::device::Accelerator;
 use crate::engine::formats::{self, Answers, Candidate, Settled};
 use crate::engine::{EngineError, Plan};
 use crate::graph::{
@@ -10,7 +11,7 @@ use crate::graph::{
 };
 use crate::tensor::{DType, Format, MAX_RANK};
 use serde::{Deserialize, Serialize};
-use std::collections::HashMap;
+use smallvec::SmallVec;
 use std::path::Path;
 
 /// The section of choices. Numbers that are not whole are texts, which keep every bit.
@@ -28,8 +29,8 @@ enum Done {
     Format(Made),
     /// Position of the operator, and the tactic's number.
     Tactic(usize, u32),
-    /// Position of the operator that runs on a GPU.
-    Cuda(usize),
+    /// Position of the operator that runs on a GPU, and the number of its tactic there.
+    Cuda(usize, u32),
     Insert(Vec<Insert>),
 }
 
@@ -87,7 +88,11 @@ impl Choices {
     }
 
     /// Does to a graph that is connected what was done to the one that was saved.
-    pub(super) fn apply(&self, graph: &mut RuntimeGraph, path: &Path) -> Result<Vec<Settled>, EngineError> {
+    pub(super) fn apply(
+        &self,
+        graph: &mut RuntimeGraph,
+        (path, accelerator): (&Path, Option<&Accelerator>),
+    ) -> Result<Vec<Settled>, EngineError> {
         let of_path = |problem: PlanFileProblem| EngineError::from(problem.of(path));
         let names = self.operators.iter().zip(graph.operators()).all(|(a, b)| a.name == b.name());
         if !names || self.operators.len() > graph.operators().len() {
@@ -95,7 +100,7 @@ impl Choices {
         }
         let settled = self.operators.iter().zip(graph.operators());
         let settled: Result<Vec<Settled>, _> =
-            settled.map(|(operator, of_graph)| operator.settled(of_graph.layer())).collect();
+            settled.map(|(operator, of_graph)| operator.settled(of_graph.layer(), accelerator)).collect();
         let settled = settled.map_err(of_path)?;
         let changes: Result<Vec<Change>, _> = self.changes.iter().map(Done::change).collect();
         let between = |made: &SettledFormat, source: &RuntimeOperand| {
@@ -209,7 +214,7 @@ impl Done {
         match change {
             Change::Format(made) => Self::Format(Made::of(made)),
             Change::Tactic(operator, tactic) => Self::Tactic(operator.position(), *tactic),
-            Change::Device(operator, _) => Self::Cuda(operator.position()),
+            Change::Device(operator, _, tactic) => Self::Cuda(operator.position(), *tactic),
             Change::Insert(all) => Self::Insert(all.iter().map(insert).collect()),
         }
     }
@@ -223,7 +228,9 @@ impl Done {
         Ok(match self {
             Self::Format(made) => Change::Format(made.settled()?),
             Self::Tactic(operator, tactic) => Change::Tactic(OperatorIndex::new(*operator), *tactic),
-            Self::Cuda(operator) => Change::Device(OperatorIndex::new(*operator), Device::Cuda),
+            Self::Cuda(operator, tactic) => {
+                Change::Device(OperatorIndex::new(*operator), Device::Cuda, *tactic)
+            }
             Self::Insert(all) => {
                 Change::Insert(all.iter().map(inserted).collect::<Result<_, PlanFileProblem>>()?)
             }
@@ -248,36 +255,71 @@ impl Operator {
         }
     }
 
-    fn settled(&self, layer: Option<&dyn CpuLayer>) -> Result<Settled, PlanFileProblem> {
-        let mut known = HashMap::new();
+    fn settled(
+        &self,
+        layer: Option<&dyn CpuLayer>,
+        accelerator: Option<&Accelerator>,
+    ) -> Result<Settled, PlanFileProblem> {
+        let layer = layer.filter(|_| !self.candidates.is_empty());
+        let known = layer.map(|layer| Known::of(layer, accelerator)).transpose()?.unwrap_or_default();
         let formats =
             |texts: &[String]| texts.iter().map(|text| parse_format(text)).collect::<Result<Vec<_>, _>>();
-        if let Some(layer) = layer.filter(|_| !self.candidates.is_empty()) {
-            let tactics = guarded(|| Ok(layer.tactics())).map_err(|error| wrong(error.to_string()))?;
-            known.extend(tactics.into_iter().map(|tactic| (tactic.id, tactic)));
-        }
-        // One that the layer would have with weights of another type has no name here.
-        let tactic = |id: u32| known.get(&id).copied().unwrap_or(Tactic { id, name: "of another type" });
         let candidate = |way: &Way| {
             let (price, is_measured) = (parse_number(&way.price)?, way.is_measured);
-            let formats = formats(&way.formats)?.into();
-            Ok(Candidate { formats, tactic: tactic(way.tactic), price, is_measured })
+            let formats: SmallVec<[TensorFormat; 4]> = formats(&way.formats)?.into();
+            Ok(Candidate { tactic: known.tactic(way.tactic, &formats), formats, price, is_measured })
         };
         let answers = self
             .answers
             .iter()
             .map(|(taken, refused)| Ok(Answers { taken: formats(taken)?, refused: formats(refused)? }));
-        let chosen = self.chosen.filter(|&chosen| chosen < self.candidates.len());
-        let settled = chosen.and_then(|chosen| self.candidates.get(chosen)).map(|way| way.tactic);
-        if let Some(id) = settled.filter(|id| layer.is_some() && !known.contains_key(id)) {
-            return Err(wrong(format!("`{}` has no tactic {id}", self.name)));
+        let candidates = self.candidates.iter().map(candidate).collect::<Result<Vec<_>, PlanFileProblem>>()?;
+        let chosen = self.chosen.filter(|&chosen| chosen < candidates.len());
+        let settled = chosen.and_then(|chosen| candidates.get(chosen));
+        if let Some(Candidate { tactic, .. }) = settled.filter(|it| layer.is_some() && known.lacks(it)) {
+            return Err(wrong(format!("`{}` has no tactic {}", self.name, tactic.id)));
         }
         Ok(Settled {
             operator: self.name.clone(),
-            candidates: self.candidates.iter().map(candidate).collect::<Result<_, PlanFileProblem>>()?,
+            candidates,
             chosen,
             answers: answers.collect::<Result<_, PlanFileProblem>>()?,
         })
+    }
+}
+
+/// The tactics of a layer.
+#[derive(Debug, Default)]
+struct Known {
+    on_cpu: Vec<Tactic>,
+    /// None where there is no device, or no kernel: views have none.
+    on_device: Option<Vec<Tactic>>,
+}
+
+impl Known {
+    fn of(layer: &dyn CpuLayer, accelerator: Option<&Accelerator>) -> Result<Self, PlanFileProblem> {
+        let on_device = || accelerator.and_then(|accelerator| accelerator.tactics(layer));
+        let known = guarded(|| Ok(Self { on_cpu: layer.tactics(), on_device: on_device() }));
+        known.map_err(|error| wrong(error.to_string()))
+    }
+
+    /// Those that there are with tensors in these formats.
+    fn with(&self, formats: &[TensorFormat]) -> Option<&[Tactic]> {
+        match formats.iter().any(|format| format.device == Device::Cuda) {
+            true => self.on_device.as_deref(),
+            false => Some(&self.on_cpu),
+        }
+    }
+
+    /// The tactic of this number. One that the layer would have with weights of another type has no name here.
+    fn tactic(&self, id: u32, formats: &[TensorFormat]) -> Tactic {
+        let found = self.with(formats).and_then(|tactics| tactics.iter().find(|tactic| tactic.id == id));
+        found.copied().unwrap_or(Tactic { id, name: "of another type" })
+    }
+
+    /// Whether the layer cannot compute so.
+    fn lacks(&self, Candidate { tactic, formats, .. }: &Candidate) -> bool {
+        self.with(formats).is_some_and(|tactics| tactics.iter().all(|known| known.id != tactic.id))
     }
 }
 

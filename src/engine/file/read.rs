@@ -143,7 +143,7 @@ impl PlanFile {
         let mut plan = parts.assemble(|graph, _, _| {
             self.check_states(graph).map_err(of_path)?;
             graph.restore(&self.states)?;
-            self.choices.apply(graph, self.path())
+            self.choices.apply(graph, (self.path(), self.accelerator.as_ref()))
         })?;
         choices::check(&plan, self.path())?;
         plan.donations = donations(settings, &plan).map_err(of_path)?;

@@ -5,6 +5,7 @@ use super::candidates::{Answers, Candidate, Formats, Offer, Tensors};
 use super::price::{is_view, of_device};
 use super::variants::keeps_type;
 use crate::engine::device::Accelerator;
+use crate::engine::tuning::Key;
 use crate::graph::{CpuLayer, Device, LayerError, RuntimeGraph, RuntimeOperator, Tactic, TensorFormat};
 use crate::tensor::DType;
 
@@ -20,20 +21,23 @@ pub(super) fn offer(
 ) -> Result<Option<(Offer, bool)>, LayerError> {
     let (Some(accelerator), Some(layer)) = (&terms.accelerator, operator.layer()) else { return Ok(None) };
     let is_view = is_view(layer, &tensors.inputs, &tensors.outputs);
-    let survey = Survey { accelerator, is_view };
+    let survey = Survey { accelerator, terms, is_view };
     let mut candidates = Vec::new();
-    candidates.extend(survey.candidate(layer, tensors, &own(tensors))?);
+    candidates.extend(survey.candidates(layer, tensors, &own(tensors))?);
     for dtype in terms.narrow() {
         let Some(cast) = tensors.cast(dtype) else { continue };
         if let Some(layer) = cast_layer(graph, operator, &cast, dtype) {
-            candidates.extend(survey.candidate(&*layer, &cast, &own(&cast))?);
+            candidates.extend(survey.candidates(&*layer, &cast, &own(&cast))?);
         }
     }
     for formats in whole(tensors) {
-        candidates.extend(survey.candidate(layer, tensors, &formats)?);
+        candidates.extend(survey.candidates(layer, tensors, &formats)?);
     }
     if candidates.is_empty() {
         return Ok(None);
+    }
+    if !is_view {
+        candidates = survey.measured(graph, operator, tensors, candidates)?;
     }
     let answers = (0..tensors.len()).map(|position| Answers::of(&candidates, position)).collect();
     Ok(Some((Offer { candidates, answers }, !is_view)))
@@ -93,26 +97,64 @@ fn cast_layer(
 /// What is asked for one operator.
 struct Survey<'a> {
     accelerator: &'a Accelerator,
+    terms: &'a Terms,
     is_view: bool,
 }
 
+/// A tactic that is not the layer's own choice costs a little more than that: a model of two numbers does not know better.
+const OTHER_TACTIC: f64 = 1.05;
+
 impl Survey<'_> {
-    fn candidate(
+    /// One for each tactic; none where there is no kernel.
+    fn candidates(
         &self,
         layer: &dyn CpuLayer,
         tensors: &Tensors,
         formats: &Formats,
-    ) -> Result<Option<Candidate>, LayerError> {
+    ) -> Result<Vec<Candidate>, LayerError> {
         let Tensors { inputs, outputs, .. } = tensors.in_formats(formats);
         let is_whole = formats.iter().any(|format| format.is_quantized);
         if self.is_view && is_whole {
-            return Ok(None);
+            return Ok(Vec::new());
         }
-        if !self.is_view && !self.accelerator.takes(layer, formats, (&inputs, &outputs))? {
-            return Ok(None);
-        }
+        let tactics = match self.is_view {
+            true => self.accelerator.tactics(layer).unwrap_or_else(|| vec![Tactic::DEFAULT]).into_iter().take(1).collect(),
+            false => self.accelerator.suited(layer, formats, (&inputs, &outputs))?,
+        };
         let price = if self.is_view { 0.0 } else { of_device(layer.cost(&inputs, &outputs), formats) };
-        let formats = formats.clone();
-        Ok(Some(Candidate { formats, tactic: Tactic::DEFAULT, price, is_measured: false }))
+        let tactics = tactics.into_iter().enumerate();
+        let allowed = tactics.filter(|(at, tactic)| *at == 0 || self.terms.allows(tactic));
+        let candidate = |(at, tactic)| {
+            let price = if at == 0 { price } else { price * OTHER_TACTIC };
+            Candidate { formats: formats.clone(), tactic, price, is_measured: false }
+        };
+        Ok(allowed.map(candidate).collect())
+    }
+
+    /// The same with times instead of prices, where there is a tuner and more than one to compare. What fails on the device is left
+    /// out, unless everything does.
+    fn measured(
+        &self,
+        graph: &RuntimeGraph,
+        operator: &RuntimeOperator,
+        tensors: &Tensors,
+        candidates: Vec<Candidate>,
+    ) -> Result<Vec<Candidate>, LayerError> {
+        let Some(tuner) = self.terms.tuner.as_ref().filter(|_| candidates.len() > 1) else {
+            return Ok(candidates);
+        };
+        let key = Key::new(graph, operator);
+        let mut measured = Vec::with_capacity(candidates.len());
+        for candidate in &candidates {
+            let cast = tensors.cast_of(candidate).and_then(|dtype| Some((dtype, tensors.cast(dtype)?)));
+            let made = cast.as_ref().and_then(|(dtype, cast)| cast_layer(graph, operator, cast, *dtype));
+            let Some(layer) = made.as_deref().or(operator.layer()) else { continue };
+            let Tensors { inputs, outputs, .. } = tensors.in_formats(&candidate.formats);
+            let shapes = (inputs.as_slice(), outputs.as_slice());
+            if let Some(price) = tuner.on_device(&key, self.accelerator, (layer, candidate.tactic), shapes)? {
+                measured.push(Candidate { price, is_measured: true, ..candidate.clone() });
+            }
+        }
+        Ok(if measured.is_empty() { candidates } else { measured })
     }
 }

@@ -2,6 +2,7 @@
 
 use super::Terms;
 use crate::Limits;
+use crate::engine::device::Accelerator;
 use crate::engine::tuning::Key;
 use crate::graph::{
     CpuLayer, LayerError, RuntimeGraph, RuntimeOperator, Tactic, TensorFormat, TensorMeta, guarded,
@@ -289,10 +290,17 @@ pub(super) fn is_named(tactic: &Tactic, names: &[String]) -> bool {
 }
 
 /// Those of the names that no tactic of any layer has.
-pub(super) fn unknown<'a>(graph: &RuntimeGraph, names: &'a [String]) -> Vec<&'a str> {
+pub(super) fn unknown<'a>(
+    graph: &RuntimeGraph,
+    accelerator: Option<&Accelerator>,
+    names: &'a [String],
+) -> Vec<&'a str> {
     let layers = graph.operators().iter().filter_map(RuntimeOperator::layer);
     // A layer that panics is named where its candidates are asked for.
-    let tactics = |layer: &dyn CpuLayer| guarded(|| Ok(layer.tactics())).unwrap_or_default();
+    let tactics = |layer: &dyn CpuLayer| {
+        let on_device = || accelerator.and_then(|accelerator| accelerator.tactics(layer));
+        guarded(|| Ok([layer.tactics(), on_device().unwrap_or_default()].concat())).unwrap_or_default()
+    };
     let tactics: Vec<Tactic> = layers.filter(|_| !names.is_empty()).flat_map(tactics).collect();
     let is_known =
         |name: &&String| tactics.iter().any(|tactic| is_named(tactic, std::slice::from_ref(*name)));

@@ -96,7 +96,7 @@ impl Terms {
     }
 
     fn prices(&self) -> Prices<'_> {
-        Prices { tuner: self.tuner.as_ref() }
+        Prices { tuner: self.tuner.as_ref(), accelerator: self.accelerator.as_ref() }
     }
 
     /// Checks that scales that are to be used were made for this model.
@@ -154,9 +154,10 @@ pub(super) fn settle(
     for operator in graph.operators() {
         offers.push(asked(graph, operator, &shapes, terms)?);
     }
-    for name in [&terms.left_out, &terms.preferred].into_iter().flat_map(|it| candidates::unknown(graph, it))
-    {
-        log::warn!("no operator has a tactic `{name}`");
+    for names in [&terms.left_out, &terms.preferred] {
+        for name in candidates::unknown(graph, terms.accelerator.as_ref(), names) {
+            log::warn!("no operator has a tactic `{name}`");
+        }
     }
     let mut agreement = negotiate(graph, &offers, shapes.optimum.metas(), terms.prices());
     match terms.formats {
@@ -205,21 +206,27 @@ fn asked(
     let fault = |source| EngineError::of_operator(operator, graph.path(), Stage::Configure, source);
     // Letting its clones go is a call as well.
     let on_device = guarded(|| accelerated::offer(graph, operator, &tensors, terms)).map_err(fault)?;
-    if let Some((offer, true)) = on_device {
+    if let Some((mut offer, true)) = on_device {
+        keep_preferred(&mut offer, terms);
         return Ok(offer);
     }
     let mut offer = guarded(|| variants::offer(graph, operator, &tensors, terms)).map_err(fault)?;
     if let Some((view, _)) = on_device {
         offer.candidates.extend(view.candidates);
     }
-    let is_preferred = |candidate: &Candidate| candidates::is_named(&candidate.tactic, &terms.preferred);
-    if offer.candidates.iter().any(is_preferred) {
-        offer.candidates.retain(is_preferred);
-    }
+    keep_preferred(&mut offer, terms);
     if offer.candidates.is_empty() && operator.layer().is_some() {
         return Err(fault(LayerError::NoFormat(report(graph, operator, &offer.answers))));
     }
     Ok(offer)
+}
+
+/// Leaves what has a preferred tactic, if anything has.
+fn keep_preferred(offer: &mut Offer, terms: &Terms) {
+    let is_preferred = |candidate: &Candidate| candidates::is_named(&candidate.tactic, &terms.preferred);
+    if offer.candidates.iter().any(is_preferred) {
+        offer.candidates.retain(is_preferred);
+    }
 }
 
 /// What each side offered, position by position.
@@ -300,13 +307,14 @@ fn settle_layer(
     let Tensors { inputs, outputs, .. } = tensors.in_formats(&chosen.formats);
     let is_on_device = chosen.formats.iter().any(|format| format.device == Device::Cuda);
     if is_on_device {
-        graph.place_on(index, Device::Cuda);
+        graph.place_on(index, Device::Cuda, chosen.tactic.id);
     }
     // A device's layer is a clone, which is told the rest; scales are what its weights depend on.
-    if is_on_device && chosen.formats.iter().all(|format| !format.is_quantized) {
-        return Ok(());
+    match (is_on_device, chosen.formats.iter().any(|format| format.is_quantized)) {
+        (true, true) => graph.configure_operator(index, &inputs, &outputs),
+        (true, false) => Ok(()),
+        (false, _) => graph.settle(index, chosen.tactic.id, &inputs, &outputs),
     }
-    graph.settle(index, chosen.tactic.id, &inputs, &outputs)
 }
 
 /// The operator that brings a tensor of some device and scale into a format, and its type.

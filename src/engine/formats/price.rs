@@ -3,6 +3,7 @@
 //! The model only has to rank alternatives, and to do so in the same way everywhere: plans are equal on all machines.
 
 use super::crossing;
+use crate::engine::device::Accelerator;
 use crate::engine::tuning::{Key, Tuner};
 use crate::graph::{Cost, CpuLayer, Device, LayerError, Tactic, TensorFormat, TensorMeta};
 use crate::tensor::{DType, Layout};
@@ -11,6 +12,7 @@ use crate::tensor::{DType, Layout};
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Prices<'a> {
     pub(super) tuner: Option<&'a Tuner>,
+    pub(super) accelerator: Option<&'a Accelerator>,
 }
 
 impl Prices<'_> {
@@ -43,13 +45,32 @@ impl Prices<'_> {
     /// The price of bringing a tensor from one format into another. What lies on another device is copied as it is.
     pub(super) fn of_conversion(&self, meta: &TensorMeta, from: &TensorFormat, to: &TensorFormat) -> f64 {
         if from.device != to.device {
-            return of_crossing(meta, from, to);
+            return self.of_crossing(meta, from, to);
         }
         if from.device == Device::Cuda {
-            return of_device_reformat(meta, from, to);
+            return self.of_device_reformat(meta, from, to);
         }
-        let of = |format: &TensorFormat| meta.with_dtype(format.dtype).with_format(format.format);
-        self.of_reformat(&of(from), &of(to))
+        self.of_reformat(&in_format(meta, from), &in_format(meta, to))
+    }
+
+    /// The same of a tensor that stays in a GPU's memory.
+    fn of_device_reformat(&self, meta: &TensorMeta, from: &TensorFormat, to: &TensorFormat) -> f64 {
+        let tuned = self.tuner.zip(self.accelerator);
+        let measured = tuned.and_then(|(tuner, accelerator)| {
+            tuner.reformat_on_device(accelerator, &in_format(meta, from), &in_format(meta, to))
+        });
+        measured.unwrap_or_else(|| of_device_reformat(meta, from, to))
+    }
+
+    /// The price of bringing a tensor to another device, and into a format there or before.
+    fn of_crossing(&self, meta: &TensorMeta, from: &TensorFormat, to: &TensorFormat) -> f64 {
+        if from.on(to.device) == *to {
+            return of_transfer(&meta.with_dtype(from.dtype));
+        }
+        let Some(middle) = crossing::between(from, to) else { return f64::INFINITY };
+        let crosses = if from.device == Device::Cpu { from } else { to };
+        let ends = if from.device == Device::Cpu { [&middle, to] } else { [from, &middle] };
+        of_transfer(&meta.with_dtype(crosses.dtype)) + self.of_device_reformat(meta, ends[0], ends[1])
     }
 
     /// The price of bringing a tensor from one format into another.
@@ -57,6 +78,11 @@ impl Prices<'_> {
         let measured = self.tuner.and_then(|tuner| tuner.reformat(from, to));
         measured.unwrap_or_else(|| of_reformat(from, to))
     }
+}
+
+/// A tensor in a format.
+fn in_format(meta: &TensorMeta, format: &TensorFormat) -> TensorMeta {
+    meta.with_dtype(format.dtype).with_format(format.format)
 }
 
 /// Bytes by which tensors of half precision are smaller than the f32 that is computed with. Converting them takes as long as
@@ -126,17 +152,6 @@ fn of_device_reformat(meta: &TensorMeta, from: &TensorFormat, to: &TensorFormat)
 /// Bytes that go between the CPU's memory and a GPU's in a nanosecond, and the nanoseconds that asking for it takes.
 const TRANSFERRED: f64 = 12.0;
 const TRANSFER: f64 = 10_000.0;
-
-/// The price of bringing a tensor to another device, and into a format there or before.
-fn of_crossing(meta: &TensorMeta, from: &TensorFormat, to: &TensorFormat) -> f64 {
-    if from.on(to.device) == *to {
-        return of_transfer(&meta.with_dtype(from.dtype));
-    }
-    let Some(middle) = crossing::between(from, to) else { return f64::INFINITY };
-    let crosses = if from.device == Device::Cpu { from } else { to };
-    let ends = if from.device == Device::Cpu { [&middle, to] } else { [from, &middle] };
-    of_transfer(&meta.with_dtype(crosses.dtype)) + of_device_reformat(meta, ends[0], ends[1])
-}
 
 fn of_transfer(meta: &TensorMeta) -> f64 {
     TRANSFER + meta.byte_len().unwrap_or(0) as f64 / TRANSFERRED

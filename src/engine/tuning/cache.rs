@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 /// Times of layers on this machine, for builders that measure; see [`Builder::with_tuning`](super::super::Builder::with_tuning).
 ///
-/// The file is JSON: for each version of Ixion and processor, by its name and features, the nanoseconds of each layer with its parameters, shapes,
-/// formats and tactic. Any number of processes may use one file: it is locked while what is new is added, and replaced as a
+/// The file is JSON: for each version of Ixion and processor, by its name and features, or GPU, by its name, driver and compiler, the
+/// nanoseconds of each layer with its parameters, shapes, formats and tactic. Any number of processes may use one file: it is locked while what is new is added, and replaced as a
 /// whole. A file that is damaged, or cannot be written, costs time and nothing else: a warning says so.
 ///
 /// ```
@@ -22,9 +22,12 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Default)]
 pub struct TimingCache {
     path: Option<PathBuf>,
-    known: Timings,
-    added: Timings,
+    known: Devices,
+    added: Devices,
 }
+
+/// What was measured, by the device.
+type Devices = BTreeMap<String, Timings>;
 
 /// Nanoseconds by what was measured.
 type Timings = BTreeMap<String, f64>;
@@ -34,7 +37,7 @@ type Timings = BTreeMap<String, f64>;
 #[serde(deny_unknown_fields)]
 struct Stored {
     version: u32,
-    devices: BTreeMap<String, Timings>,
+    devices: Devices,
 }
 
 /// The version of keys and times: of others nothing is used.
@@ -51,15 +54,14 @@ impl TimingCache {
     #[must_use]
     pub fn open(path: impl Into<PathBuf>) -> Self {
         let path = path.into();
-        let mut devices = read(&path).devices;
-        let known = devices.remove(&device()).unwrap_or_default();
-        Self { path: Some(path), known, added: Timings::new() }
+        let known = read(&path).devices;
+        Self { path: Some(path), known, added: Devices::new() }
     }
 
-    /// How many times are known.
+    /// How many times are known, of all devices.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.known.len() + self.added.len()
+        self.known.values().chain(self.added.values()).map(Timings::len).sum()
     }
 
     /// Whether nothing is known.
@@ -68,12 +70,12 @@ impl TimingCache {
         self.len() == 0
     }
 
-    pub(super) fn get(&self, key: &str) -> Option<f64> {
-        self.added.get(key).or_else(|| self.known.get(key)).copied()
+    pub(super) fn get(&self, device: &str, key: &str) -> Option<f64> {
+        [&self.added, &self.known].into_iter().find_map(|devices| devices.get(device)?.get(key)).copied()
     }
 
-    pub(super) fn insert(&mut self, key: String, nanoseconds: f64) {
-        self.added.insert(key, nanoseconds);
+    pub(super) fn insert(&mut self, device: &str, key: String, nanoseconds: f64) {
+        self.added.entry(device.to_owned()).or_default().insert(key, nanoseconds);
     }
 
     /// Adds what is new to the file, whatever others added in the meantime.
@@ -89,15 +91,20 @@ impl TimingCache {
         lock.lock().map_err(io("lock"))?;
         let mut stored = read(path);
         stored.version = VERSION;
-        let timings = stored.devices.entry(device()).or_default();
-        timings.extend(self.added.iter().map(|(key, time)| (key.clone(), *time)));
+        extend(&mut stored.devices, self.added.clone());
         let file = write_beside(path, |file| -> Result<(), PnnxError> {
             let text = serde_json::to_vec_pretty(&stored).map_err(io::Error::from);
             text.and_then(|text| file.write_all(&text)).map_err(io("write"))
         })?;
         replace(file, path)?;
-        self.known.append(&mut self.added);
+        extend(&mut self.known, std::mem::take(&mut self.added));
         Ok(())
+    }
+}
+
+fn extend(known: &mut Devices, added: Devices) {
+    for (device, timings) in added {
+        known.entry(device).or_default().extend(timings);
     }
 }
 
@@ -131,11 +138,16 @@ fn sound(mut stored: Stored) -> Stored {
 
 /// The processor: its name, where the system tells it, its features and which of them kernels use. Kernels change from one
 /// version of Ixion to the next, so each has times of its own.
-fn device() -> String {
-    device_of(env!("CARGO_PKG_VERSION"))
+pub(super) fn cpu() -> String {
+    cpu_of(env!("CARGO_PKG_VERSION"))
 }
 
-fn device_of(version: &str) -> String {
+/// A GPU of this name. That of its kernels' compiler is a part of it.
+pub(super) fn gpu(name: &str) -> String {
+    format!("ixion {} gpu {name}", env!("CARGO_PKG_VERSION"))
+}
+
+fn cpu_of(version: &str) -> String {
     let (features, name) = (super::super::file::processor_features().join(","), model_name());
     let (arch, isa) = (std::env::consts::ARCH, crate::kernels::isa().name());
     format!("ixion {version} cpu {arch} {} {features} by {isa}", name.unwrap_or_default())
@@ -165,7 +177,7 @@ mod tests {
                 scope.spawn(move || {
                     let mut cache = TimingCache::open(path);
                     for item in 0..5 {
-                        cache.insert(format!("{thread}.{item}"), f64::from(item));
+                        cache.insert("a", format!("{thread}.{item}"), f64::from(item));
                         cache.store().unwrap();
                     }
                 });
@@ -173,7 +185,7 @@ mod tests {
         });
         let cache = TimingCache::open(&path);
         assert_eq!(cache.len(), 40);
-        assert_eq!(cache.get("7.4"), Some(4.0));
+        assert_eq!(cache.get("a", "7.4"), Some(4.0));
     }
 
     #[test]
@@ -184,9 +196,9 @@ mod tests {
             std::fs::write(&path, damaged).unwrap();
             let mut cache = TimingCache::open(&path);
             assert!(cache.is_empty(), "{damaged}");
-            cache.insert("a".to_owned(), 1.5);
+            cache.insert(&cpu(), "a".to_owned(), 1.5);
             cache.store().unwrap();
-            assert_eq!(TimingCache::open(&path).get("a"), Some(1.5));
+            assert_eq!(TimingCache::open(&path).get(&cpu(), "a"), Some(1.5));
         }
     }
 
@@ -196,10 +208,10 @@ mod tests {
         let path = folder.path().join("timings.json");
         std::fs::write(&path, r#"{"version": 1, "devices": {"abacus": {"a": 9.0}}}"#).unwrap();
         let mut cache = TimingCache::open(&path);
-        assert_eq!(cache.get("a"), None);
-        cache.insert("a".to_owned(), 1.0);
+        assert_eq!(cache.get(&cpu(), "a"), None);
+        cache.insert(&cpu(), "a".to_owned(), 1.0);
         cache.store().unwrap();
-        assert_eq!(TimingCache::open(&path).get("a"), Some(1.0));
+        assert_eq!(TimingCache::open(&path).get(&cpu(), "a"), Some(1.0));
         assert!(std::fs::read_to_string(&path).unwrap().contains("abacus"));
     }
 
@@ -207,16 +219,16 @@ mod tests {
     fn times_of_another_version_stay_and_are_not_used() {
         let folder = folder();
         let path = folder.path().join("timings.json");
-        assert!(device().contains(env!("CARGO_PKG_VERSION")));
-        let stored = |version: &str, time: f64| (device_of(version), Timings::from([("a".to_owned(), time)]));
+        assert!(cpu().contains(env!("CARGO_PKG_VERSION")));
+        let stored = |version: &str, time: f64| (cpu_of(version), Timings::from([("a".to_owned(), time)]));
         let devices = [stored("0.0.1", 9.0), stored("99.0.0", 8.0)].into();
         let text = serde_json::to_vec(&Stored { version: VERSION, devices }).unwrap();
         std::fs::write(&path, text).unwrap();
         let mut cache = TimingCache::open(&path);
-        assert_eq!(cache.get("a"), None);
-        cache.insert("a".to_owned(), 1.0);
+        assert_eq!(cache.get(&cpu(), "a"), None);
+        cache.insert(&cpu(), "a".to_owned(), 1.0);
         cache.store().unwrap();
-        assert_eq!(TimingCache::open(&path).get("a"), Some(1.0));
+        assert_eq!(TimingCache::open(&path).get(&cpu(), "a"), Some(1.0));
         assert_eq!(read(&path).devices.len(), 3);
     }
 
@@ -224,9 +236,9 @@ mod tests {
     fn what_nobody_can_have_measured_is_left_out() {
         let folder = folder();
         let path = folder.path().join("timings.json");
-        let text = format!(r#"{{"version": 1, "devices": {{{:?}: {{"a": -1.0, "b": 2.0}}}}}}"#, device());
+        let text = format!(r#"{{"version": 1, "devices": {{{:?}: {{"a": -1.0, "b": 2.0}}}}}}"#, cpu());
         std::fs::write(&path, text).unwrap();
         let cache = TimingCache::open(&path);
-        assert_eq!((cache.get("a"), cache.get("b")), (None, Some(2.0)));
+        assert_eq!((cache.get(&cpu(), "a"), cache.get(&cpu(), "b")), (None, Some(2.0)));
     }
 }

@@ -6,6 +6,7 @@
 mod cache;
 mod timer;
 
+use super::device::Accelerator;
 use crate::Limits;
 use crate::graph::{
     CpuLayer, Creator, LayerError, RuntimeGraph, RuntimeOperator, Tactic, TensorMeta, guarded,
@@ -14,7 +15,7 @@ use crate::kernels::parallel::Threads;
 use crate::layers::reformat::Reformat;
 use crate::tensor::DType;
 pub use cache::TimingCache;
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 use std::sync::{Mutex, PoisonError};
 use timer::Timer;
 
@@ -22,13 +23,15 @@ use timer::Timer;
 #[derive(Debug)]
 pub(super) struct Tuner {
     cache: Mutex<TimingCache>,
+    /// What times of the CPU are kept under.
+    cpu: String,
     timer: Timer,
 }
 
 impl Tuner {
     /// One that measures in this pool; without one, on the caller's thread.
     pub(super) fn new(cache: TimingCache, pool: Option<Threads>, limits: Limits) -> Self {
-        Self { cache: Mutex::new(cache), timer: Timer::new(pool, limits) }
+        Self { cache: Mutex::new(cache), cpu: cache::cpu(), timer: Timer::new(pool, limits) }
     }
 
     /// Nanoseconds of one run of a layer that is configured and has its tactic; none where it cannot be measured.
@@ -42,20 +45,44 @@ impl Tuner {
         tactic: Tactic,
         (inputs, outputs): (&[TensorMeta], &[TensorMeta]),
     ) -> Result<Option<f64>, LayerError> {
-        let key = key.of(tactic, inputs, outputs, self.timer.threads());
-        self.known_or(key, || self.timer.time(layer, inputs, outputs))
+        let key = key.of(tactic, (inputs, outputs), &self.timer.threads());
+        self.known_or((&self.cpu, key), || self.timer.time(layer, inputs, outputs))
+    }
+
+    /// Nanoseconds of one run of a layer by a tactic on a device; none where it cannot be measured, or fails there.
+    ///
+    /// # Errors
+    /// A deadline that has passed; tensors beyond the limits.
+    pub(super) fn on_device(
+        &self,
+        key: &Key,
+        accelerator: &Accelerator,
+        (layer, tactic): (&dyn CpuLayer, Tactic),
+        (inputs, outputs): (&[TensorMeta], &[TensorMeta]),
+    ) -> Result<Option<f64>, LayerError> {
+        let key = key.of(tactic, (inputs, outputs), &accelerator.terms());
+        let device = cache::gpu(&accelerator.name());
+        self.known_or((&device, key), || {
+            accelerator.time(layer, tactic, (inputs, outputs), self.timer.limits())
+        })
     }
 
     /// Nanoseconds of bringing a tensor from one format into another; none where it cannot be measured.
     pub(super) fn reformat(&self, from: &TensorMeta, to: &TensorMeta) -> Option<f64> {
-        // What the numbers are multiplied with makes no difference to the time.
-        let scale = |meta: &TensorMeta| meta.dtype().eq(&DType::I8).then_some(0.01);
-        let (from, to) = (from.clone().with_scale(scale(from)), to.clone().with_scale(scale(to)));
-        let mut layer = Reformat::new(to.tensor_format(), from.scale(), to.scale());
-        let key = Key(Reformat::TYPE.to_owned());
-        let (from, to) = (std::slice::from_ref(&from), std::slice::from_ref(&to));
-        let key = key.of(Tactic::DEFAULT, from, to, self.timer.threads());
-        self.known_or(key, || self.timer.time(&mut layer, from, to)).ok().flatten()
+        let (mut layer, from, to) = reformat(from, to);
+        self.layer(&Key::of_reformat(), &mut layer, Tactic::DEFAULT, (&[from], &[to])).ok().flatten()
+    }
+
+    /// The same of a tensor that stays on a device.
+    pub(super) fn reformat_on_device(
+        &self,
+        accelerator: &Accelerator,
+        from: &TensorMeta,
+        to: &TensorMeta,
+    ) -> Option<f64> {
+        let (layer, from, to) = reformat(from, to);
+        let (key, layer) = (Key::of_reformat(), (&layer as &dyn CpuLayer, Tactic::DEFAULT));
+        self.on_device(&key, accelerator, layer, (&[from], &[to])).ok().flatten()
     }
 
     /// Writes down what is new, where there is a file. That it cannot be written costs time and nothing else.
@@ -68,20 +95,27 @@ impl Tuner {
 
     fn known_or(
         &self,
-        key: String,
+        (device, key): (&str, String),
         measure: impl FnOnce() -> Result<Option<f64>, LayerError>,
     ) -> Result<Option<f64>, LayerError> {
         let cache = || self.cache.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = cache().get(&key) {
+        if let Some(known) = cache().get(device, &key) {
             return Ok(Some(known));
         }
         let found = guarded(measure)?;
         if let Some(nanoseconds) = found {
             log::debug!("{key}: {nanoseconds:.0} ns");
-            cache().insert(key, nanoseconds);
+            cache().insert(device, key, nanoseconds);
         }
         Ok(found)
     }
+}
+
+/// The layer between two formats, and what it reads and writes. What numbers are multiplied with makes no difference to the time.
+fn reformat(from: &TensorMeta, to: &TensorMeta) -> (Reformat, TensorMeta, TensorMeta) {
+    let scale = |meta: &TensorMeta| meta.dtype().eq(&DType::I8).then_some(0.01);
+    let (from, to) = (from.clone().with_scale(scale(from)), to.clone().with_scale(scale(to)));
+    (Reformat::new(to.tensor_format(), from.scale(), to.scale()), from, to)
 }
 
 /// What an operator's time depends on beside its tensors: its type and version, its parameters, the shapes of its weights.
@@ -103,7 +137,17 @@ impl Key {
         Self(text)
     }
 
-    fn of(&self, tactic: Tactic, inputs: &[TensorMeta], outputs: &[TensorMeta], threads: usize) -> String {
+    fn of_reformat() -> Self {
+        Self(Reformat::TYPE.to_owned())
+    }
+
+    /// The key of a tactic with these tensors; `by` is what else there is that computes.
+    fn of(
+        &self,
+        tactic: Tactic,
+        (inputs, outputs): (&[TensorMeta], &[TensorMeta]),
+        by: &dyn Display,
+    ) -> String {
         let list = |metas: &[TensorMeta]| {
             let text = |meta: &TensorMeta| {
                 let plain = meta.with_dtype(meta.dtype()).with_format(meta.format());
@@ -112,6 +156,6 @@ impl Key {
             metas.iter().map(text).collect::<Vec<_>>().join(", ")
         };
         let (inputs, outputs) = (list(inputs), list(outputs));
-        format!("{} | {inputs} -> {outputs} | {} {} | {threads}", self.0, tactic.id, tactic.name)
+        format!("{} | {inputs} -> {outputs} | {} {} | {by}", self.0, tactic.id, tactic.name)
     }
 }

@@ -24,6 +24,10 @@ impl Timer {
         Self { pool, limits }
     }
 
+    pub(super) fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
     pub(super) fn threads(&self) -> usize {
         self.pool.as_ref().map_or(1, Threads::count)
     }

@@ -2,6 +2,7 @@
 
 use super::super::arguments::Argument;
 use super::super::choices::PerAxis;
+use super::super::device_tactic::DeviceTactic;
 use super::super::epilogue::{self, Epilogue};
 use super::super::float::{self, with_real};
 use super::super::ready::Ready;
@@ -48,6 +49,8 @@ crate::operator! {
         epilogue: Option<Epilogue> = None,
         /// What was prepared for the shapes of the last run.
         ready: Ready<Plan>,
+        /// How a device computes it.
+        on_device: DeviceTactic,
     }
     validate |layer| { layer.parameters().validate() }
 }

@@ -182,6 +182,7 @@ fn convolved(
         blocks: Default::default(),
         int8: Default::default(),
         whole: Default::default(),
+        on_device: Default::default(),
     };
     recipe.then(layer, &[Some(x), Some(w), b].into_iter().flatten().collect::<Vec<_>>())
 }

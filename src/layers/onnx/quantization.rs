@@ -227,7 +227,7 @@ fn centred(recipe: &mut Recipe, x: Source, zero: Option<Source>, axis: i64) -> R
 }
 
 fn product(recipe: &mut Recipe, a: Source, b: Source) -> Result<Source, LayerError> {
-    recipe.then(Matmul { other: Operand(1), epilogue: None }, &[a, b])
+    recipe.then(Matmul { other: Operand(1), epilogue: None, on_device: Default::default() }, &[a, b])
 }
 
 impl Translate for MatMulInteger {

@@ -130,6 +130,7 @@ impl Translate for ConvTranspose {
             output_size: None,
             epilogue: None,
             ready: Ready::default(),
+            on_device: Default::default(),
         };
         let sources: Vec<Source> = [Some(X), Some(w), bias].into_iter().flatten().collect();
         let whole = recipe.then(layer, &sources)?;
