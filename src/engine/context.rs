@@ -393,8 +393,8 @@ impl Context<'_> {
         }
         let Prepared { key, metas, .. } = self.prepared.remove(position);
         let memory = self.planned_memory(&metas, Scratch::Least)?;
-        log::warn!("{error}; trying {} bytes, with less scratch memory", memory.device_bytes);
         if let Some(device) = self.state.device.as_mut().filter(|_| memory.device_bytes < wanted) {
+            log::warn!("{error}; trying {} bytes, with less scratch memory", memory.device_bytes);
             device.reserve(memory.device_bytes).map_err(EngineError::of_device)?;
             self.prepared.insert(position, Prepared::new(&self.plan.graph, key, metas, memory));
             return Ok(());
@@ -438,11 +438,7 @@ impl Context<'_> {
         }
     }
 
-    fn plan_memory(
-        &self,
-        metas: &[Option<TensorMeta>],
-        scratch: Scratch,
-    ) -> Result<MemoryPlan, EngineError> {
+    fn plan_memory(&self, metas: &[Option<TensorMeta>], scratch: Scratch) -> Result<MemoryPlan, EngineError> {
         let limits = &self.plan.limits;
         for (operand, meta) in self.plan.graph.operands().iter().zip(metas) {
             let Some(shape) = meta.as_ref().and_then(|meta| meta.shape().ok()) else { continue };

@@ -5,14 +5,17 @@
 mod device;
 mod diagonals;
 mod elementwise;
+mod failures;
 mod indexing;
 mod layers;
+mod memory;
 #[cfg(all(feature = "cuda", feature = "cli", target_os = "linux"))]
 mod libraries;
 #[cfg(all(feature = "cuda", feature = "cli", target_os = "linux"))]
 mod nvidia;
 mod plugins;
 mod precisions;
+mod tactics;
 mod tensor_cores;
 
 use ixion::Limits;

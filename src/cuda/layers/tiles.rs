@@ -113,7 +113,11 @@ impl Tiles {
             let blocks = [along_columns, along_rows, batches.min(MOST)];
             let blocks = blocks.map(|count| u32::try_from(count).unwrap_or(u32::MAX));
             let threads = if self.side == Self::LARGE { 256 } else { 128 };
-            context.launch(kernel, Grid { blocks, shared: Self::shared(self.side), ..Grid::of(1, threads) }, &arguments)
+            context.launch(
+                kernel,
+                Grid { blocks, shared: Self::shared(self.side), ..Grid::of(1, threads) },
+                &arguments,
+            )
         };
         if parts.is_none() {
             return launch(WHOLE, self.batches, context);

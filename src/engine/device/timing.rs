@@ -118,7 +118,12 @@ impl<'a> Bench<'a> {
     }
 
     /// The time of one of so many runs, which are waited for together.
-    fn stretch(&mut self, layer: &mut dyn CudaLayer, runs: u32, limits: &Limits) -> Result<Duration, LayerError> {
+    fn stretch(
+        &mut self,
+        layer: &mut dyn CudaLayer,
+        runs: u32,
+        limits: &Limits,
+    ) -> Result<Duration, LayerError> {
         limits.check_deadline()?;
         let Self { memory, queue, .. } = self;
         let all = |kept: &[Kept]| kept.iter().map(|kept| kept.tensor(memory)).collect::<Result<Vec<_>, _>>();

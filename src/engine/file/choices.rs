@@ -273,7 +273,8 @@ impl Operator {
             .answers
             .iter()
             .map(|(taken, refused)| Ok(Answers { taken: formats(taken)?, refused: formats(refused)? }));
-        let candidates = self.candidates.iter().map(candidate).collect::<Result<Vec<_>, PlanFileProblem>>()?;
+        let candidates =
+            self.candidates.iter().map(candidate).collect::<Result<Vec<_>, PlanFileProblem>>()?;
         let chosen = self.chosen.filter(|&chosen| chosen < candidates.len());
         let settled = chosen.and_then(|chosen| candidates.get(chosen));
         if let Some(Candidate { tactic, .. }) = settled.filter(|it| layer.is_some() && known.lacks(it)) {

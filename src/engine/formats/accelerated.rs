@@ -118,7 +118,13 @@ impl Survey<'_> {
             return Ok(Vec::new());
         }
         let tactics = match self.is_view {
-            true => self.accelerator.tactics(layer).unwrap_or_else(|| vec![Tactic::DEFAULT]).into_iter().take(1).collect(),
+            true => self
+                .accelerator
+                .tactics(layer)
+                .unwrap_or_else(|| vec![Tactic::DEFAULT])
+                .into_iter()
+                .take(1)
+                .collect(),
             false => self.accelerator.suited(layer, formats, (&inputs, &outputs))?,
         };
         let price = if self.is_view { 0.0 } else { of_device(layer.cost(&inputs, &outputs), formats) };
