@@ -2,6 +2,8 @@
 #![cfg(feature = "cuda-emulator")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+#[cfg(all(feature = "cli", target_os = "linux"))]
+mod debugger;
 mod device;
 mod diagonals;
 mod elementwise;

@@ -34,13 +34,25 @@ fn chosen(plan: &Plan) -> Vec<&'static str> {
     all.map(|settled| settled.candidates[settled.chosen.unwrap()].tactic.name).collect()
 }
 
+/// The plan that a file gives back.
+fn stored(plan: &Plan, device: &Device, layers: CudaLayers) -> Plan {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("stored.plan");
+    plan.save(&path).unwrap();
+    let file = PlanFile::open(&path, &Limits::default()).unwrap();
+    let loaded = file.with_device(device.clone(), layers).load().unwrap();
+    assert_eq!(loaded.settled(), plan.settled());
+    loaded
+}
+
 /// Has a tactic forced on the operators of a graph, so many of which have it, on both emulators.
 fn by(tactic: &str, count: usize, tf32: Tf32, make: &dyn Fn() -> Builder, inputs: &[Tensor], tolerance: f64) {
     let (wanted, _) = run(make(), inputs);
     for device in emulators() {
         let layers = CudaLayers::default().with_tf32(tf32);
-        let builder = make().with_tactics([tactic]).with_device(device.clone(), layers);
+        let builder = make().with_tactics([tactic]).with_device(device.clone(), layers.clone());
         let (found, plan) = run(builder, inputs);
+        assert_eq!(stored(&plan, device, layers).context().unwrap().run(inputs).unwrap(), found);
         assert_eq!(chosen(&plan).into_iter().filter(|name| *name == tactic).count(), count, "{tactic}");
         for (found, wanted) in found.iter().zip(&wanted) {
             let comparison = found.allclose(wanted, tolerance, tolerance, true).unwrap();
@@ -346,7 +358,7 @@ fn a_plan_keeps_what_was_chosen() {
 #[test]
 fn models_are_tuned_as_a_whole() {
     let folder = tempfile::tempdir().unwrap();
-    let (timings, path) = (folder.path().join("timings.json"), folder.path().join("tuned.plan"));
+    let timings = folder.path().join("timings.json");
     let inputs = [noise(DType::F32, &[2, 6, 9, 8], 1)];
     let make = || builder(&several(&CONVOLUTIONS, &inputs)).with_precisions([Precision::F16]);
     let (wanted, _) = run(make().with_precisions([]), &inputs);
@@ -367,10 +379,7 @@ fn models_are_tuned_as_a_whole() {
     let known = TimingCache::open(&timings).len();
     tuned();
     assert_eq!(TimingCache::open(&timings).len(), known);
-    plan.save(&path).unwrap();
-    let file = PlanFile::open(&path, &Limits::default()).unwrap();
-    let loaded = file.with_device(device.clone(), CudaLayers::default()).load().unwrap();
-    assert_eq!(loaded.settled(), plan.settled());
+    let loaded = stored(&plan, device, CudaLayers::default());
     for plan in [plan, loaded] {
         let found = plan.context().unwrap().run(&inputs).unwrap();
         let comparison = found[0].allclose(&wanted[0], 5e-2, 5e-2, true).unwrap();

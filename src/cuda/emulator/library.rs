@@ -2,6 +2,7 @@
 
 use crate::cuda::device::{CudaError, Extent, Launch, Module, Result, Unit};
 use std::ffi::c_void;
+use tempfile::TempPath;
 
 /// `ixion::Launch` of the shim.
 #[repr(C)]
@@ -26,6 +27,8 @@ const REPORT: usize = 512;
 #[derive(Debug)]
 pub(super) struct Library {
     library: libloading::Library,
+    /// The file that it was loaded from, where somebody may want to look into it.
+    _file: Option<TempPath>,
 }
 
 impl Library {
@@ -34,7 +37,7 @@ impl Library {
             call: format!("loading the kernels of {}", unit.name()),
             reason,
         };
-        // The system loads libraries from files alone. Once it is loaded, the name is not needed.
+        // The system loads libraries from files alone. Once it is loaded, nobody but a debugger needs the name.
         let mut file = tempfile::Builder::new()
             .prefix("ixion-")
             .suffix(".so")
@@ -45,8 +48,15 @@ impl Library {
         // SAFETY: the library is what the compiler made of the shim and a source. Nothing runs when it is loaded.
         let library = unsafe { libloading::Library::new(path.as_os_str()) }
             .map_err(|error| fault(error.to_string()))?;
-        Ok(Self { library })
+        Ok(Self { library, _file: is_traced().then_some(path) })
     }
+}
+
+/// Whether a debugger runs this program, if the system tells.
+fn is_traced() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let tracer = status.lines().find_map(|line| line.strip_prefix("TracerPid:"));
+    tracer.is_some_and(|id| id.trim() != "0")
 }
 
 impl Module for Library {

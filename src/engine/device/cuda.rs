@@ -25,6 +25,14 @@ impl Accelerator {
         self.layers.of(layer).map(|layer| layer.tactics(self.device.info()))
     }
 
+    /// Whether there are kernels for tensors of these formats.
+    pub(in crate::engine) fn takes(&self, layer: &dyn CpuLayer, formats: &[TensorFormat]) -> bool {
+        let asked =
+            |layer: &dyn CudaLayer, at: usize| layer.supports(at, formats.get(..=at).unwrap_or_default());
+        let layer = self.layers.of(layer);
+        layer.is_some_and(|layer| (0..formats.len()).all(|at| asked(&*layer, at)))
+    }
+
     /// The tactics that suit a layer with tensors of these formats; none where there are no kernels for them.
     ///
     /// # Errors
@@ -35,11 +43,8 @@ impl Accelerator {
         formats: &[TensorFormat],
         (inputs, outputs): (&[TensorMeta], &[TensorMeta]),
     ) -> Result<Vec<Tactic>, LayerError> {
-        let Some(layer) = self.layers.of(layer) else { return Ok(Vec::new()) };
-        let asked = |at: usize| layer.supports(at, formats.get(..=at).unwrap_or_default());
-        if !(0..formats.len()).all(asked) {
-            return Ok(Vec::new());
-        }
+        let taken = self.layers.of(layer).filter(|_| self.takes(layer, formats));
+        let Some(layer) = taken else { return Ok(Vec::new()) };
         let (info, tf32, mut suited) = (self.device.info(), self.layers.tf32(), Vec::new());
         for (at, tactic) in layer.tactics(info).into_iter().enumerate() {
             let mut layer = layer.clone_layer();

@@ -16,6 +16,10 @@ impl Accelerator {
         match *self {}
     }
 
+    pub(in crate::engine) fn takes(&self, _: &dyn CpuLayer, _: &[TensorFormat]) -> bool {
+        match *self {}
+    }
+
     pub(in crate::engine) fn suited(
         &self,
         _: &dyn CpuLayer,

@@ -9,6 +9,7 @@ use crate::graph::{
     Change, CpuLayer, Device, Inserted, LayerError, OperandIndex, OperatorIndex, RuntimeGraph,
     RuntimeOperand, SettledFormat, Stage, Tactic, TensorFormat, Unfit, guarded,
 };
+use crate::layers::transfer::Transfer;
 use crate::tensor::{DType, Format, MAX_RANK};
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
@@ -118,7 +119,10 @@ impl Choices {
 }
 
 /// Asks all layers whose tensors are not plain whether they take them so.
-pub(super) fn check(plan: &Plan, path: &Path) -> Result<(), EngineError> {
+pub(super) fn check(
+    plan: &Plan,
+    (path, accelerator): (&Path, Option<&Accelerator>),
+) -> Result<(), EngineError> {
     let is_plain = |operand: &&OperandIndex| {
         let operand = plan.graph.operand(**operand);
         operand.format() == Format::Plain && operand.scale().is_none()
@@ -137,7 +141,15 @@ pub(super) fn check(plan: &Plan, path: &Path) -> Result<(), EngineError> {
         // What is not described before the run is refused by the layer itself, if it is.
         let Some(metas) = plan.shapes.get_all(&operands) else { continue };
         let formats: Vec<TensorFormat> = metas.iter().map(|meta| meta.tensor_format()).collect();
-        let takes = guarded(|| Ok(formats::takes_all(layer, &metas, &formats)));
+        let takes = guarded(|| match (operator.op_type(), operator.device(), accelerator) {
+            // It copies what there is.
+            (Transfer::TYPE, ..) => Ok(true),
+            (_, Device::Cuda, Some(accelerator)) => {
+                let there: Vec<TensorFormat> = formats.iter().map(|it| it.on(Device::Cuda)).collect();
+                Ok(accelerator.takes(layer, &there))
+            }
+            _ => Ok(formats::takes_all(layer, &metas, &formats)),
+        });
         let fault = |source| EngineError::of_operator(operator, plan.graph.path(), Stage::Configure, source);
         if !takes.map_err(fault)? {
             let list: Vec<String> = formats.iter().map(ToString::to_string).collect();

@@ -145,7 +145,7 @@ impl PlanFile {
             graph.restore(&self.states)?;
             self.choices.apply(graph, (self.path(), self.accelerator.as_ref()))
         })?;
-        choices::check(&plan, self.path())?;
+        choices::check(&plan, (self.path(), self.accelerator.as_ref()))?;
         plan.donations = donations(settings, &plan).map_err(of_path)?;
         Ok(plan)
     }

@@ -7,6 +7,7 @@ use super::header::Kind;
 use crate::engine::Plan;
 use crate::graph::{PluginName, Registry, RuntimeOperator};
 use crate::layers::reformat::Reformat;
+use crate::layers::transfer::Transfer;
 use crate::passes::{PassStatistics, Refusal, Statistics};
 use crate::shape::{InputRange, InputShape};
 use crate::tensor::DType;
@@ -153,8 +154,9 @@ fn wrong(reason: String) -> PlanFileProblem {
 
 /// Whose layers all operators of a plan are, but those that the engine put between them.
 fn layers(plan: &Plan) -> Result<Vec<LayerVersion>, PlanFileProblem> {
-    let is_own =
-        |operator: &&RuntimeOperator| operator.layer().is_some() && operator.op_type() != Reformat::TYPE;
+    let is_own = |operator: &&RuntimeOperator| {
+        operator.layer().is_some() && ![Reformat::TYPE, Transfer::TYPE].contains(&operator.op_type())
+    };
     let operators = plan.graph.operators().iter().filter(is_own);
     let types: BTreeSet<&str> = operators.map(|operator| operator.op_type()).collect();
     let version = |op_type: &str| {

@@ -1,0 +1,41 @@
+//! A kernel in a debugger: a breakpoint on a line of its source is met, and what stands there can be looked at.
+
+use std::path::Path;
+use std::process::Command;
+
+#[test]
+fn a_breakpoint_in_a_kernel_is_met() {
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/src/cuda/kernels/softmax.cu");
+    let text = std::fs::read_to_string(source).unwrap();
+    let line = text.lines().position(|line| line.contains("= block_combine(")).unwrap() + 1;
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("debugger");
+    let mut gdb = Command::new("gdb");
+    gdb.args(["-batch", "-nx", "-ex", "set breakpoint pending on", "-ex", "set debuginfod enabled off"]);
+    gdb.args([
+        "-ex",
+        &format!("break softmax.cu:{line}"),
+        "-ex",
+        "run",
+        "-ex",
+        "bt 1",
+        "-ex",
+        "info breakpoints",
+    ]);
+    gdb.args(["-ex", "print ixion::self->index", "--args", env!("CARGO_BIN_EXE_ixion"), "verify"]);
+    gdb.args(["--device", "cuda-emulator", "tests/cases/F_softmax"]);
+    gdb.current_dir(env!("CARGO_MANIFEST_DIR")).env("XDG_CACHE_HOME", folder).env_remove("RUST_LOG");
+    let Ok(ended) = gdb.output() else {
+        eprintln!("there is no gdb: whether kernels can be stepped through is not tried");
+        return;
+    };
+    let said = String::from_utf8_lossy(&ended.stdout) + String::from_utf8_lossy(&ended.stderr);
+    if said.contains("ptrace") {
+        eprintln!(
+            "gdb may not look into other programs here: whether kernels can be stepped through is not tried"
+        );
+        return;
+    }
+    assert!(said.contains("breakpoint already hit 1 time"), "{said}");
+    assert!(said.contains("#0  softmax (") && said.contains("src/cuda/kernels/softmax.cu"), "{said}");
+    assert!(said.contains("y = 0, z = 0"), "{said}");
+}
