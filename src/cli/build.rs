@@ -1,5 +1,6 @@
 //! `ixion build`: a plan in one file.
 
+use super::device::DeviceArgs;
 use super::failure::{Exit, Failure};
 use super::files;
 use super::formats::FormatArgs;
@@ -60,6 +61,8 @@ pub(crate) struct BuildArgs {
     donate: Vec<(String, String)>,
     #[command(flatten)]
     formats: FormatArgs,
+    #[command(flatten)]
+    device: DeviceArgs,
     /// Leaves out passes by name; `all` leaves the graph as it is
     #[arg(long, alias = "no-pass", value_name = "PASS", num_args = 1..)]
     without: Vec<String>,
@@ -123,6 +126,7 @@ impl BuildArgs {
             .with_limits(limits)
             .with_passes(passes(&self.without)?);
         builder = self.formats.apply(builder).map_err(Failure::unusable)?;
+        builder = self.device.apply(builder).map_err(Failure::unusable)?;
         if let Some(seed) = self.random_weights {
             builder = builder.with_random_weights(seed);
         }

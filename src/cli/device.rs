@@ -9,7 +9,7 @@ pub(crate) struct DeviceArgs {
     /// Runs what has kernels for it on a device: cuda, cuda:1, cuda-emulator [default: cpu]
     ///
     /// All else runs on the CPU. `ixion devices` lists what is there.
-    #[arg(long, value_name = "DEVICE", hide_short_help = true, conflicts_with = "tune")]
+    #[arg(long, value_name = "DEVICE", hide_short_help = true)]
     pub(crate) device: Option<String>,
     /// Looks at every access of the emulator's kernels to memory, and runs their threads in random order
     #[arg(long, requires = "device", hide_short_help = true)]

@@ -118,6 +118,35 @@ fn whole_numbers_by_each_tactic() {
     }
 }
 
+#[cfg(feature = "cli")]
+#[test]
+fn the_command_tunes_for_a_device() {
+    let folder = tempfile::tempdir().unwrap();
+    let ixion = |args: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_ixion"));
+        command.args(args).args(["--device", "cuda-emulator"]).current_dir(env!("CARGO_MANIFEST_DIR"));
+        command
+            .env("XDG_CACHE_HOME", concat!(env!("CARGO_TARGET_TMPDIR"), "/command"))
+            .env_remove("RUST_LOG");
+        let ended = command.output().unwrap();
+        String::from_utf8_lossy(&ended.stdout) + String::from_utf8_lossy(&ended.stderr)
+    };
+    let [timings, tuned] = ["timings.json", "tuned.plan"].map(|name| folder.path().join(name));
+    let (timings, tuned) = (timings.to_str().unwrap(), tuned.to_str().unwrap());
+    let model = "model_file/digits/digits.pnnx.param";
+    let said = ixion(&["build", model, "-o", tuned, "--tune", "--timing-cache", timings]);
+    assert!(said.contains("tuned.plan: "), "{said}");
+    assert!(!TimingCache::open(timings).is_empty());
+    let shown = ixion(&["plan", tuned]);
+    let is_measured =
+        |line: &&str| line.contains("f32 cuda") && line.contains("tiles-64") && !line.contains('~');
+    assert!(shown.lines().filter(is_measured).count() > 1, "{shown}");
+    let said = ixion(&["run", tuned, "--input", "model_file/digits/samples/7.png"]);
+    assert!(said.contains('7') && !said.contains("error"), "{said}");
+    let said = ixion(&["plan", model, "--tactic", "tiles", "--without-tactic", "nonsense"]);
+    assert!(said.contains("no operator has a tactic `nonsense`") && !said.contains("`tiles`"), "{said}");
+}
+
 /// The tactics that the one operator of a graph is offered.
 fn offered(text: &str, tf32: Tf32) -> Vec<&'static str> {
     let layers = CudaLayers::default().with_tf32(tf32);
