@@ -1,6 +1,8 @@
 //! How layers run on a GPU.
 
-use super::device::{Argument, CudaError, Device, DeviceTensor, Grid, Info, Kernel, LibraryWork, Queue, Unit};
+use super::device::{
+    Argument, CudaError, Device, DeviceTensor, Grid, Info, Kernel, LibraryWork, Queue, Unit,
+};
 use crate::Limits;
 use crate::graph::{self, CpuLayer, Layer, LayerError, Tactic, TensorFormat, TensorMeta};
 use crate::tensor::{DType, Format, Layout, Shape, Tensor};

@@ -5,9 +5,11 @@
 
 use super::nvidia::{compile, libraries, on_stand_ins};
 use super::{noise, one, plan, several};
+use ixion::Limits;
 use ixion::cuda::device::{Device, KernelCache};
 use ixion::cuda::{CudaLayers, Tf32};
-use ixion::engine::Context;
+use ixion::engine::{Builder, Context};
+use ixion::pnnx::Graph;
 use ixion::tensor::{DType, Tensor};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -176,5 +178,28 @@ fn compute_transforms() {
                 "torch.fft.hfft b 1 1 v y dim=1 n=12 norm=None",
             ],
         );
+    }
+}
+
+#[test]
+fn other_tactics_do_without() {
+    let (_, calls) = run("libraries::compute_by_kernels", &[]);
+    assert!(calls.is_empty(), "{calls:?}");
+}
+
+#[test]
+#[ignore = "run by others, where there are libraries"]
+fn compute_by_kernels() {
+    for (dtype, tactic) in [(DType::F32, "plain"), (DType::F16, "tiles-64")] {
+        let inputs = [noise(dtype, &[5, 6], 1), noise(dtype, &[6, 7], 2)];
+        let graph = one("torch.mm m 2 1 x x1 y", &inputs);
+        let wanted = plan(&graph, None).context().unwrap().run(&inputs).unwrap();
+        let builder = Builder::from_pnnx(Graph::parse(&graph, &Limits::default()).unwrap());
+        let builder = builder.with_device(gpu(), CudaLayers::default()).with_tactics([tactic]);
+        let plan = builder.build().unwrap();
+        assert!(plan.settled()[0].candidates.iter().all(|candidate| candidate.tactic.name == tactic));
+        let found = plan.context().unwrap().run(&inputs).unwrap();
+        let comparison = found[0].allclose(&wanted[0], 2e-2, 2e-2, true).unwrap();
+        assert!(comparison.holds(), "{tactic}: {comparison}");
     }
 }

@@ -10,9 +10,9 @@ mod elementwise;
 mod failures;
 mod indexing;
 mod layers;
-mod memory;
 #[cfg(all(feature = "cuda", feature = "cli", target_os = "linux"))]
 mod libraries;
+mod memory;
 #[cfg(all(feature = "cuda", feature = "cli", target_os = "linux"))]
 mod nvidia;
 mod plugins;

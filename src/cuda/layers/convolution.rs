@@ -121,7 +121,8 @@ impl Sizes<'_> {
         operands.y = with_three_axes(&operands.y, axes, 2)?;
         let work = Work::of(self, &operands)?;
         let arguments = finish.0.arguments(finish.1, whole.shape())?;
-        if let Some(convolved) = self.for_library(&operands, whole, &work, context)
+        if self.way == Way::Any
+            && let Some(convolved) = self.for_library(&operands, whole, &work, context)
             && library::convolution(convolved, finish.1, (finish.0, &arguments), context)?
         {
             return Ok(());

@@ -32,13 +32,14 @@ pub(super) struct Product<'a> {
     /// What one more in the sums of each column stands for, and one more in the output, where numbers are whole: what is added is
     /// then a bias in such steps.
     pub(super) steps: Option<(DeviceTensor<'a>, f32)>,
+    /// How it is computed.
     pub(super) way: Way,
 }
 
 impl<'a> Product<'a> {
     /// The product alone.
     pub(super) fn new(left: DeviceTensor<'a>, right: DeviceTensor<'a>, output: DeviceTensor<'a>) -> Self {
-        Self { left, right, added: None, output, scales: [1.0, 1.0], steps: None, way: Way::BySize }
+        Self { left, right, added: None, output, scales: [1.0, 1.0], steps: None, way: Way::Any }
     }
 
     /// The same by the tactic that is settled.
@@ -57,7 +58,7 @@ impl<'a> Product<'a> {
         context: &mut CudaContext<'_>,
     ) -> Result<(), LayerError> {
         let sides = Sides::of(self)?;
-        if library::product(self, &sides, (finish, &arguments), context)? {
+        if self.way == Way::Any && library::product(self, &sides, (finish, &arguments), context)? {
             return Ok(());
         }
         arguments.extend(self.arguments(&sides)?);

@@ -1,4 +1,5 @@
-//! The ways of computing products and convolutions, which are their tactics: tiles of tensor cores of either size, or none.
+//! The ways of computing products and convolutions, which are their tactics: by a library, in tiles of tensor cores of either size, or
+//! without these.
 
 use super::tiles::{self, Tiles};
 use crate::cuda::device::Info;
@@ -7,12 +8,12 @@ use crate::graph::{LayerError, Tactic, TensorMeta};
 use crate::layers::device_tactic::DeviceTactic;
 use crate::tensor::DType;
 
-/// A way of computing a product. One that is not possible for some tensors gives way to the choice by sizes.
+/// A way of computing a product. One that is not possible for some tensors gives way to the choice by their types and sizes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Way {
-    /// As types and sizes suggest.
+    /// By a library that can, else as types and sizes suggest.
     #[default]
-    BySize,
+    Any,
     /// In tiles of tensor cores that are so long and wide.
     Tiles(usize),
     /// Without tensor cores.
@@ -21,7 +22,7 @@ pub(super) enum Way {
 
 /// All ways, the one for general use first, and what they are called.
 const ALL: [(Way, Tactic); 4] = [
-    (Way::BySize, Tactic::DEFAULT),
+    (Way::Any, Tactic::DEFAULT),
     (Way::Tiles(Tiles::LARGE), Tactic { id: 1, name: "tiles-128" }),
     (Way::Tiles(Tiles::SMALL), Tactic { id: 2, name: "tiles-64" }),
     (Way::Plain, Tactic { id: 3, name: "plain" }),
@@ -49,27 +50,32 @@ impl Way {
     /// The way that is settled.
     pub(super) fn of(settled: DeviceTactic) -> Self {
         let found = ALL.iter().find(|(_, tactic)| tactic.id == settled.0);
-        found.map_or(Self::BySize, |(way, _)| *way)
+        found.map_or(Self::Any, |(way, _)| *way)
     }
 
     /// The scratch memory that products of these factors make use of.
     pub(super) fn workspace(self, inputs: &[TensorMeta]) -> usize {
         match self {
-            Self::BySize | Self::Tiles(Tiles::SMALL) => tiles::workspace(inputs),
+            Self::Any | Self::Tiles(Tiles::SMALL) => tiles::workspace(inputs),
             Self::Tiles(_) | Self::Plain => 0,
         }
     }
 
-    /// Whether it is another than the choice by sizes for factors of one type, with f32 as TF32 where that is allowed: whole
-    /// numbers are multiplied in tiles, halves in nothing else that would be worth a try.
-    pub(super) fn suits(self, factor: Option<&TensorMeta>, allow_tf32: bool, device: &Info) -> bool {
+    /// Whether it may be another than the first for factors of one type, with f32 as TF32 where that is allowed and perhaps by a
+    /// library: whole numbers are multiplied in tiles, halves by kernels in nothing else that would be worth a try.
+    pub(super) fn suits(
+        self,
+        factor: Option<&TensorMeta>,
+        (allow_tf32, has_library): (bool, bool),
+        device: &Info,
+    ) -> bool {
         let Some(dtype) = factor.map(TensorMeta::dtype) else { return false };
         let is_whole = dtype == DType::I8 && factor.is_some_and(|factor| factor.scale().is_some());
         let is_tiled = is_whole || tiles::suit(dtype, allow_tf32, device);
         match self {
-            Self::BySize => true,
+            Self::Any => true,
             Self::Tiles(side) => is_tiled && Tiles::shared(side) <= device.shared_memory,
-            Self::Plain => is_tiled && dtype == DType::F32,
+            Self::Plain => dtype == DType::F32 && (is_tiled || has_library),
         }
     }
 }
@@ -93,7 +99,8 @@ macro_rules! ways {
             inputs: &[TensorMeta],
             _: &[TensorMeta],
         ) -> bool {
-            $(self.$is_possible() &&)? Way::of(self.on_device).suits(inputs.first(), tf32.$of, device)
+            let terms = (tf32.$of, device.libraries.$of.is_some());
+            $(self.$is_possible() &&)? Way::of(self.on_device).suits(inputs.first(), terms, device)
         }
 
         fn workspace(&self, inputs: &[TensorMeta], _: &[TensorMeta]) -> usize {

@@ -19,7 +19,7 @@ impl Accelerator {
     /// The device, as it is told from others where times are kept.
     pub(in crate::engine) fn name(&self) -> String {
         let info = self.device.info();
-        format!("{} {}", info.name, info.target)
+        format!("{} {} {}", info.name, info.target, info.libraries).trim_end().to_owned()
     }
 
     /// What times depend on beside the device and the layer.
