@@ -129,7 +129,8 @@ fn the_command_tunes_for_a_device() {
             .env("XDG_CACHE_HOME", concat!(env!("CARGO_TARGET_TMPDIR"), "/command"))
             .env_remove("RUST_LOG");
         let ended = command.output().unwrap();
-        String::from_utf8_lossy(&ended.stdout) + String::from_utf8_lossy(&ended.stderr)
+        let said = [ended.stdout, ended.stderr].map(|said| String::from_utf8_lossy(&said).into_owned());
+        said.concat()
     };
     let [timings, tuned] = ["timings.json", "tuned.plan"].map(|name| folder.path().join(name));
     let (timings, tuned) = (timings.to_str().unwrap(), tuned.to_str().unwrap());
