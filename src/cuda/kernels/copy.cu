@@ -1,10 +1,12 @@
-// Elements from one place to another, whatever they are: T has as many bytes.
+// Elements from one place to another, whatever they are: T has as many bytes. CHUNK of them are moved at once.
 
 #include "common.cuh"
+#include "chunks.cuh"
 
 extern "C" __global__ void copy_elements(const T* x, Strides from, T* y, Strides to, Shape shape, i64 count) {
-    for (i64 i = FIRST; i < count; i += STEP) {
-        y[offset(i, shape, to)] = x[offset(i, shape, from)];
+    int last = shape.rank > 0 ? shape.rank - 1 : 0;
+    for (i64 i = FIRST * CHUNK; i < count; i += STEP * CHUNK) {
+        put_chunk(y + offset(i, shape, to), chunk_at<CHUNK>(x + offset(i, shape, from), from.by[last], count - i), count - i);
     }
 }
 

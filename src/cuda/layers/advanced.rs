@@ -1,6 +1,6 @@
 //! Indexing with tensors of the file or of the graph, which are broadcast together.
 
-use super::elementwise::{copy, element};
+use super::copy::{copy, element};
 use super::epilogue::kernel_shape;
 use super::indexing::is_index;
 use super::movement::copy_as;

@@ -1,10 +1,10 @@
 //! Layers that put elements elsewhere and leave them as they are. Where an output is a view of an input nothing is left to do;
 //! these are the other cases.
 
-use super::elementwise::{copy, element};
+use super::copy::{copy, copying};
 use super::epilogue::kernel_shape;
 use super::support::{is_anything, shape, strides};
-use crate::cuda::device::{Argument, DeviceTensor, Grid, Unit};
+use crate::cuda::device::{Argument, DeviceTensor, Grid};
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers, scratch_bytes};
 use crate::graph::{LayerError, TensorFormat, TensorMeta};
 use crate::layers::reshaping::{
@@ -52,8 +52,7 @@ pub(super) fn in_order(
     if let Some(layout) = from.layout().reshape(to.shape())? {
         return copy(&from.with_layout(layout)?, to, context);
     }
-    let unit = Unit::new("copy.cu", include_str!("../kernels/copy.cu")).define("T", element(from.dtype()));
-    let kernel = context.kernel(&unit, "copy_in_order")?;
+    let kernel = context.kernel(&copying(from.dtype()).define("CHUNK", 1), "copy_in_order")?;
     let arguments = [
         Argument::Read(*from),
         Argument::Strides(strides(from.layout())),

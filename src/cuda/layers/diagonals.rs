@@ -1,6 +1,6 @@
 //! Triangles and diagonals of matrices.
 
-use super::elementwise::{copy, element};
+use super::copy::{copy, element};
 use super::epilogue::kernel_shape;
 use super::product::metas;
 use super::recipe::{Recipe, no_kernel};

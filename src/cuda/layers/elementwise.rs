@@ -1,10 +1,12 @@
 //! Kernels in which every element of the output depends on the elements of the inputs at the same place alone.
 //!
 //! A [`Map`] is such a kernel: C++ that computes `out` from `in0`, `in1`, …, which are numbers of the type in which elements are
-//! computed. Inputs are broadcast and may have any strides; axes that lie behind each other in all tensors are one.
+//! computed. Inputs are broadcast and may have any strides; axes that lie behind each other in all tensors are one. A thread takes
+//! as many elements at once as make up a word, where tensors lie so that it can.
 
+use super::axes::{chunk_of_walk, collapsed_as_written};
 use super::formula::{code, number};
-use crate::cuda::device::{Argument, DeviceTensor, Grid, KernelShape, KernelStrides, Unit};
+use crate::cuda::device::{Argument, DeviceTensor, Grid, Unit};
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers, is_plain};
 use crate::graph::{LayerError, TensorFormat, TensorMeta};
 use crate::layers::expression::{Compiled, Expression};
@@ -20,24 +22,44 @@ pub(super) struct Map {
     unit: Unit,
 }
 
-const HEADERS: &str = "#include \"common.cuh\"\n#include \"functions.cuh\"\n#include \"whole_numbers.cuh\"\n";
+const HEADERS: [&str; 4] = ["common.cuh", "functions.cuh", "whole_numbers.cuh", "chunks.cuh"];
 
 impl Map {
     /// A kernel whose body is some lines of C++ ending with the value of the output, which is of this type; none for types that
     /// kernels do not compute in.
     pub(super) fn new(inputs: Vec<(usize, DType)>, output: DType, body: &str, value: &str) -> Option<Self> {
-        let mut text = format!("{HEADERS}\nextern \"C\" __global__ void elementwise(");
-        let (mut parameters, mut loads) = (String::new(), String::new());
+        let (mut parameters, mut chunks, mut loads) = (String::new(), String::new(), String::new());
         for (position, dtype) in &inputs {
             let number = number(*dtype)?;
             write!(parameters, "const {dtype}* x{position}, Strides s{position}, ").ok()?;
-            let place = format!("x{position}[offset(i, shape, s{position})]");
-            writeln!(loads, "        {number} in{position} = load<{number}>({place});").ok()?;
+            let chunk = format!(
+                "chunk_at<CHUNK>(x{position} + offset(i, shape, s{position}), s{position}.by[last], count - i)"
+            );
+            writeln!(chunks, "        Chunk<{dtype}, CHUNK> chunk{position} = {chunk};").ok()?;
+            writeln!(loads, "        {number} in{position} = load<{number}>(chunk{position}.at[k]);").ok()?;
         }
         let made = number(output)?;
-        writeln!(text, "{parameters}{output}* y, Strides sy, Shape shape, i64 count) {{").ok()?;
-        writeln!(text, "    for (i64 i = FIRST; i < count; i += STEP) {{\n{loads}{body}").ok()?;
-        writeln!(text, "        store<{made}>(y[offset(i, shape, sy)], {value});\n    }}\n}}").ok()?;
+        let mut text = String::new();
+        for header in HEADERS {
+            writeln!(text, "#include \"{header}\"").ok()?;
+        }
+        write!(
+            text,
+            "
+extern \"C\" __global__ void elementwise({parameters}{output}* y, Strides sy, Shape shape, i64 count) {{
+    int last = shape.rank > 0 ? shape.rank - 1 : 0;
+    for (i64 i = FIRST * CHUNK; i < count; i += STEP * CHUNK) {{
+{chunks}        Chunk<{output}, CHUNK> made;
+#pragma unroll
+        for (int k = 0; k < CHUNK; ++k) {{
+{loads}{body}        store<{made}>(made.at[k], {value});
+        }}
+        put_chunk(y + offset(i, shape, sy), made, count - i);
+    }}
+}}
+"
+        )
+        .ok()?;
         Some(Self { inputs, unit: Unit::new("elementwise.cu", text) })
     }
 
@@ -65,7 +87,7 @@ impl Map {
             read.push(*input);
         }
         layouts.push(*output.layout());
-        let (shape, strides) = collapsed(&layouts);
+        let (shape, strides) = collapsed_as_written(&layouts)?;
         let mut arguments: SmallVec<[Argument<'_>; 16]> = SmallVec::new();
         for (tensor, strides) in read.iter().zip(&strides) {
             arguments.extend([Argument::Read(*tensor), Argument::Strides(*strides)]);
@@ -78,67 +100,11 @@ impl Map {
             Argument::Shape(shape),
             Argument::Long(count as i64),
         ]);
-        let kernel = context.kernel(&self.unit, "elementwise")?;
-        context.launch(&kernel, Grid::over(count), &arguments)
+        let tensors: SmallVec<[&DeviceTensor<'_>; 8]> = read.iter().chain([output]).collect();
+        let chunk = chunk_of_walk(&tensors, &shape, &strides);
+        let kernel = context.kernel(&self.unit.clone().define("CHUNK", chunk), "elementwise")?;
+        context.launch(&kernel, Grid::over(count.div_ceil(chunk)), &arguments)
     }
-}
-
-/// Copies elements, whatever their type: to a tensor of the same shape and size of elements.
-pub(crate) fn copy(
-    from: &DeviceTensor<'_>,
-    to: &DeviceTensor<'_>,
-    context: &mut CudaContext<'_>,
-) -> Result<(), LayerError> {
-    let unit = Unit::new("copy.cu", include_str!("../kernels/copy.cu")).define("T", element(from.dtype()));
-    let (shape, strides) = collapsed(&[from.layout().expand(to.shape())?, *to.layout()]);
-    let count = to.num_elements();
-    let kernel = context.kernel(&unit, "copy_elements")?;
-    let [from_strides, to_strides] = [0, 1].map(|at| strides.get(at).copied().unwrap_or_default());
-    let arguments = [
-        Argument::Read(*from),
-        Argument::Strides(from_strides),
-        Argument::Write(*to),
-        Argument::Strides(to_strides),
-        Argument::Shape(shape),
-        Argument::Long(count as i64),
-    ];
-    context.launch(&kernel, Grid::over(count), &arguments)
-}
-
-/// A type of kernels with as many bytes as an element, for those that only move elements.
-pub(super) fn element(dtype: DType) -> &'static str {
-    match dtype.size() {
-        1 => "u8",
-        2 => "i16",
-        4 => "i32",
-        8 => "i64",
-        _ => "Bytes16",
-    }
-}
-
-/// The strides of tensors of one shape, and that shape: without axes of length 1, and with one axis in the place of neighbours
-/// that lie behind each other in all of them.
-pub(super) fn collapsed(layouts: &[Layout]) -> (KernelShape, SmallVec<[KernelStrides; 8]>) {
-    let dims = layouts.first().map(|layout| *layout.shape());
-    let mut shape = KernelShape::default();
-    let mut strides: SmallVec<[KernelStrides; 8]> =
-        layouts.iter().map(|_| KernelStrides::default()).collect();
-    let mut rank = 0usize;
-    for (axis, &len) in dims.iter().flat_map(|dims| dims.iter()).enumerate() {
-        if len == 1 {
-            continue;
-        }
-        let steps: SmallVec<[i64; 8]> = layouts.iter().map(|layout| layout.strides()[axis] as i64).collect();
-        let goes_on = rank > 0
-            && strides.iter().zip(&steps).all(|(known, step)| known.by[rank - 1] == step * len as i64);
-        let at = if goes_on { rank - 1 } else { rank };
-        let before = if goes_on { shape.dims[at] } else { 1 };
-        shape.dims[at] = before.saturating_mul(i32::try_from(len).unwrap_or(i32::MAX));
-        strides.iter_mut().zip(steps).for_each(|(known, step)| known.by[at] = step);
-        rank = at + 1;
-    }
-    shape.rank = rank as i32;
-    (shape, strides)
 }
 
 impl CudaLayer for Expression {

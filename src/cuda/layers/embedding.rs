@@ -1,6 +1,6 @@
 //! Rows of a table by their numbers.
 
-use super::elementwise::element;
+use super::copy::element;
 use super::epilogue::kernel_shape;
 use super::support::{Weights, is_anything, shape, stored, strides};
 use crate::cuda::device::{Argument, DeviceTensor, Grid, Unit};

@@ -1,6 +1,6 @@
 //! Fourier transforms: a kernel for each axis.
 
-use super::elementwise::collapsed;
+use super::axes::collapsed;
 use super::movement::copy_as;
 use super::product::metas;
 use super::rows::without_axis;

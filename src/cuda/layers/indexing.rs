@@ -1,6 +1,6 @@
 //! Elements at the places that indices name, read and written.
 
-use super::elementwise::{copy, element};
+use super::copy::{copy, element};
 use super::epilogue::kernel_shape;
 use super::support::{input, int, is_anything, shape, strides};
 use crate::cuda::device::{Argument, DeviceTensor, Grid, Unit};

@@ -4,8 +4,10 @@
 mod activation;
 mod advanced;
 mod attention;
+mod axes;
 mod choosing;
 mod convolution;
+mod copy;
 mod copying;
 mod creation;
 mod diagonals;
@@ -41,7 +43,7 @@ mod transforms;
 mod ways;
 
 use super::CudaLayers;
-pub(crate) use elementwise::copy;
+pub(crate) use copy::copy;
 
 /// All of them.
 pub(super) fn all() -> CudaLayers {

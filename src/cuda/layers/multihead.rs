@@ -1,7 +1,8 @@
 //! Multi-head attention: its projections by products, its heads by the kernel of attention.
 
 use super::attention::{Attention, check, strides_of};
-use super::elementwise::{Map, copy};
+use super::copy::copy;
+use super::elementwise::Map;
 use super::epilogue::{Arguments, Finish};
 use super::product::linear;
 use super::support::{computed_in, input, int, is_float, is_real, shape};

@@ -26,6 +26,18 @@ struct Affine<'a> {
     inner: usize,
 }
 
+impl Affine<'_> {
+    /// Whether so many neighbours of a row have their weights in one piece on a boundary of its size, or one weight in common.
+    fn suits(&self, chunk: usize) -> bool {
+        let is_whole =
+            |weight: &DeviceTensor<'_>| weight.is_aligned((chunk * weight.dtype().size()) as u64);
+        match self.inner {
+            0 | 1 => self.weight.iter().chain(&self.bias).all(is_whole),
+            inner => inner.is_multiple_of(chunk),
+        }
+    }
+}
+
 /// How rows are normalised.
 struct Norm {
     /// Whether the mean is subtracted.
@@ -50,8 +62,9 @@ impl Norm {
             .define("W", name(affine.weight))
             .define("V", name(affine.bias))
             .define("CENTRED", u8::from(self.is_centred));
-        let kernel = context.kernel(&unit, "normalize")?;
         let rows = Rows::along(axes, &[*x.layout(), *y.layout()])?;
+        let sharing = rows.sharing(&[x, y], |chunk| affine.suits(chunk));
+        let kernel = context.kernel(&sharing.define(unit), "normalize")?;
         let mut arguments = rows.arguments(x, y);
         arguments.extend([
             affine.weight.map_or(Argument::None, Argument::Read),
@@ -61,7 +74,7 @@ impl Norm {
             Argument::Long(affine.inner.max(1) as i64),
             Argument::Double(self.eps),
         ]);
-        context.launch(&kernel, rows.grid(), &arguments)
+        context.launch(&kernel, sharing.grid, &arguments)
     }
 }
 

@@ -87,20 +87,19 @@ impl Recipe {
         context: &mut CudaContext<'_>,
     ) -> Result<(), LayerError> {
         let rows = rows_of(reduced, x, &[y])?;
-        let (by_block, number) = (!rows.are_side_by_side(), computed_in(computed)?);
+        let (sharing, number) = (rows.sharing(&[x], |_| true), computed_in(computed)?);
         let unit = Unit::new("reduce.cu", include_str!("../kernels/reduce.cu"))
             .define("X", x.dtype().name())
             .define("S", computed.name())
             .define("T", y.dtype().name())
             .define("C", number)
             .define("A", if self.combine == "Sum" && number == "float" { "double" } else { number })
-            .define("BY_BLOCK", by_block)
             .define("START", self.start)
             .define("MAP", self.map)
             .define("COMBINE", self.combine)
             .define("FINISH", self.finish)
             .define("CENTRE", self.centre);
-        let kernel = context.kernel(&unit, "reduce")?;
+        let kernel = context.kernel(&sharing.define(unit), "reduce")?;
         let arguments = [
             Argument::Read(*x),
             rows.outer_strides(0),
@@ -113,8 +112,7 @@ impl Recipe {
             Argument::Long(rows.length as i64),
             Argument::Double(self.number),
         ];
-        let grid = if by_block { rows.grid() } else { Grid::over(rows.count) };
-        context.launch(&kernel, grid, &arguments)
+        context.launch(&kernel, sharing.grid, &arguments)
     }
 }
 

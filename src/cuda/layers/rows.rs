@@ -1,9 +1,9 @@
 //! Rows: the elements of some axes that belong together, for each place along the others.
 
-use super::elementwise::collapsed;
+use super::axes::{chunk, collapsed, is_chunked};
 use super::epilogue::Arguments;
 use super::support::shape;
-use crate::cuda::device::{Argument, DeviceTensor, Grid, KernelShape, KernelStrides};
+use crate::cuda::device::{Argument, DeviceTensor, Grid, KernelShape, KernelStrides, Unit};
 use crate::graph::LayerError;
 use crate::tensor::Layout;
 use smallvec::SmallVec;
@@ -25,6 +25,31 @@ pub(super) struct Rows {
 /// The most threads of a block, and the threads of a warp.
 const MOST: usize = 256;
 const WARP: usize = 32;
+
+/// How threads share rows: what `rows.cuh` is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Sharing {
+    shared_by: &'static str,
+    /// Elements that a thread reads at once.
+    chunk: usize,
+    /// Chunks of a row that each thread keeps; 0 where rows are too long.
+    kept: usize,
+    /// The blocks for all rows.
+    pub(super) grid: Grid,
+}
+
+/// The most elements of a row that a warp shares, the warps of a block which have a row each, and the most numbers that a thread
+/// keeps, which are in registers.
+const SHORT: usize = 1024;
+const WARPS: usize = 4;
+const KEPT: usize = 32;
+
+impl Sharing {
+    /// A source that includes `rows.cuh`.
+    pub(super) fn define(&self, unit: Unit) -> Unit {
+        unit.define("SHARED_BY", self.shared_by).define("CHUNK", self.chunk).define("KEPT", self.kept)
+    }
+}
 
 impl Rows {
     /// The rows along these axes.
@@ -85,9 +110,44 @@ impl Rows {
 
     /// A block for each row, of as many warps as it needs.
     pub(super) fn grid(&self) -> Grid {
-        let threads = self.length.clamp(1, MOST).next_multiple_of(WARP);
-        Grid::of(self.count, u32::try_from(threads).unwrap_or(WARP as u32))
+        Grid::of(self.count, block(self.length))
     }
+
+    /// How threads share the rows of these tensors, the first of which is read: in chunks where these suit the kernel as well.
+    pub(super) fn sharing(&self, tensors: &[&DeviceTensor<'_>], suits: impl Fn(usize) -> bool) -> Sharing {
+        let chunk = chunk(tensors, |chunk| self.are_chunked(tensors, chunk) && suits(chunk));
+        let chunks = self.length.div_ceil(chunk);
+        let (shared_by, readers, grid) = if self.are_side_by_side() {
+            ("A_THREAD", 1, Grid::over(self.count))
+        } else if self.length <= SHORT {
+            ("A_WARP", WARP, Grid::of(self.count.div_ceil(WARPS), (WARP * WARPS) as u32))
+        } else {
+            let threads = block(chunks);
+            ("A_BLOCK", threads as usize, Grid::of(self.count, threads))
+        };
+        // Powers of two, so that few lengths need kernels of their own.
+        let kept = chunks.div_ceil(readers).next_power_of_two();
+        Sharing { shared_by, chunk, kept: if kept * chunk > KEPT { 0 } else { kept }, grid }
+    }
+
+    /// Whether all rows are in one piece, and fall into chunks that lie on boundaries of their size.
+    fn are_chunked(&self, tensors: &[&DeviceTensor<'_>], chunk: usize) -> bool {
+        let outer = self.outer.rank as usize;
+        let is_whole = |(at, tensor): (usize, &&DeviceTensor<'_>)| {
+            let row = self.row_strides.get(at).map(|row| row.by[0]);
+            let by = self.outer_strides.get(at);
+            row == Some(1) && by.is_some_and(|by| is_chunked(tensor, &by.by[..outer], chunk))
+        };
+        self.row.rank == 1
+            && self.length.is_multiple_of(chunk)
+            && !self.are_side_by_side()
+            && tensors.iter().enumerate().all(is_whole)
+    }
+}
+
+/// The threads of a block that shares so many things: whole warps.
+fn block(things: usize) -> u32 {
+    things.clamp(1, MOST).next_multiple_of(WARP) as u32
 }
 
 /// The layout of a tensor without an axis, and the stride along it.

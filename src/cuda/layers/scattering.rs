@@ -1,6 +1,6 @@
 //! Elements written or added at indices.
 
-use super::elementwise::{copy, element};
+use super::copy::{copy, element};
 use super::epilogue::kernel_shape;
 use super::formula::number;
 use super::indexing::{is_index, pieces, spread, unit_of, with_axis, without};

@@ -23,16 +23,16 @@ fn run(
     y: &DeviceTensor<'_>,
     context: &mut CudaContext<'_>,
 ) -> Result<(), LayerError> {
+    let rows = Rows::along(&[axis], &[*x.layout(), *y.layout()])?;
+    let sharing = rows.sharing(&[x, y], |_| true);
     let unit = Unit::new("softmax.cu", include_str!("../kernels/softmax.cu"))
         .define("X", x.dtype().name())
         .define("T", y.dtype().name())
         .define("C", computed_in(y.dtype())?)
         .define("SIGN", if kind == Kind::Softmin { "(C)-1" } else { "(C)1" })
         .define("LOGARITHM", u8::from(kind == Kind::LogSoftmax));
-    let kernel = context.kernel(&unit, "softmax")?;
-    let rows = Rows::along(&[axis], &[*x.layout(), *y.layout()])?;
-    let arguments = rows.arguments(x, y);
-    context.launch(&kernel, rows.grid(), &arguments)
+    let kernel = context.kernel(&sharing.define(unit), "softmax")?;
+    context.launch(&kernel, sharing.grid, &rows.arguments(x, y))
 }
 
 macro_rules! softmaxes {

@@ -1,6 +1,6 @@
 //! Sorted rows, and the first of them.
 
-use super::elementwise::collapsed;
+use super::axes::collapsed;
 use super::rows::without_axis;
 use super::support::{computed_in, int, is_real};
 use crate::cuda::device::{Argument, DeviceTensor, Grid, KernelStrides, Unit};

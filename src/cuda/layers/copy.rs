@@ -1,0 +1,121 @@
+//! Elements that are copied as they are, whatever their type, between tensors of one shape that may lie in any way.
+//!
+//! Where both lie in one piece along the same axis, threads move words. Where they do along different axes, as when channels come
+//! to be last, blocks turn tiles, so that both are read and written side by side.
+
+use super::axes::{AllStrides, chunk_of_walk, collapsed_as_written};
+use crate::cuda::CudaContext;
+use crate::cuda::device::{Argument, DeviceTensor, Grid, KernelShape, KernelStrides, Unit};
+use crate::graph::LayerError;
+use crate::tensor::DType;
+
+/// Copies elements, whatever their type: to a tensor of the same shape and size of elements.
+pub(crate) fn copy(
+    from: &DeviceTensor<'_>,
+    to: &DeviceTensor<'_>,
+    context: &mut CudaContext<'_>,
+) -> Result<(), LayerError> {
+    let (shape, strides) = collapsed_as_written(&[from.layout().expand(to.shape())?, *to.layout()])?;
+    if let Some(turn) = Turn::of(&shape, &strides) {
+        return turn.run(from, to, context);
+    }
+    let chunk = chunk_of_walk(&[from, to], &shape, &strides);
+    let kernel = context.kernel(&copying(from.dtype()).define("CHUNK", chunk), "copy_elements")?;
+    let count = to.num_elements();
+    let [from_strides, to_strides] = both(&strides);
+    let arguments = [
+        Argument::Read(*from),
+        Argument::Strides(from_strides),
+        Argument::Write(*to),
+        Argument::Strides(to_strides),
+        Argument::Shape(shape),
+        Argument::Long(count as i64),
+    ];
+    context.launch(&kernel, Grid::over(count.div_ceil(chunk)), &arguments)
+}
+
+/// The source of kernels that copy elements of a type in row-major order of their tensors.
+pub(super) fn copying(dtype: DType) -> Unit {
+    Unit::new("copy.cu", include_str!("../kernels/copy.cu")).define("T", element(dtype))
+}
+
+/// A type of kernels with as many bytes as an element, for those that only move elements.
+pub(super) fn element(dtype: DType) -> &'static str {
+    match dtype.size() {
+        1 => "u8",
+        2 => "i16",
+        4 => "i32",
+        8 => "i64",
+        _ => "Bytes16",
+    }
+}
+
+fn both(strides: &AllStrides) -> [KernelStrides; 2] {
+    [0, 1].map(|at| strides.get(at).copied().unwrap_or_default())
+}
+
+/// A copy whose source lies side by side along another axis than its target.
+#[derive(Debug, Clone, Copy)]
+struct Turn {
+    /// All other axes, and the strides of both along them.
+    outer: KernelShape,
+    outer_strides: [KernelStrides; 2],
+    /// The lengths of the source's axis and of the target's.
+    lengths: [i32; 2],
+    /// The stride of the source along the target's axis, and that of the target along the source's.
+    steps: [i64; 2],
+}
+
+/// Shorter axes fill too little of a tile.
+const LEAST: i32 = 8;
+
+impl Turn {
+    /// What tensors with these axes need, in the order in which the target lies; none where there is nothing to turn.
+    fn of(shape: &KernelShape, strides: &AllStrides) -> Option<Self> {
+        let [from, to] = both(strides);
+        let rank = usize::try_from(shape.rank).ok()?;
+        let (to_axis, from_axis) = (rank.checked_sub(1)?, from.by.iter().take(rank).position(|by| *by == 1)?);
+        let lengths = [shape.dims[from_axis], shape.dims[to_axis]];
+        let is_turned = from_axis != to_axis && from.by[to_axis] > 1 && to.by[to_axis] == 1;
+        if !is_turned || lengths.iter().any(|length| *length < LEAST) {
+            return None;
+        }
+        let mut outer = KernelShape { rank: rank as i32 - 2, ..KernelShape::default() };
+        let mut outer_strides = [KernelStrides::default(); 2];
+        for (at, axis) in (0..rank).filter(|axis| ![from_axis, to_axis].contains(axis)).enumerate() {
+            outer.dims[at] = shape.dims[axis];
+            outer_strides.iter_mut().zip([&from, &to]).for_each(|(outer, by)| outer.by[at] = by.by[axis]);
+        }
+        Some(Self { outer, outer_strides, lengths, steps: [from.by[to_axis], to.by[from_axis]] })
+    }
+
+    fn run(
+        &self,
+        from: &DeviceTensor<'_>,
+        to: &DeviceTensor<'_>,
+        context: &mut CudaContext<'_>,
+    ) -> Result<(), LayerError> {
+        // Each thread has as many bytes on their way as it takes to keep memory busy.
+        let tile: usize = if from.dtype().size() <= 2 { 64 } else { 32 };
+        let unit = Unit::new("turned.cu", include_str!("../kernels/turned.cu"));
+        let unit = unit.define("T", element(from.dtype())).define("TILE", tile);
+        let kernel = context.kernel(&unit, "turned")?;
+        let [tiles_x, tiles_y] = self.lengths.map(|length| (length as usize).div_ceil(tile));
+        let [length_x, length_y] = self.lengths.map(|length| length as usize);
+        let outer = to.num_elements() / (length_x * length_y);
+        let tiles = outer * tiles_x * tiles_y;
+        let arguments = [
+            Argument::Read(*from),
+            Argument::Strides(self.outer_strides[0]),
+            Argument::Long(self.steps[0]),
+            Argument::Write(*to),
+            Argument::Strides(self.outer_strides[1]),
+            Argument::Long(self.steps[1]),
+            Argument::Shape(self.outer),
+            Argument::Int(self.lengths[0]),
+            Argument::Int(self.lengths[1]),
+            Argument::Long(tiles as i64),
+        ];
+        context.launch(&kernel, Grid::of(tiles, Grid::THREADS), &arguments)
+    }
+}
