@@ -10,6 +10,7 @@ mod elementwise;
 mod failures;
 mod indexing;
 mod layers;
+mod memory_bound;
 #[cfg(all(feature = "cuda", feature = "cli", target_os = "linux"))]
 mod libraries;
 mod memory;

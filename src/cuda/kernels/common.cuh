@@ -25,19 +25,22 @@ struct c128 {
 };
 
 // An element of 16 bytes that is only moved.
-struct Bytes16 {
+struct alignas(16) Bytes16 {
     i64 half[2];
 };
 
-// The lengths of up to eight axes, outermost first.
+// The lengths of up to eight axes, outermost first. Loops over axes are unrolled: arguments whose elements are chosen at run time
+// would be copied to memory by every thread.
+#define MOST_AXES 8
+
 struct Shape {
     int rank;
-    int dims[8];
+    int dims[MOST_AXES];
 };
 
 // How many elements apart neighbours along each axis are, in the order of a shape.
 struct Strides {
-    i64 by[8];
+    i64 by[MOST_AXES];
 };
 
 #ifdef IXION_EMULATOR
@@ -135,7 +138,9 @@ static __device__ inline void store(bf16& to, Number x) {
 template <class Index>
 static __device__ inline i64 offset_of(Index index, const Shape& shape, const Strides& strides) {
     i64 at = 0;
-    for (int axis = shape.rank - 1; axis > 0; --axis) {
+#pragma unroll
+    for (int axis = MOST_AXES - 1; axis > 0; --axis) {
+        if (axis >= shape.rank) continue;
         Index next = index / (Index)shape.dims[axis];
         at += (i64)(index - next * (Index)shape.dims[axis]) * strides.by[axis];
         index = next;
@@ -147,6 +152,15 @@ static __device__ inline i64 offset_of(Index index, const Shape& shape, const St
 static __device__ inline i64 offset(i64 index, const Shape& shape, const Strides& strides) {
     if (index >> 32) return offset_of((unsigned long long)index, shape, strides);
     return offset_of((unsigned)index, shape, strides);
+}
+
+// The place along the innermost axis, of so many elements, of an element of this number, which becomes its number along the axes
+// further out.
+static __device__ inline i64 innermost(i64& index, int length) {
+    i64 next = index >> 32 ? index / length : (unsigned)index / (unsigned)length;
+    i64 place = index - next * length;
+    index = next;
+    return place;
 }
 
 // The number of this thread, and how many there are.

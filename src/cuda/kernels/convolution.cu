@@ -74,19 +74,27 @@ extern "C" __global__ void convolution(EPILOGUE_PARAMETERS const T* x, Strides s
 extern "C" __global__ void depthwise(EPILOGUE_PARAMETERS const T* x, Strides sx, const W* w, Strides sw, const V* bias, T* y, Strides sy,
                                      Shape out, Shape in, Shape taps, Shape stride, Shape pad, Shape dilation, i64 count, int channels,
                                      int out_channels, int groups, i64 w_group) {
-    int all_taps = taps.dims[0] * taps.dims[1] * taps.dims[2];
-    i64 of_sample = (i64)out.dims[1] * out.dims[2] * out.dims[3], all = count * out_channels * groups;
+    i64 all = count * out_channels * groups;
     for (i64 index = FIRST; index < all; index += STEP) {
-        int channel = (int)(index / of_sample % (out_channels * groups)), group = channel / out_channels;
-        i64 n = index / of_sample / (out_channels * groups);
-        Position position = position_of(n * of_sample + index % of_sample, count, out);
+        i64 n = index;
+        Position position = {true};
+        for (int axis = 2; axis >= 0; --axis) position.at[axis] = (int)innermost(n, out.dims[axis + 1]);
+        int channel = (int)innermost(n, out_channels * groups), group = channel / out_channels;
+        position.n = (int)n;
         const T* x_at = x + n * sx.by[0] + (i64)group * channels * sx.by[1];
         const W* w_at = w + group * w_group + channel % out_channels * sw.by[0];
         C value = 0;
-        for (int tap = 0; tap < all_taps; ++tap) {
-            i64 from = input_of(position, tap, in, taps, stride, pad, dilation, sx), weight = weight_of(tap, taps, sw);
-            for (int c = 0; c < channels && from >= 0; ++c) {
-                value += load<C>(x_at[from + c * sx.by[1]]) * load<C>(w_at[weight + c * sw.by[1]]);
+        for (int i = 0; i < taps.dims[0]; ++i) {
+            int d = place_at(position, 0, i, in, stride, pad, dilation);
+            for (int j = 0; j < taps.dims[1] && d >= 0; ++j) {
+                int h = place_at(position, 1, j, in, stride, pad, dilation);
+                for (int k = 0; k < taps.dims[2] && h >= 0; ++k) {
+                    int v = place_at(position, 2, k, in, stride, pad, dilation);
+                    if (v < 0) continue;
+                    const T* from = x_at + d * sx.by[2] + h * sx.by[3] + v * sx.by[4];
+                    const W* weight = w_at + i * sw.by[2] + j * sw.by[3] + k * sw.by[4];
+                    for (int c = 0; c < channels; ++c) value += load<C>(from[c * sx.by[1]]) * load<C>(weight[c * sw.by[1]]);
+                }
             }
         }
         value += bias ? load<C>(bias[channel]) : (C)0;

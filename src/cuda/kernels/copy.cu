@@ -1,12 +1,12 @@
-// Elements from one place to another, whatever they are: T has as many bytes. CHUNK of them are moved at once.
+// Elements from one place to another, whatever they are: T has as many bytes. CHUNK of them are moved at once, which are
+// one and the same where x is ALONE.
 
 #include "common.cuh"
 #include "chunks.cuh"
 
 extern "C" __global__ void copy_elements(const T* x, Strides from, T* y, Strides to, Shape shape, i64 count) {
-    int last = shape.rank > 0 ? shape.rank - 1 : 0;
     for (i64 i = FIRST * CHUNK; i < count; i += STEP * CHUNK) {
-        put_chunk(y + offset(i, shape, to), chunk_at<CHUNK>(x + offset(i, shape, from), from.by[last], count - i), count - i);
+        put_chunk(y + offset(i, shape, to), chunk_at<CHUNK>(x + offset(i, shape, from), ALONE, count - i), count - i);
     }
 }
 

@@ -1,6 +1,7 @@
 // Elements at the places that indices name. I is the type of indices; one that is out of range fails the run.
 
 #include "common.cuh"
+#include "chunks.cuh"
 #include "faults.cuh"
 
 // The place along an axis of `len` elements, or -1. Indices may count from the end where WRAPS is 1.
@@ -11,19 +12,23 @@ static __device__ inline i64 place_of(i64 index, i64 len, i64* faults, i64 who) 
     return -1;
 }
 
-// Each element of y is that of x at its own place, but at the index along one axis.
+// Each element of y is that of x at its own place, but at the index along one axis. CHUNK neighbours share an index, where it is more
+// than one.
 extern "C" __global__ void gathered(const T* x, Strides sx, const I* index, Strides si, T* y, Strides sy, Shape shape, int axis, int len, i64 count, i64* faults, i64 who) {
-    for (i64 i = FIRST; i < count; i += STEP) {
-        i64 rest = i, from = 0, to = 0, at = 0;
-        for (int along = shape.rank - 1; along >= 0; --along) {
-            i64 next = rest / shape.dims[along], place = rest - next * shape.dims[along];
-            rest = next;
+    for (i64 i = FIRST * CHUNK; i < count; i += STEP * CHUNK) {
+        i64 rest = i, from = 0, to = 0, at = 0, by = 0;
+#pragma unroll
+        for (int along = MOST_AXES - 1; along >= 0; --along) {
+            if (along >= shape.rank) continue;
+            i64 place = innermost(rest, shape.dims[along]);
             to += place * sy.by[along];
             at += place * si.by[along];
-            if (along != axis) from += place * sx.by[along];
+            if (along == axis) by = sx.by[along];
+            else from += place * sx.by[along];
         }
         i64 place = place_of((i64)index[at], len, faults, who);
-        y[to] = place < 0 ? T() : x[from + place * sx.by[axis]];
+        if (place >= 0) put_chunk(y + to, chunk_at<CHUNK>(x + from + place * by));
+        else put_chunk(y + to, Chunk<T, CHUNK>());
     }
 }
 

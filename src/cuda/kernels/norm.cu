@@ -14,8 +14,8 @@ struct AsNumber {
 extern "C" __global__ void normalize(const T* x, Strides x_outer, Strides x_row, T* y, Strides y_outer, Strides y_row, Shape outer,
                                      Shape row, i64 rows, i64 length, const W* weight, const V* bias, i64 period, i64 channels,
                                      i64 inner, double eps) {
-    // Elements of a chunk have a weight each, or the same one.
-    i64 by = inner == 1;
+    // Elements of a chunk have a weight each, or one in common.
+    bool is_common = inner != 1;
     for (i64 at = FIRST_ROW; at < rows; at += ROW_STEP) {
         T* to = y + offset(at, outer, y_outer);
         Row<C, T, AsNumber> numbers(x + offset(at, outer, x_outer), row, x_row, length);
@@ -29,12 +29,12 @@ extern "C" __global__ void normalize(const T* x, Strides x_outer, Strides x_row,
         C scale = (C)1 / sqrt(together(squares, Sum<C>()) / (C)length + (C)eps);
         i64 first_channel = period == 1 ? 0 : at % period * channels;
         numbers.each_chunk([&](C(&values)[CHUNK], i64 i) {
-            i64 channel = first_channel + (by ? i : i / inner);
+            i64 channel = first_channel + (is_common ? i / inner : i);
             Chunk<T, CHUNK> made;
             Chunk<W, CHUNK> factors;
             Chunk<V, CHUNK> summands;
-            if (weight) factors = chunk_at<CHUNK>(weight + channel, by);
-            if (bias) summands = chunk_at<CHUNK>(bias + channel, by);
+            if (weight) factors = chunk_at<CHUNK>(weight + channel, is_common);
+            if (bias) summands = chunk_at<CHUNK>(bias + channel, is_common);
 #pragma unroll
             for (int k = 0; k < CHUNK; ++k) {
                 C value = (values[k] - mean) * scale;

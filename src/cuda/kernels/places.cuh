@@ -17,6 +17,12 @@ static __device__ inline Position position_of(i64 index, i64 count, const Shape&
     return position;
 }
 
+// The place along an axis at which a tap of it looks; -1 for outside.
+static __device__ inline int place_at(const Position& position, int axis, int tap, const Shape& in, const Shape& stride,
+                                      const Shape& pad, const Shape& dilation) {
+    return place_of(position.at[axis], tap, stride.dims[axis], pad.dims[axis], dilation.dims[axis], in.dims[axis], MODE, TRANSPOSED);
+}
+
 // Where a tap of a position lies in the input; -1 for outside.
 static __device__ inline i64 input_of(const Position& position, int tap, const Shape& in, const Shape& taps, const Shape& stride,
                                       const Shape& pad, const Shape& dilation, const Strides& sx) {
@@ -24,8 +30,7 @@ static __device__ inline i64 input_of(const Position& position, int tap, const S
     for (int axis = 2; axis >= 0; --axis) {
         int of_axis = tap % taps.dims[axis];
         tap /= taps.dims[axis];
-        int place = place_of(position.at[axis], of_axis, stride.dims[axis], pad.dims[axis], dilation.dims[axis], in.dims[axis], MODE,
-                             TRANSPOSED);
+        int place = place_at(position, axis, of_axis, in, stride, pad, dilation);
         if (place < 0) return -1;
         offset += place * sx.by[2 + axis];
     }

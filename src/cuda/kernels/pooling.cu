@@ -4,6 +4,7 @@
 // MEAN or NORM; means are divided by BY_ELEMENTS, BY_PLACES (padding counts) or BY_NUMBER.
 
 #include "common.cuh"
+#include "planes.cuh"
 
 #define MAX 0
 #define MEAN 1
@@ -19,19 +20,20 @@ static __device__ inline C power(C x, C exponent) {
 extern "C" __global__ void pooling(const T* x, Strides sx, T* y, Strides sy, i64* indices, Strides si, Shape out, Shape in, Shape window,
                                    Shape stride, Shape before, Shape after, Shape dilation, i64 count, double number, i64 whole) {
     for (i64 i = FIRST; i < count; i += STEP) {
-        i64 rest = i, at[5];
-        for (int axis = 4; axis >= 0; --axis) {
-            at[axis] = rest % out.dims[axis];
-            rest /= out.dims[axis];
-        }
+        int at[5];
+        places_of(i, out, at);
         i64 first[3], end[3], step[3], places = 1, elements = 1;
         for (int axis = 0; axis < 3; ++axis) {
             i64 length = in.dims[axis], position = at[2 + axis];
             step[axis] = dilation.dims[axis];
             if (ADAPTIVE) {
                 i64 parts = out.dims[2 + axis];
-                first[axis] = position * length / parts;
-                end[axis] = ((position + 1) * length + parts - 1) / parts;
+                // Less than 64 bits, which would take long to divide.
+                i64 from = position * length, to = from + length + parts - 1;
+                innermost(from, (int)parts);
+                innermost(to, (int)parts);
+                first[axis] = from;
+                end[axis] = to;
             } else {
                 first[axis] = position * stride.dims[axis] - before.dims[axis];
                 end[axis] = first[axis] + (i64)(window.dims[axis] - 1) * step[axis] + 1;

@@ -2,6 +2,7 @@
 // NEAREST_EXACT, LINEAR or CUBIC. Places are computed in R, whose rounding decides which number is nearest.
 
 #include "common.cuh"
+#include "planes.cuh"
 
 #define NEAREST 0
 #define NEAREST_EXACT 1
@@ -54,15 +55,12 @@ static __device__ inline Taps taps_of(int position, int length, int outputs, R s
 extern "C" __global__ void resample(const T* x, Strides sx, T* y, Strides sy, Shape out, Shape in, Shape resampled, i64 count,
                                     double step_0, double step_1, double step_2) {
     for (i64 i = FIRST; i < count; i += STEP) {
-        i64 rest = i, at[5];
-        for (int axis = 4; axis >= 0; --axis) {
-            at[axis] = rest % out.dims[axis];
-            rest /= out.dims[axis];
-        }
+        int at[5];
+        places_of(i, out, at);
         double steps[3] = {step_0, step_1, step_2};
         Taps taps[3];
         for (int axis = 0; axis < 3; ++axis) {
-            taps[axis] = taps_of((int)at[2 + axis], in.dims[axis], out.dims[2 + axis], (R)steps[axis], resampled.dims[axis]);
+            taps[axis] = taps_of(at[2 + axis], in.dims[axis], out.dims[2 + axis], (R)steps[axis], resampled.dims[axis]);
         }
         const T* from = x + at[0] * sx.by[0] + at[1] * sx.by[1];
         i64 to = 0;

@@ -1,30 +1,26 @@
-// Rows whose numbers threads read together: a thread has a row for itself, a warp shares one, or a block does, as SHARED_BY says.
+// Rows whose numbers READERS threads read together: one for itself, a warp, or else a whole block of so many.
 //
 // Each of them reads every so many-th chunk of CHUNK elements. Where KEPT is not 0, a row has no more than KEPT chunks for each
 // thread, which keeps them in registers: the row is read once, however often its numbers are looked at.
 
-#define A_THREAD 1
-#define A_WARP 2
-#define A_BLOCK 3
-
-// How many threads share a row, and which of them this one is.
-#define READERS (SHARED_BY == A_THREAD ? 1 : SHARED_BY == A_WARP ? WARP : (int)blockDim.x)
-#define READER (SHARED_BY == A_THREAD ? 0 : SHARED_BY == A_WARP ? (int)threadIdx.x % WARP : (int)threadIdx.x)
+// Which of those that share a row this thread is.
+#define READER ((int)threadIdx.x % READERS)
 
 // The first row of this thread, and how far its next one is.
-#define FIRST_ROW (SHARED_BY == A_BLOCK ? (i64)blockIdx.x : FIRST / READERS)
-#define ROW_STEP (SHARED_BY == A_BLOCK ? (i64)gridDim.x : STEP / READERS)
+#define FIRST_ROW (FIRST / READERS)
+#define ROW_STEP (STEP / READERS)
 
 // What the threads that share a row have found, combined to what all of them get: in the same order at every run.
 template <class Number, class Combine>
 static __device__ inline Number together(Number value, Combine combine) {
-    if (SHARED_BY == A_THREAD) return value;
-    return SHARED_BY == A_WARP ? warp_combine(value, combine) : block_combine(value, combine);
+    if (READERS == 1) return value;
+    return READERS == WARP ? warp_combine(value, combine) : block_combine(value, combine);
 }
 
-// Where an element of a row lies; those of chunks are neighbours.
+// Where an element of a row lies. Those of chunks are neighbours, and rows that are kept have one axis.
 static __device__ inline i64 place_in(i64 i, const Shape& row, const Strides& strides) {
-    return CHUNK > 1 ? i : offset(i, row, strides);
+    if (CHUNK > 1) return i;
+    return KEPT > 0 ? i * strides.by[0] : offset(i, row, strides);
 }
 
 // A row of elements, seen as what Read makes of them.

@@ -3,7 +3,7 @@
 //! Where both lie in one piece along the same axis, threads move words. Where they do along different axes, as when channels come
 //! to be last, blocks turn tiles, so that both are read and written side by side.
 
-use super::axes::{AllStrides, chunk_of_walk, collapsed_as_written};
+use super::axes::{AllStrides, Walk, collapsed_as_written};
 use crate::cuda::CudaContext;
 use crate::cuda::device::{Argument, DeviceTensor, Grid, KernelShape, KernelStrides, Unit};
 use crate::graph::LayerError;
@@ -19,8 +19,8 @@ pub(crate) fn copy(
     if let Some(turn) = Turn::of(&shape, &strides) {
         return turn.run(from, to, context);
     }
-    let chunk = chunk_of_walk(&[from, to], &shape, &strides);
-    let kernel = context.kernel(&copying(from.dtype()).define("CHUNK", chunk), "copy_elements")?;
+    let walk = Walk::of(&[from, to], &shape, &strides);
+    let kernel = context.kernel(&copying(from.dtype(), walk), "copy_elements")?;
     let count = to.num_elements();
     let [from_strides, to_strides] = both(&strides);
     let arguments = [
@@ -31,12 +31,12 @@ pub(crate) fn copy(
         Argument::Shape(shape),
         Argument::Long(count as i64),
     ];
-    context.launch(&kernel, Grid::over(count.div_ceil(chunk)), &arguments)
+    context.launch(&kernel, walk.grid(count), &arguments)
 }
 
-/// The source of kernels that copy elements of a type in row-major order of their tensors.
-pub(super) fn copying(dtype: DType) -> Unit {
-    Unit::new("copy.cu", include_str!("../kernels/copy.cu")).define("T", element(dtype))
+/// The source of kernels that copy elements of a type.
+pub(super) fn copying(dtype: DType, walk: Walk) -> Unit {
+    walk.define(Unit::new("copy.cu", include_str!("../kernels/copy.cu")).define("T", element(dtype)))
 }
 
 /// A type of kernels with as many bytes as an element, for those that only move elements.

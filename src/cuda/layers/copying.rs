@@ -1,6 +1,7 @@
 //! Layers that put elements elsewhere and leave them as they are. Where an output is a view of an input nothing is left to do;
 //! these are the other cases.
 
+use super::axes::Walk;
 use super::copy::{copy, copying};
 use super::epilogue::kernel_shape;
 use super::support::{is_anything, shape, strides};
@@ -52,7 +53,7 @@ pub(super) fn in_order(
     if let Some(layout) = from.layout().reshape(to.shape())? {
         return copy(&from.with_layout(layout)?, to, context);
     }
-    let kernel = context.kernel(&copying(from.dtype()).define("CHUNK", 1), "copy_in_order")?;
+    let kernel = context.kernel(&copying(from.dtype(), Walk::default()), "copy_in_order")?;
     let arguments = [
         Argument::Read(*from),
         Argument::Strides(strides(from.layout())),

@@ -4,9 +4,9 @@
 //! computed. Inputs are broadcast and may have any strides; axes that lie behind each other in all tensors are one. A thread takes
 //! as many elements at once as make up a word, where tensors lie so that it can.
 
-use super::axes::{chunk_of_walk, collapsed_as_written};
+use super::axes::{Walk, collapsed_as_written};
 use super::formula::{code, number};
-use crate::cuda::device::{Argument, DeviceTensor, Grid, Unit};
+use crate::cuda::device::{Argument, DeviceTensor, Unit};
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers, is_plain};
 use crate::graph::{LayerError, TensorFormat, TensorMeta};
 use crate::layers::expression::{Compiled, Expression};
@@ -29,11 +29,11 @@ impl Map {
     /// kernels do not compute in.
     pub(super) fn new(inputs: Vec<(usize, DType)>, output: DType, body: &str, value: &str) -> Option<Self> {
         let (mut parameters, mut chunks, mut loads) = (String::new(), String::new(), String::new());
-        for (position, dtype) in &inputs {
+        for (at, (position, dtype)) in inputs.iter().enumerate() {
             let number = number(*dtype)?;
             write!(parameters, "const {dtype}* x{position}, Strides s{position}, ").ok()?;
             let chunk = format!(
-                "chunk_at<CHUNK>(x{position} + offset(i, shape, s{position}), s{position}.by[last], count - i)"
+                "chunk_at<CHUNK>(x{position} + offset(i, shape, s{position}), ALONE >> {at} & 1, count - i)"
             );
             writeln!(chunks, "        Chunk<{dtype}, CHUNK> chunk{position} = {chunk};").ok()?;
             writeln!(loads, "        {number} in{position} = load<{number}>(chunk{position}.at[k]);").ok()?;
@@ -47,7 +47,6 @@ impl Map {
             text,
             "
 extern \"C\" __global__ void elementwise({parameters}{output}* y, Strides sy, Shape shape, i64 count) {{
-    int last = shape.rank > 0 ? shape.rank - 1 : 0;
     for (i64 i = FIRST * CHUNK; i < count; i += STEP * CHUNK) {{
 {chunks}        Chunk<{output}, CHUNK> made;
 #pragma unroll
@@ -101,9 +100,9 @@ extern \"C\" __global__ void elementwise({parameters}{output}* y, Strides sy, Sh
             Argument::Long(count as i64),
         ]);
         let tensors: SmallVec<[&DeviceTensor<'_>; 8]> = read.iter().chain([output]).collect();
-        let chunk = chunk_of_walk(&tensors, &shape, &strides);
-        let kernel = context.kernel(&self.unit.clone().define("CHUNK", chunk), "elementwise")?;
-        context.launch(&kernel, Grid::over(count.div_ceil(chunk)), &arguments)
+        let walk = Walk::of(&tensors, &shape, &strides);
+        let kernel = context.kernel(&walk.define(self.unit.clone()), "elementwise")?;
+        context.launch(&kernel, walk.grid(count), &arguments)
     }
 }
 

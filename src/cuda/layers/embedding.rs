@@ -1,8 +1,9 @@
 //! Rows of a table by their numbers.
 
+use super::axes::{chunk, is_chunked};
 use super::copy::element;
 use super::epilogue::kernel_shape;
-use super::support::{Weights, is_anything, shape, stored, strides};
+use super::support::{Weights, int, is_anything, shape, stored, strides};
 use crate::cuda::device::{Argument, DeviceTensor, Grid, Unit};
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
 use crate::graph::{LayerError, TensorFormat};
@@ -29,7 +30,6 @@ impl CudaLayer for Embedding {
         let unit = Unit::new("embedding.cu", include_str!("../kernels/embedding.cu"))
             .define("T", element(y.dtype()))
             .define("I", indices.dtype().name());
-        let kernel = context.kernel(&unit, "embedding")?;
         let by = |axis: usize| table.layout().strides().get(axis).map_or(0, |by| *by as i64);
         let len = |axis: usize| table.shape().get(axis).copied().unwrap_or(1);
         // All axes of the output but the last are those of the indices.
@@ -37,6 +37,13 @@ impl CudaLayer for Embedding {
         let rank = dims.len().saturating_sub(1);
         let places = shape(dims.get(..rank).unwrap_or_default())?;
         let to = Layout::strided(places, by_output.get(..rank).unwrap_or_default(), 0)?;
+        let (width, to_column) = (len(1).max(1), by_output.get(rank).map_or(0, |by| *by as i64));
+        let chunk = chunk(&[&y], |chunk| {
+            let outer: Vec<i64> = by_output.iter().take(rank).map(|by| *by as i64).collect();
+            let is_whole = is_chunked(&table, &[by(0)], chunk) && is_chunked(&y, &outer, chunk);
+            [by(1), to_column] == [1, 1] && width.is_multiple_of(chunk) && is_whole
+        });
+        let kernel = context.kernel(&unit.define("CHUNK", chunk), "embedding")?;
         let [faults, who] = context.faults();
         let arguments = [
             Argument::Read(indices),
@@ -46,15 +53,15 @@ impl CudaLayer for Embedding {
             Argument::Long(by(0)),
             Argument::Long(by(1)),
             Argument::Long(len(0) as i64),
-            Argument::Long(len(1).max(1) as i64),
+            Argument::Int(int(width)?),
             Argument::Write(y),
             Argument::Strides(strides(&to)),
-            Argument::Long(by_output.get(rank).map_or(0, |by| *by as i64)),
+            Argument::Long(to_column),
             Argument::Long(y.num_elements() as i64),
             faults,
             who,
         ];
-        context.launch(&kernel, Grid::over(y.num_elements()), &arguments)
+        context.launch(&kernel, Grid::over(y.num_elements().div_ceil(chunk)), &arguments)
     }
 }
 

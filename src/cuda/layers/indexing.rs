@@ -1,5 +1,6 @@
 //! Elements at the places that indices name, read and written.
 
+use super::axes::{chunk, is_chunked};
 use super::copy::{copy, element};
 use super::epilogue::kernel_shape;
 use super::support::{input, int, is_anything, shape, strides};
@@ -55,15 +56,24 @@ pub(super) fn gathered(
 ) -> Result<(), LayerError> {
     let unit = Unit::new("indexing.cu", include_str!("../kernels/indexing.cu"));
     let unit = unit_of(unit.define("T", element(x.dtype())), index.dtype(), wraps);
-    let kernel = context.kernel(&unit, "gathered")?;
+    let [by_x, by_index, by_y] = [x, index, y].map(|tensor| strides(tensor.layout()));
+    let last = y.shape().len().saturating_sub(1);
+    // Neighbours along another axis that share an index lie side by side.
+    let chunk = chunk(&[y], |chunk| {
+        let is_along = axis < last && [by_x.by[last], by_y.by[last], by_index.by[last]] == [1, 1, 0];
+        let is_even = y.shape().last().is_some_and(|len| len.is_multiple_of(chunk));
+        let is_whole = is_chunked(x, &by_x.by[..last], chunk) && is_chunked(y, &by_y.by[..last], chunk);
+        is_along && is_even && is_whole
+    });
+    let kernel = context.kernel(&unit.define("CHUNK", chunk), "gathered")?;
     let [faults, who] = context.faults();
     let arguments = [
         Argument::Read(*x),
-        Argument::Strides(strides(x.layout())),
+        Argument::Strides(by_x),
         Argument::Read(*index),
-        Argument::Strides(strides(index.layout())),
+        Argument::Strides(by_index),
         Argument::Write(*y),
-        Argument::Strides(strides(y.layout())),
+        Argument::Strides(by_y),
         Argument::Shape(kernel_shape(y.shape())),
         Argument::Int(int(axis)?),
         Argument::Int(int(x.shape().get(axis).copied().unwrap_or(1))?),
@@ -71,7 +81,7 @@ pub(super) fn gathered(
         faults,
         who,
     ];
-    context.launch(&kernel, Grid::over(y.num_elements()), &arguments)
+    context.launch(&kernel, Grid::over(y.num_elements().div_ceil(chunk)), &arguments)
 }
 
 /// A vector of indices as a tensor that is broadcast along all axes but one.

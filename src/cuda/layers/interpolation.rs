@@ -60,6 +60,7 @@ fn run(
         .define("T", x.dtype().name())
         .define("C", computed_in(x.dtype())?)
         .define("R", real)
+        .define("CHANNELS_LAST", u8::from(pooling::are_channels_last(y.layout())))
         .define("MODE", mode)
         .define("ALIGNED", u8::from(resize.align_corners));
     let kernel = context.kernel(&unit, "resample")?;

@@ -14,6 +14,13 @@ use crate::layers::adaptive_pooling::{
 use crate::layers::pooling::{
     AvgPool1d, AvgPool2d, AvgPool3d, LpPool1d, LpPool2d, LpPool3d, MaxPool1d, MaxPool2d, MaxPool3d, Reduction,
 };
+use crate::tensor::Layout;
+
+/// Whether the channels of a tensor of N, C, D, H and W are neighbours, and not the places of a row.
+pub(super) fn are_channels_last(layout: &Layout) -> bool {
+    let len = |axis: usize| layout.shape().get(axis).copied().unwrap_or(1);
+    layout.strides().get(1) == Some(&1) && len(1) > 1 && (layout.strides().get(4) != Some(&1) || len(4) == 1)
+}
 
 /// Pools planes; without windows they are parts of each axis.
 pub(super) fn run(
@@ -40,6 +47,7 @@ pub(super) fn run(
     let unit = Unit::new("pooling.cu", include_str!("../kernels/pooling.cu"))
         .define("T", y.dtype().name())
         .define("C", computed)
+        .define("CHANNELS_LAST", u8::from(are_channels_last(&pooled)))
         .define("KIND", kind)
         .define("DIVISOR", divisor)
         .define("ADAPTIVE", u8::from(windows.is_none()))

@@ -29,10 +29,11 @@ const WARP: usize = 32;
 /// How threads share rows: what `rows.cuh` is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Sharing {
-    shared_by: &'static str,
+    /// How many of them share a row.
+    readers: usize,
     /// Elements that a thread reads at once.
     chunk: usize,
-    /// Chunks of a row that each thread keeps; 0 where rows are too long.
+    /// Chunks of a row that each thread keeps; 0 where rows are too long, or of several axes.
     kept: usize,
     /// The blocks for all rows.
     pub(super) grid: Grid,
@@ -47,7 +48,7 @@ const KEPT: usize = 32;
 impl Sharing {
     /// A source that includes `rows.cuh`.
     pub(super) fn define(&self, unit: Unit) -> Unit {
-        unit.define("SHARED_BY", self.shared_by).define("CHUNK", self.chunk).define("KEPT", self.kept)
+        unit.define("READERS", self.readers).define("CHUNK", self.chunk).define("KEPT", self.kept)
     }
 }
 
@@ -110,24 +111,25 @@ impl Rows {
 
     /// A block for each row, of as many warps as it needs.
     pub(super) fn grid(&self) -> Grid {
-        Grid::of(self.count, block(self.length))
+        let threads = self.length.clamp(1, MOST).next_multiple_of(WARP);
+        Grid::of(self.count, threads as u32)
     }
 
     /// How threads share the rows of these tensors, the first of which is read: in chunks where these suit the kernel as well.
     pub(super) fn sharing(&self, tensors: &[&DeviceTensor<'_>], suits: impl Fn(usize) -> bool) -> Sharing {
         let chunk = chunk(tensors, |chunk| self.are_chunked(tensors, chunk) && suits(chunk));
         let chunks = self.length.div_ceil(chunk);
-        let (shared_by, readers, grid) = if self.are_side_by_side() {
-            ("A_THREAD", 1, Grid::over(self.count))
+        let (readers, grid) = if self.are_side_by_side() {
+            (1, Grid::over(self.count))
         } else if self.length <= SHORT {
-            ("A_WARP", WARP, Grid::of(self.count.div_ceil(WARPS), (WARP * WARPS) as u32))
+            (WARP, Grid::of(self.count.div_ceil(WARPS), (WARP * WARPS) as u32))
         } else {
-            let threads = block(chunks);
-            ("A_BLOCK", threads as usize, Grid::of(self.count, threads))
+            (MOST, Grid::of(self.count, MOST as u32))
         };
         // Powers of two, so that few lengths need kernels of their own.
         let kept = chunks.div_ceil(readers).next_power_of_two();
-        Sharing { shared_by, chunk, kept: if kept * chunk > KEPT { 0 } else { kept }, grid }
+        let are_kept = self.row.rank <= 1 && kept * chunk <= KEPT;
+        Sharing { readers, chunk, kept: if are_kept { kept } else { 0 }, grid }
     }
 
     /// Whether all rows are in one piece, and fall into chunks that lie on boundaries of their size.
@@ -143,11 +145,6 @@ impl Rows {
             && !self.are_side_by_side()
             && tensors.iter().enumerate().all(is_whole)
     }
-}
-
-/// The threads of a block that shares so many things: whole warps.
-fn block(things: usize) -> u32 {
-    things.clamp(1, MOST).next_multiple_of(WARP) as u32
 }
 
 /// The layout of a tensor without an axis, and the stride along it.
