@@ -40,7 +40,8 @@ const fn case(
 const ROW: usize = 1024;
 const ROWS: usize = 64;
 
-const NORM: [(&str, &str); 3] = [("normalized_shape", "(1024)"), ("eps", "1e-5"), ("elementwise_affine", "False")];
+const NORM: [(&str, &str); 3] =
+    [("normalized_shape", "(1024)"), ("eps", "1e-5"), ("elementwise_affine", "False")];
 const CASES: [Case; 5] = [
     case("add", "pnnx.Expression", &[("expr", "add(@0,@1)")], 2),
     case("SiLU", "nn.SiLU", &[], 1),

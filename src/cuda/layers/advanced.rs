@@ -172,7 +172,11 @@ impl CudaLayer for Index {
         let (x, y) = (&inputs[0], &outputs[0]);
         let taken = Taken::new(&self.expr, x.layout(), inputs, context)?;
         let unit = Unit::new("indexing.cu", include_str!("../kernels/indexing.cu"));
-        let unit = unit.define("T", element(x.dtype())).define("I", DType::I64).define("WRAPS", 1).define("CHUNK", 1);
+        let unit = unit
+            .define("T", element(x.dtype()))
+            .define("I", DType::I64)
+            .define("WRAPS", 1)
+            .define("CHUNK", 1);
         let kernel = context.kernel(&unit, "indexed")?;
         let mut arguments = vec![
             Argument::Read(*x),

@@ -159,7 +159,10 @@ mod tests {
         let of_rows = |row: usize| strided(&[3, row], &[1, 0], 0);
         for (row, chunk) in [(16, 8), (12, 4), (6, 2), (5, 1)] {
             let alone = u64::from(chunk > 1);
-            assert_eq!(walk(DType::F16, &[of_rows(row), y(row)]), (vec![3, row as i32], Walk { chunk, alone }));
+            assert_eq!(
+                walk(DType::F16, &[of_rows(row), y(row)]),
+                (vec![3, row as i32], Walk { chunk, alone })
+            );
         }
         // Rows apart, and what begins within a word.
         for (row, offset, chunk) in [(20, 0, 4), (24, 0, 8), (24, 4, 4), (24, 1, 1), (19, 0, 1)] {

@@ -1,7 +1,7 @@
 //! Elements put elsewhere: joined, shuffled, turned round, rolled and repeated.
 
-use super::copying::{copy_bytes, in_order, reshaped};
 use super::copy::{copy, element};
+use super::copying::{copy_bytes, in_order, reshaped};
 use super::epilogue::kernel_shape;
 use super::product::metas;
 use super::recipe::{Recipe, no_kernel};

@@ -29,8 +29,7 @@ struct Affine<'a> {
 impl Affine<'_> {
     /// Whether so many neighbours of a row have their weights in one piece on a boundary of its size, or one weight in common.
     fn suits(&self, chunk: usize) -> bool {
-        let is_whole =
-            |weight: &DeviceTensor<'_>| weight.is_aligned((chunk * weight.dtype().size()) as u64);
+        let is_whole = |weight: &DeviceTensor<'_>| weight.is_aligned((chunk * weight.dtype().size()) as u64);
         match self.inner {
             0 | 1 => self.weight.iter().chain(&self.bias).all(is_whole),
             inner => inner.is_multiple_of(chunk),
