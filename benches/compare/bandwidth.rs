@@ -42,12 +42,14 @@ const ROWS: usize = 64;
 
 const NORM: [(&str, &str); 3] =
     [("normalized_shape", "(1024)"), ("eps", "1e-5"), ("elementwise_affine", "False")];
+// The elements of exchanged axes in order are a copy.
+const FLAT: [(&str, &str); 2] = [("start_dim", "0"), ("end_dim", "-1")];
 const CASES: [Case; 5] = [
     case("add", "pnnx.Expression", &[("expr", "add(@0,@1)")], 2),
     case("SiLU", "nn.SiLU", &[], 1),
     case("LayerNorm", "nn.LayerNorm", &NORM, 1),
     case("softmax", "F.softmax", &[("dim", "-1")], 1),
-    Case { is_turned: true, ..case("permute", "torch.clone", &[], 1) },
+    Case { is_turned: true, ..case("permute", "torch.flatten", &FLAT, 1) },
 ];
 
 const COPY: &str = r#"
@@ -125,8 +127,8 @@ impl Bench {
             inputs.push(if case.is_turned { turned(&input)? } else { input });
         }
         let output = self.tensor(2, dtype)?;
-        let output =
-            if case.is_turned { output.with_layout(Layout::contiguous(*inputs[0].shape()))? } else { output };
+        let flat = Layout::contiguous(Shape::new(&[output.num_elements()])?);
+        let output = if case.is_turned { output.with_layout(flat)? } else { output };
         let mut layer = case.layer(&inputs, &output)?;
         let limits = Limits::default();
         let place = Layout::contiguous(Shape::new(&[3])?);
