@@ -165,32 +165,6 @@ fn movement() {
 }
 
 #[test]
-fn attention() {
-    let line = "F.scaled_dot_product_attention a 3 1 x x1 x2 y $query=x $key=x1 $value=x2 dropout_p=0.0";
-    for (query, key, value, keys) in [
-        (&[2, 3, 20, 8][..], &[2, 3, 37, 8][..], &[2, 3, 37, 40][..], "is_causal=False"),
-        (&[1, 2, 33, 16], &[1, 2, 33, 16], &[1, 2, 33, 16], "is_causal=True"),
-        (&[2, 4, 5, 8], &[2, 2, 6, 8], &[2, 2, 6, 8], "is_causal=False enable_gqa=True"),
-    ] {
-        let inputs = [(query, 1), (key, 2), (value, 3)].map(|(shape, seed)| noise(DType::F32, shape, seed));
-        same_as_cpu(&one(&format!("{line} {keys}"), &inputs), &inputs, 1e-4);
-    }
-    let mask =
-        Tensor::from_vec((0..20 * 37).map(|i| i % 5 != 0 && i / 37 != 3).collect::<Vec<bool>>(), &[20, 37]);
-    let inputs = [
-        noise(DType::F32, &[2, 20, 8], 1),
-        noise(DType::F32, &[2, 37, 8], 2),
-        noise(DType::F32, &[2, 37, 8], 3),
-        mask.unwrap(),
-    ];
-    let line = "F.scaled_dot_product_attention a 4 1 x x1 x2 x3 y $query=x $key=x1 $value=x2 $attn_mask=x3";
-    same_as_cpu(&one(line, &inputs), &inputs, 1e-4);
-    let keys = "num_heads=3 embed_dim=12 kdim=12 vdim=12 bias=True add_zero_attn=True add_bias_kv=True batch_first=True";
-    let weights = "@in_proj_weight=(36,12)f32 @in_proj_bias=(36)f32 @bias_k=(1,1,12)f32 @bias_v=(1,1,12)f32 @out_proj.weight=(12,12)f32 @out_proj.bias=(12)f32";
-    of(&[2, 7, 12], &format!("nn.MultiheadAttention m 1 1 x y {keys} {weights}"));
-}
-
-#[test]
 fn an_index_beyond_the_table_fails_the_run() {
     use crate::{emulators, plan};
     use ixion::engine::Context;

@@ -2,6 +2,7 @@
 #![cfg(feature = "cuda-emulator")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod attention;
 #[cfg(all(feature = "cli", target_os = "linux"))]
 mod debugger;
 mod device;

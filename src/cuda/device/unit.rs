@@ -12,12 +12,13 @@ pub struct Unit {
 }
 
 /// The headers that sources may include.
-const HEADERS: [(&str, &str); 12] = [
+const HEADERS: [(&str, &str); 13] = [
     ("blocks.cuh", include_str!("../kernels/blocks.cuh")),
     ("chunks.cuh", include_str!("../kernels/chunks.cuh")),
     ("common.cuh", include_str!("../kernels/common.cuh")),
     ("faults.cuh", include_str!("../kernels/faults.cuh")),
     ("functions.cuh", include_str!("../kernels/functions.cuh")),
+    ("masks.cuh", include_str!("../kernels/masks.cuh")),
     ("places.cuh", include_str!("../kernels/places.cuh")),
     ("planes.cuh", include_str!("../kernels/planes.cuh")),
     ("rows.cuh", include_str!("../kernels/rows.cuh")),

@@ -7,12 +7,10 @@
 
 #include "common.cuh"
 #include "blocks.cuh"
+#include "masks.cuh"
 
 #define WARPS 4
 #define ROWS 4
-
-// What a mask adds to a score. Of truth values, those that are MASK_SHOWS or PADDING_SHOWS add nothing.
-#define MASKED(number, is_bool, shows) ((is_bool) ? (((number) != 0) == (shows) ? (C)0 : -(C)INFINITY) : (number))
 
 extern "C" __global__ void attention(const T* q, Strides sq, const T* k, Strides sk, const T* v, Strides sv, const M* mask, Strides sm,
                                      const P* padding, Strides sp, T* y, Strides sy, Shape batch, i64 batches, int rows, int columns,

@@ -3,8 +3,7 @@
 
 #include "common.cuh"
 #include "blocks.cuh"
-
-#define MASKED(number, is_bool, shows) ((is_bool) ? (((number) != 0) == (shows) ? (C)0 : -(C)INFINITY) : (number))
+#include "masks.cuh"
 
 extern "C" __global__ void attention_weights(const T* q, Strides sq, const T* k, Strides sk, const M* mask, Strides sm,
                                              const P* padding, Strides sp, T* y, Strides sy, i64 batches, int heads, int rows,

@@ -3,10 +3,10 @@
 #define WARP 32
 #define ALL_LANES 0xffffffffu
 
-// A value of every lane of a warp, combined to one that all get: in the same order at every run.
-template <class Number, class Combine>
+// A value of every lane of a warp, or of LANES neighbours in it, combined to one that all get: in the same order at every run.
+template <int LANES = WARP, class Number, class Combine>
 static __device__ inline Number warp_combine(Number value, Combine combine) {
-    for (int step = WARP / 2; step > 0; step /= 2) value = combine(value, __shfl_xor_sync(ALL_LANES, value, step));
+    for (int step = LANES / 2; step > 0; step /= 2) value = combine(value, __shfl_xor_sync(ALL_LANES, value, step));
     return value;
 }
 

@@ -68,6 +68,24 @@ static inline void read_words(unsigned (&words)[4], const unsigned* row, int pit
     for (int i = 0; i < 4; ++i) words[i] = mine[(i % 2) * 8 * pitch + (i / 2) * 4];
 }
 
+static inline void read_turned(unsigned (&words)[4], const unsigned* row, int pitch) {
+    for (int i = 0; i < 4; ++i) {
+        int above = i % 2 * 8 + threadIdx.x % 4 * 2, number = i / 2 * 8 + threadIdx.x % WARP / 4, shift = number % 2 * 16;
+        const unsigned* at = row + above * pitch + number / 2;
+        words[i] = (at[0] >> shift & 0xffffu) | (at[pitch] >> shift) << 16;
+    }
+}
+
+template <class Element>
+static inline unsigned pair(float first, float second) {
+    Element both[2];
+    store<float>(both[0], first);
+    store<float>(both[1], second);
+    unsigned word;
+    memcpy(&word, both, sizeof word);
+    return word;
+}
+
 static inline void copy_behind(unsigned* to, const void* from, int bytes) {
     unsigned char read[16] = {};
     for (int i = 0; i < bytes; ++i) read[i] = static_cast<const unsigned char*>(from)[i];
@@ -124,6 +142,33 @@ static __device__ __forceinline__ void read_words(unsigned (&words)[4], const un
                  : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
                  : "r"(from)
                  : "memory");
+}
+
+// 16 rows of 16 numbers of 2 bytes each, as `right` wants them where rows lie along the depth: words 0 and 1 are of the first eight
+// columns, words 2 and 3 of the others.
+static __device__ __forceinline__ void read_turned(unsigned (&words)[4], const unsigned* row, int pitch) {
+    int lane = threadIdx.x % WARP;
+    unsigned from = in_shared(row + (lane % 16) * pitch + lane / 16 * 4);
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+                 : "r"(from)
+                 : "memory");
+}
+
+// Two neighbours of a row as a word: two sums become a part of another product's factor.
+template <class Element>
+__device__ __forceinline__ unsigned pair(float first, float second);
+template <>
+__device__ __forceinline__ unsigned pair<f16>(float first, float second) {
+    unsigned word;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(second), "f"(first));
+    return word;
+}
+template <>
+__device__ __forceinline__ unsigned pair<bf16>(float first, float second) {
+    unsigned word;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(second), "f"(first));
+    return word;
 }
 
 // 16 bytes to shared memory while the threads go on; zeros behind the first `bytes`.

@@ -1,17 +1,20 @@
 //! Scaled dot-product attention.
 
 use super::support::{computed_in, input, int, is_float, is_real, shape};
-use crate::cuda::device::{Argument, DeviceTensor, Grid, KernelShape, KernelStrides, Unit};
+use super::tiles::{self, is_copied};
+use crate::cuda::device::{Argument, DeviceTensor, Grid, Info, KernelShape, KernelStrides, Unit};
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
 use crate::graph::{LayerError, TensorFormat, TensorMeta};
 use crate::layers::attention::ScaledDotProductAttention;
-use crate::tensor::{DType, Layout};
+use crate::tensor::{DType, Layout, MAX_RANK};
+use smallvec::SmallVec;
 
 /// Rows of a block, and the bytes that it may share.
 const ROWS: usize = 16;
 const SHARED: usize = 48 * 1024;
 
 /// Attention of a batch of heads: all tensors have the axes of the batch before their last two.
+#[derive(Clone, Copy)]
 pub(super) struct Attention<'a> {
     pub(super) query: DeviceTensor<'a>,
     pub(super) key: DeviceTensor<'a>,
@@ -45,23 +48,86 @@ pub(super) fn check(dtype: DType, width: usize, out: usize) -> Result<(), LayerE
     const MOST: usize = 512;
     match tile(dtype, width, out).filter(|_| out <= MOST) {
         Some(_) => Ok(()),
-        None => Err(LayerError::Unsupported(format!("heads of {width} and {out} numbers are too wide"))),
+        None => Err(too_wide(width, out)),
     }
 }
 
+fn too_wide(width: usize, out: usize) -> LayerError {
+    LayerError::Unsupported(format!("heads of {width} and {out} numbers are too wide"))
+}
+
+/// How tensor cores compute attention, as `attention_tiles.cu` calls it.
+struct Tiles {
+    /// The numbers of queries and keys, and of values, with zeros behind them.
+    depth: usize,
+    out: usize,
+    /// The keys that a block has at a time, twice.
+    keys: usize,
+}
+
+impl Tiles {
+    /// Rows of a block.
+    const ROWS: usize = 64;
+
+    /// Those for heads of this width, if tensor cores are to compute them: it is the one place that decides.
+    fn of(dtype: DType, widths: [usize; 2], info: &Info) -> Option<Self> {
+        const CHUNK: usize = 8;
+        const MOST: usize = 128;
+        let is_fitting = |width: &usize| (1..=MOST).contains(width) && width.is_multiple_of(CHUNK);
+        // Weights become factors in registers as pairs of halves, which f32 has none of.
+        if !tiles::suit(dtype, false, info) || !widths.iter().all(is_fitting) {
+            return None;
+        }
+        let [depth, out] = widths.map(|width| width.next_multiple_of(16));
+        let keys = if depth.max(out) <= 64 { 64 } else { 32 };
+        Some(Self { depth, out, keys }).filter(|tiles| tiles.shared() <= info.shared_memory as usize)
+    }
+
+    /// The bytes that a block shares: its rows, and two stages of keys and values, 16 bytes behind each row.
+    fn shared(&self) -> usize {
+        let row = |numbers: usize| 2 * numbers + 16;
+        Self::ROWS * row(self.depth.max(self.out)) + 2 * self.keys * (row(self.depth) + row(self.out))
+    }
+
+    fn define(&self, unit: Unit) -> Unit {
+        unit.define("DEPTH", self.depth).define("OUT", self.out).define("KEYS", self.keys)
+    }
+}
+
+/// A source, and what blocks of its kernel have.
+struct Launch {
+    unit: Unit,
+    rows: usize,
+    shared: usize,
+}
+
 /// The strides of a tensor that is broadcast to a batch and the lengths of its last two axes.
-pub(super) fn strides_of(
-    layout: &Layout,
-    batch: &[usize],
-    last: [usize; 2],
-) -> Result<Argument<'static>, LayerError> {
+fn kernel_strides(layout: &Layout, batch: &[usize], last: [usize; 2]) -> Result<KernelStrides, LayerError> {
     let layout = layout.expand(&[batch, &last].concat())?;
     let mut strides = KernelStrides::default();
     let (of_batch, of_matrix) = layout.strides().split_at(batch.len());
     strides.by.iter_mut().zip(of_batch).for_each(|(by, stride)| *by = *stride as i64);
     strides.by[6] = of_matrix.first().map_or(0, |stride| *stride as i64);
     strides.by[7] = of_matrix.last().map_or(0, |stride| *stride as i64);
-    Ok(Argument::Strides(strides))
+    Ok(strides)
+}
+
+/// The same as an argument.
+pub(super) fn strides_of(
+    layout: &Layout,
+    batch: &[usize],
+    last: [usize; 2],
+) -> Result<Argument<'static>, LayerError> {
+    kernel_strides(layout, batch, last).map(Argument::Strides)
+}
+
+/// How many heads there are, and how large.
+struct Sizes {
+    batch: SmallVec<[usize; MAX_RANK]>,
+    rows: usize,
+    columns: usize,
+    width: usize,
+    out: usize,
 }
 
 impl<'a> Attention<'a> {
@@ -91,29 +157,96 @@ impl<'a> Attention<'a> {
         Ok([read(self.mask), strides(self.mask)?, read(self.padding), strides(self.padding)?])
     }
 
+    fn sizes(&self, y: &DeviceTensor<'a>) -> Sizes {
+        let last = |tensor: &DeviceTensor<'_>, axis: usize| {
+            tensor.shape().iter().rev().nth(axis).copied().unwrap_or(1)
+        };
+        let rank = y.shape().len();
+        Sizes {
+            batch: y.shape().iter().take(rank.saturating_sub(2)).copied().collect(),
+            rows: last(y, 1),
+            columns: last(&self.key, 1),
+            width: last(&self.key, 0),
+            out: last(y, 0),
+        }
+    }
+
     /// Computes it.
     ///
     /// # Errors
     /// Shapes that do not fit each other.
     pub(super) fn run(&self, y: &DeviceTensor<'a>, context: &mut CudaContext<'_>) -> Result<(), LayerError> {
-        let whole = *y.shape();
-        let dims = whole.dims();
-        let (batch, last) = dims.split_at(dims.len().saturating_sub(2));
-        let [rows, out] = [last.first(), last.last()].map(|len| len.copied().unwrap_or(1));
-        let sizes = self.key.shape();
-        let (width, columns) =
-            (sizes.last().copied().unwrap_or(1), sizes.iter().rev().nth(1).copied().unwrap_or(1));
-        let dtype = self.query.dtype();
-        let (tile, shared) = tile(dtype, width, out).ok_or_else(|| {
-            LayerError::Unsupported(format!("heads of {width} and {out} numbers are too wide"))
-        })?;
+        let sizes = self.sizes(y);
+        match Tiles::of(self.query.dtype(), [sizes.width, sizes.out], context.device().info()) {
+            Some(tiles) => self.run_tiles(&tiles, y, &sizes, context),
+            None => self.run_plain(y, &sizes, context),
+        }
+    }
+
+    /// Computes it with tensor cores.
+    fn run_tiles(
+        &self,
+        tiles: &Tiles,
+        y: &DeviceTensor<'a>,
+        sizes: &Sizes,
+        context: &mut CudaContext<'_>,
+    ) -> Result<(), LayerError> {
+        let attention = self.with_mask_of_columns(sizes)?;
+        let unit = attention.unit("attention_tiles.cu", include_str!("../kernels/attention_tiles.cu"))?;
+        let mut unit = tiles
+            .define(unit)
+            .define("HAS_MASK", u8::from(attention.mask.is_some()))
+            .define("HAS_PADDING", u8::from(attention.padding.is_some()));
+        let &Sizes { ref batch, rows, columns, width, out } = sizes;
+        for (name, tensor, last) in [
+            ("Q_COPIED", &self.query, [rows, width]),
+            ("K_COPIED", &self.key, [columns, width]),
+            ("V_COPIED", &self.value, [columns, out]),
+            ("Y_COPIED", y, [rows, out]),
+        ] {
+            let strides = kernel_strides(tensor.layout(), batch, last)?.by;
+            unit = unit.define(name, u8::from(is_copied(tensor, &strides[..7], strides[7])));
+        }
+        let launch = Launch { unit, rows: Tiles::ROWS, shared: tiles.shared() };
+        attention.launch(launch, y, sizes, context)
+    }
+
+    /// Computes it in plain arithmetic.
+    fn run_plain(
+        &self,
+        y: &DeviceTensor<'a>,
+        sizes: &Sizes,
+        context: &mut CudaContext<'_>,
+    ) -> Result<(), LayerError> {
+        let &Sizes { width, out, .. } = sizes;
+        let (tile, shared) = tile(self.query.dtype(), width, out).ok_or_else(|| too_wide(width, out))?;
         let unit = self
             .unit("attention.cu", include_str!("../kernels/attention.cu"))?
             .define("TILE", tile)
-            .define("CHUNKS", out.div_ceil(32).max(1))
+            .define("CHUNKS", out.div_ceil(32).max(1));
+        self.launch(Launch { unit, rows: ROWS, shared }, y, sizes, context)
+    }
+
+    /// The same where a mask that does not depend on the row stands as padding, which is read once for all rows of a thread.
+    fn with_mask_of_columns(&self, sizes: &Sizes) -> Result<Self, LayerError> {
+        let (Some(mask), None) = (self.mask, self.padding) else { return Ok(*self) };
+        let strides = kernel_strides(mask.layout(), &sizes.batch, [sizes.rows, self.seen])?;
+        let is_of_columns = sizes.rows == 1 || strides.by[6] == 0;
+        Ok(if is_of_columns { Self { mask: None, padding: self.mask, ..*self } } else { *self })
+    }
+
+    fn launch(
+        &self,
+        Launch { unit, rows: of_block, shared }: Launch,
+        y: &DeviceTensor<'a>,
+        sizes: &Sizes,
+        context: &mut CudaContext<'_>,
+    ) -> Result<(), LayerError> {
+        let unit = unit
             .define("CAUSAL", u8::from(self.is_causal))
             .define("BLIND_IS_ZERO", u8::from(self.blind_is_zero));
         let kernel = context.kernel(&unit, "attention")?;
+        let &Sizes { ref batch, rows, columns, width, out } = sizes;
         let mut kernel_batch = KernelShape { rank: int(batch.len())?, ..KernelShape::default() };
         for (dim, len) in kernel_batch.dims.iter_mut().zip(batch) {
             *dim = int(*len)?;
@@ -143,7 +276,7 @@ impl<'a> Attention<'a> {
             Argument::Double(self.scale),
         ];
         const MOST: usize = 65535;
-        let blocks = [rows.div_ceil(ROWS), batches.min(MOST)].map(|count| count as u32);
+        let blocks = [rows.div_ceil(of_block), batches.min(MOST)].map(|count| count as u32);
         let grid = Grid {
             blocks: [blocks[0], blocks[1], u32::from(out > 0)],
             threads: [128, 1, 1],
@@ -248,4 +381,32 @@ impl CudaLayer for ScaledDotProductAttention {
 /// Registers the layers of this family.
 pub(super) fn register(layers: &mut CudaLayers) {
     layers.register::<ScaledDotProductAttention>();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_for_tensor_cores(dtype: DType, widths: [usize; 2], has_tensor_cores: bool) -> bool {
+        let text = String::new;
+        let (id, name, details, target) = (text(), text(), text(), text());
+        let (memory, multiprocessors, shared_memory) = (1 << 30, 1, 96 * 1024);
+        let info =
+            Info { id, name, details, target, memory, multiprocessors, shared_memory, has_tensor_cores };
+        Tiles::of(dtype, widths, &info).is_some()
+    }
+
+    #[test]
+    fn tensor_cores_take_halves_in_whole_chunks() {
+        for width in [8, 64, 72, 128] {
+            assert!(is_for_tensor_cores(DType::F16, [width, 128], true));
+            assert!(is_for_tensor_cores(DType::Bf16, [128, width], true));
+            assert!(!is_for_tensor_cores(DType::F16, [width, width], false));
+            assert!(!is_for_tensor_cores(DType::F32, [width, width], true));
+        }
+        for width in [0, 4, 60, 136] {
+            assert!(!is_for_tensor_cores(DType::F16, [width, 64], true));
+            assert!(!is_for_tensor_cores(DType::F16, [64, width], true));
+        }
+    }
 }
