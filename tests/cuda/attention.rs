@@ -28,8 +28,6 @@ enum View {
     Heads,
     /// The positions of a head side by side.
     Turned,
-    /// Parts of longer rows, which begin on no boundary.
-    Parts,
 }
 
 /// Kinds of attention that are one kernel each, and that several sizes are drawn for.
@@ -40,7 +38,8 @@ struct Kind {
     /// How many heads of queries share those of keys and values.
     shared: usize,
     mask: Mask,
-    view: View,
+    /// Of queries, keys and values.
+    views: [View; 3],
 }
 
 /// A number from 1 to `most` that depends on the seed.
@@ -81,44 +80,48 @@ impl View {
             Self::Plain => [samples, heads, len, width],
             Self::Heads => [samples, len, heads, width],
             Self::Turned => [samples, heads, width, len],
-            Self::Parts => [samples, heads, len, width + 5],
         }
     }
 
     /// The operator.
-    fn line(self, from: &str, to: &str, width: usize) -> Option<String> {
+    fn line(self, from: &str, to: &str) -> Option<String> {
         match self {
             Self::Plain => None,
             Self::Heads => Some(format!("torch.transpose t{to} 1 1 {from} {to} dim0=1 dim1=2")),
             Self::Turned => Some(format!("torch.transpose t{to} 1 1 {from} {to} dim0=-1 dim1=-2")),
-            Self::Parts => Some(format!("torch.narrow n{to} 1 1 {from} {to} dim=3 start=3 length={width}")),
         }
     }
 }
 
 impl Kind {
     fn new(dtype: DType, widths: [usize; 2], mask: Mask, view: View) -> Self {
-        Self { dtype, widths, shared: 1, mask, view }
+        Self { dtype, widths, shared: 1, mask, views: [view; 3] }
     }
 
     /// Compares it for certain lengths.
     fn check(&self, [rows, columns]: [usize; 2], [samples, heads]: [usize; 2]) {
-        let &Self { dtype, widths: [width, out], shared, mask, view } = self;
+        let &Self { dtype, widths: [width, out], shared, mask, views } = self;
         let shapes = [
             [samples, heads * shared, rows, width],
             [samples, heads, columns, width],
             [samples, heads, columns, out],
         ];
-        let seeded = shapes.into_iter().enumerate();
-        let mut inputs: Vec<Tensor> =
-            seeded.map(|(seed, shape)| noise(dtype, &view.shape(shape), seed + rows)).collect();
+        let mut lines = Vec::new();
+        let mut inputs = Vec::new();
+        let mut names = ["x", "x1", "x2"];
+        for ((shape, view), (name, to)) in
+            shapes.into_iter().zip(views).zip(names.iter_mut().zip(["q", "k", "v"]))
+        {
+            inputs.push(noise(dtype, &view.shape(shape), inputs.len() + rows));
+            if let Some(line) = view.line(name, to) {
+                lines.push(line);
+                *name = to;
+            }
+        }
+        let [q, k, v] = names;
         let tensor = mask.tensor([rows, columns], [samples, heads * shared]);
         let (count, operand, key) = if tensor.is_some() { (4, " x3", " $attn_mask=x3") } else { (3, "", "") };
         inputs.extend(tensor);
-        let views = ["x", "x1", "x2"].into_iter().zip(["q", "k", "v"]).zip(shapes);
-        let views = views.filter_map(|((from, to), shape)| view.line(from, to, shape[3]));
-        let mut lines: Vec<String> = views.collect();
-        let [q, k, v] = if lines.is_empty() { ["x", "x1", "x2"] } else { ["q", "k", "v"] };
         let causal = if mask == Mask::Causal { "True" } else { "False" };
         let grouped = if shared > 1 { "True" } else { "False" };
         lines.push(format!(
@@ -180,15 +183,21 @@ fn tensor_cores_attend_with_heads_of_any_width() {
 
 #[test]
 fn tensor_cores_attend_however_numbers_lie() {
-    for (view, mask) in [(View::Turned, Mask::OfHeads(DType::F16)), (View::Parts, Mask::Causal)] {
-        Kind::new(DType::F16, [72, 24], mask, view).check_several(3);
-        Kind { shared: 3, ..Kind::new(DType::Bf16, [16, 16], mask, view) }.check_several(2);
+    for (views, mask) in [
+        ([View::Turned; 3], Mask::OfHeads(DType::F16)),
+        ([View::Plain, View::Turned, View::Heads], Mask::Causal),
+        ([View::Turned, View::Heads, View::Turned], Mask::None),
+    ] {
+        let kind = Kind { views, ..Kind::new(DType::F16, [72, 24], mask, View::Plain) };
+        kind.check_several(3);
     }
+    let kind = Kind::new(DType::Bf16, [16, 16], Mask::Causal, View::Turned);
+    Kind { shared: 3, ..kind }.check_several(2);
 }
 
 #[test]
 fn heads_that_others_share() {
-    for mask in [Mask::None, Mask::OfHeads(DType::F16), Mask::OfColumns(DType::F32)] {
+    for mask in [Mask::OfHeads(DType::F16), Mask::OfColumns(DType::F32)] {
         Kind { shared: 4, ..Kind::new(DType::F16, [16, 32], mask, View::Plain) }.check_several(2);
     }
 }
@@ -248,13 +257,11 @@ fn multi_head_attention() {
         let values = (0..shape.iter().product()).map(|i: usize| i % 4 == 1 || i < 70);
         Tensor::from_vec(values.collect::<Vec<bool>>(), shape).unwrap()
     };
-    for dtype in [DType::F32, DType::F16] {
-        multi_head(dtype, "", none, &[]);
-        multi_head(dtype, "", extra, &[]);
-        let padding = is_hidden(&[2, 70]);
-        multi_head(dtype, " x2", &format!("{none} $key_padding_mask=x2"), &[padding.clone()]);
-        multi_head(dtype, " x2", &format!("{extra} $attn_mask=x2"), &[is_hidden(&[21, 70])]);
-        let masks = [padding, noise(dtype, &[6, 21, 70], 5)];
-        multi_head(dtype, " x2 x3", &format!("{extra} $key_padding_mask=x2 $attn_mask=x3"), &masks);
-    }
+    multi_head(DType::F32, "", extra, &[]);
+    let (half, padding) = (DType::F16, is_hidden(&[2, 70]));
+    multi_head(half, "", none, &[]);
+    multi_head(half, " x2", &format!("{none} $key_padding_mask=x2"), &[padding.clone()]);
+    multi_head(half, " x2", &format!("{extra} $attn_mask=x2"), &[is_hidden(&[21, 70])]);
+    let masks = [padding, noise(half, &[6, 21, 70], 5)];
+    multi_head(half, " x2 x3", &format!("{extra} $key_padding_mask=x2 $attn_mask=x3"), &masks);
 }

@@ -161,7 +161,7 @@ fn opening(inner: &str) -> Option<usize> {
 fn parameter(text: &str) -> Result<Parameter, String> {
     let at = text.rfind(|c: char| !c.is_alphanumeric() && c != '_').map_or(0, |at| at + 1);
     let (kind, name) = text.split_at(at);
-    let kind = kind.replace("__restrict__", " ");
+    let kind = kind.replace("__restrict__", " ").replace("__grid_constant__", " ");
     let words: Vec<&str> = kind.split([' ', '\t', '\n', '*']).filter(|word| !word.is_empty()).collect();
     let is_const = words.contains(&"const");
     let words: Vec<&str> = words.into_iter().filter(|word| *word != "const").collect();
@@ -198,7 +198,7 @@ mod tests {
             __device__ float twice(float x) { return 2 * x; }
             extern \"C\" __global__ void __launch_bounds__(256) add(
                 const T* __restrict__ a, // one
-                float *b, long long count, Shape shape
+                float *b, long long count, const __grid_constant__ Shape shape
             ) { if (count) { b[0] = a[0]; } }
             extern \"C\" __global__ void nothing() {}";
         let found = signatures(text).unwrap();

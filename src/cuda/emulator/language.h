@@ -13,6 +13,7 @@ using std::isnan;
 #define __device__
 #define __host__
 #define __constant__ static
+#define __grid_constant__
 #define __shared__ static
 #define __forceinline__ inline
 #define __noinline__ __attribute__((noinline))

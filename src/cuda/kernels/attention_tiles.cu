@@ -84,9 +84,10 @@ struct Masks {
     i64 by_column, padding_by_column;
     int seen;
 
+    template <bool IS_EDGE>
     __device__ float of(int half, int column) const {
         float added = 0;
-        if (column >= seen) return added;
+        if (IS_EDGE && column >= seen) return added;
         if (HAS_MASK) {
             float number = load<float>(rows[half][column * by_column]);
             added += MASKED(number, MASK_IS_BOOL, MASK_SHOWS);
@@ -154,7 +155,7 @@ struct Rows {
                 scores[j][part] *= scale;
                 bool is_hidden = IS_EDGE && (column >= columns || (CAUSAL && column > row + 8 * half));
                 if (is_hidden) scores[j][part] = -INFINITY;
-                else if (HAS_MASKS) scores[j][part] += masks.of(half, column);
+                else if (HAS_MASKS) scores[j][part] += masks.of<IS_EDGE>(half, column);
             }
         }
     }
@@ -232,9 +233,10 @@ static __device__ void write(const unsigned* tile, T* y, i64 by_row, i64 by_numb
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
-    attention(const T* q, Strides sq, const T* k, Strides sk, const T* v, Strides sv, const M* mask, Strides sm, const P* padding,
-              Strides sp, T* y, Strides sy, Shape batch, i64 batches, int rows, int columns, int seen, int width, int out,
-              double scale) {
+    attention(const T* q, const __grid_constant__ Strides sq, const T* k, const __grid_constant__ Strides sk, const T* v,
+              const __grid_constant__ Strides sv, const M* mask, const __grid_constant__ Strides sm, const P* padding,
+              const __grid_constant__ Strides sp, T* y, const __grid_constant__ Strides sy, const __grid_constant__ Shape batch, i64 batches,
+              int rows, int columns, int seen, int width, int out, double scale) {
     extern __shared__ unsigned shared[];
     unsigned* stages = shared + ROWS * LINE;
     int warp = threadIdx.x / WARP, block = CAUSAL ? gridDim.x - 1 - blockIdx.x : blockIdx.x;
@@ -266,7 +268,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
             if (next < steps) bring_stage(keys, values, next * KEYS, stages + next % 2 * STAGE);
             end_of_copies();
             const unsigned* stage = stages + step % 2 * STAGE;
-            bool is_edge = first + KEYS > columns || (CAUSAL && first + KEYS > warp_row + 1);
+            bool is_edge = first + KEYS > (HAS_MASKS ? seen : columns) || (CAUSAL && first + KEYS > warp_row + 1);
             if (first < warp_end && is_edge) of_warp.add<true>(stage, masks, factor, row, first, columns, warp_end);
             else if (first < warp_end) of_warp.add<false>(stage, masks, factor, row, first, columns, warp_end);
             wait_for_copies<0>();
