@@ -64,7 +64,7 @@ impl Mask {
             Self::OfColumns(dtype) => {
                 let least = if dtype == DType::F16 { -65504.0 } else { f64::from(f32::MIN) };
                 // All columns of the first sample are hidden as padding is: they count alike.
-                let hide = |i: usize| if i < columns || i % 3 == 0 { least } else { hide(i) };
+                let hide = |i: usize| if i < columns || i.is_multiple_of(3) { least } else { hide(i) };
                 ((0..samples * columns).map(hide).collect(), vec![samples, 1, 1, columns], dtype)
             }
             Self::OfRows => ((0..rows).map(|i| i as f64 / 8.0).collect(), vec![rows, 1], DType::F32),

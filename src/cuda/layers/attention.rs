@@ -391,8 +391,18 @@ mod tests {
         let text = String::new;
         let (id, name, details, target) = (text(), text(), text(), text());
         let (memory, multiprocessors, shared_memory) = (1 << 30, 1, 96 * 1024);
-        let info =
-            Info { id, name, details, target, memory, multiprocessors, shared_memory, has_tensor_cores };
+        let libraries = crate::cuda::device::Libraries::default();
+        let info = Info {
+            id,
+            name,
+            details,
+            target,
+            memory,
+            multiprocessors,
+            shared_memory,
+            has_tensor_cores,
+            libraries,
+        };
         Tiles::of(dtype, widths, &info).is_some()
     }
 
