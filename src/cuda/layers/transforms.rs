@@ -3,7 +3,7 @@
 //! The library wants signals that are one distance apart, and destroys spectra that become real numbers: what lies otherwise, or is
 //! still needed, is copied.
 
-use super::elementwise::collapsed;
+use super::axes::collapsed;
 use super::fourier::{Pass, unit};
 use super::movement::copy_as;
 use super::rows::without_axis;
