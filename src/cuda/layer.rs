@@ -61,8 +61,8 @@ pub trait CudaLayer: Layer + CloneCudaLayer {
         }
     }
 
-    /// Whether the settled tactic, which is not the first, computes what is configured otherwise than the first does. One that does
-    /// not is neither measured nor chosen. Default: it does.
+    /// Whether the settled tactic computes on such a device what is configured; of one that is not the first, whether it does so
+    /// otherwise than the first. One that does not is neither measured nor chosen. Default: it does.
     fn suits(&self, device: &Info, tf32: Tf32, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> bool {
         let _ = (device, tf32, inputs, outputs);
         true

@@ -11,10 +11,10 @@ mod elementwise;
 mod failures;
 mod indexing;
 mod layers;
-mod memory_bound;
 #[cfg(all(feature = "cuda", feature = "cli", target_os = "linux"))]
 mod libraries;
 mod memory;
+mod memory_bound;
 #[cfg(all(feature = "cuda", feature = "cli", target_os = "linux"))]
 mod nvidia;
 mod plugins;

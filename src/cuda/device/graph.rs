@@ -21,7 +21,7 @@ pub(super) struct Recorded {
 
 #[derive(Debug, Clone)]
 pub(super) enum Done {
-    Launch { kernel: Kernel, grid: Grid, slots: SmallVec<[Slot; 16]> },
+    Launch { kernel: Kernel, grid: Grid, slots: Vec<Slot> },
     Call { work: LibraryWork, addresses: SmallVec<[u64; 6]>, scratch: usize },
 }
 

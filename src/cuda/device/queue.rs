@@ -226,7 +226,7 @@ impl Queue {
         let mut slots: SmallVec<[Slot; 16]> = arguments.iter().map(slot).collect();
         let extents: SmallVec<[Extent; 16]> = arguments.iter().enumerate().filter_map(extent).collect();
         if let Some(recording) = &mut self.recording {
-            let work = Done::Launch { kernel: kernel.clone(), grid, slots: slots.clone() };
+            let work = Done::Launch { kernel: kernel.clone(), grid, slots: slots.to_vec() };
             recording.launches.push(Recorded { work, extents: extents.clone() });
         }
         let mut arguments = pointers(&mut slots);

@@ -6,8 +6,8 @@ use super::product::metas;
 use super::rows::without_axis;
 use super::support::{int, shape};
 use super::transforms;
-use crate::cuda::device::{Argument, DeviceTensor, Grid, KernelShape, KernelStrides, Unit};
-use crate::cuda::{CudaContext, CudaLayer, CudaLayers, is_plain, scratch_bytes};
+use crate::cuda::device::{Argument, DeviceTensor, Grid, Info, KernelShape, KernelStrides, Unit};
+use crate::cuda::{CudaContext, CudaLayer, CudaLayers, Tf32, is_plain, scratch_bytes};
 use crate::graph::{LayerError, TensorFormat, TensorMeta};
 use crate::kernels::fourier::Direction;
 use crate::layers::fourier::{
@@ -125,14 +125,29 @@ fn shapes(passes: &[Pass], input: &[usize]) -> Vec<Vec<usize>> {
 fn check(transform: &Transform, input: &TensorMeta) -> Result<(), LayerError> {
     let unsupported = |reason: &str| LayerError::Unsupported(reason.to_owned());
     let passes = passes(transform).ok_or_else(|| unsupported("signals of unknown lengths"))?;
-    let dtype = precision(input.dtype())?;
-    if passes.iter().any(|pass| shared(dtype, pass.length) > SHARED) {
-        return Err(unsupported("signals that are longer than what a block can share"));
+    precision(input.dtype())?;
+    match passes.is_empty() {
+        true => Err(unsupported("a transform along no axis")),
+        false => Ok(()),
     }
-    if passes.is_empty() {
-        return Err(unsupported("a transform along no axis"));
-    }
-    Ok(())
+}
+
+/// Whether each row is one that a block can share, or a library transforms it.
+fn suits(transform: &Transform, input: &TensorMeta, device: &Info) -> bool {
+    let (Some(passes), Ok(dims), Ok(dtype)) = (passes(transform), input.shape(), precision(input.dtype()))
+    else {
+        return false;
+    };
+    let after = shapes(&passes, dims.dims());
+    let before = std::iter::once(dims.to_vec()).chain(after.iter().cloned());
+    let last = passes.len().saturating_sub(1);
+    passes.iter().zip(before).enumerate().all(|(at, (pass, before))| {
+        let from = if at == 0 { input.dtype() } else { complex(dtype) };
+        let to = if at == last && pass.is_mirrored { dtype } else { complex(dtype) };
+        let given = before.get(pass.axis).copied().unwrap_or(1);
+        let is_known = transforms::is_known(pass, [from, to], given, transform.direction);
+        shared(dtype, pass.length) <= SHARED || (device.libraries.transforms.is_some() && is_known)
+    })
 }
 
 fn workspace(transform: &Transform, input: &TensorMeta) -> usize {
@@ -188,6 +203,11 @@ macro_rules! transforms {
                     return Err(LayerError::Unsupported("a length that is an input".to_owned()));
                 };
                 check(&self.transform(inputs)?, input)
+            }
+
+            fn suits(&self, device: &Info, _: Tf32, inputs: &[TensorMeta], _: &[TensorMeta]) -> bool {
+                let transform = self.transform(inputs).ok();
+                transform.zip(inputs.first()).is_some_and(|(transform, input)| suits(&transform, input, device))
             }
 
             fn workspace(&self, inputs: &[TensorMeta], _: &[TensorMeta]) -> usize {

@@ -46,7 +46,7 @@ impl Accelerator {
         let taken = self.layers.of(layer).filter(|_| self.takes(layer, formats));
         let Some(layer) = taken else { return Ok(Vec::new()) };
         let (info, tf32, mut suited) = (self.device.info(), self.layers.tf32(), Vec::new());
-        for (at, tactic) in layer.tactics(info).into_iter().enumerate() {
+        for tactic in layer.tactics(info) {
             let mut layer = layer.clone_layer();
             layer.set_tactic(tactic.id)?;
             match layer.configure(inputs, outputs) {
@@ -56,7 +56,7 @@ impl Accelerator {
                 }
                 configured => configured?,
             }
-            if at == 0 || layer.suits(info, tf32, inputs, outputs) {
+            if layer.suits(info, tf32, inputs, outputs) {
                 suited.push(tactic);
             }
         }
