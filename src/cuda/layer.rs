@@ -77,6 +77,19 @@ pub trait CudaLayer: Layer + CloneCudaLayer {
         Ok(())
     }
 
+    /// Whether it is as fast where some of its tensors lie in row-major order and others have their channels last
+    /// ([`Format::ChannelsLast`]) as where all lie in one order: it is asked about both then. Default: it is not.
+    fn changes_order(&self) -> bool {
+        false
+    }
+
+    /// How well the kernels use the device for tensors like these, as [`CpuLayer::efficiency`], which are not configured: the
+    /// negotiation compares formats by it. Default: 1.
+    fn efficiency(&self, inputs: &[TensorMeta], outputs: &[TensorMeta], uses: Uses<'_>) -> f64 {
+        let _ = (inputs, outputs, uses);
+        1.0
+    }
+
     /// Bytes of scratch memory on the device that `forward` makes use of for the configured shapes and all smaller ones. Default:
     /// none.
     fn workspace(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> usize {
@@ -94,6 +107,15 @@ pub trait CudaLayer: Layer + CloneCudaLayer {
 /// The refusal of a tactic's number that a layer does not know.
 pub fn no_tactic(id: u32) -> LayerError {
     LayerError::Unsupported(format!("there is no tactic {id} on a device"))
+}
+
+/// The device that a layer is asked about, and what it may be used for.
+#[derive(Debug, Clone, Copy)]
+pub struct Uses<'a> {
+    /// What is known of the device.
+    pub info: &'a Info,
+    /// Where f32 may be multiplied as TF32.
+    pub tf32: Tf32,
 }
 
 /// Whether a tensor lies in row-major order and its numbers are themselves.

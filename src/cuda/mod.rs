@@ -14,7 +14,8 @@ pub mod layers;
 pub mod nvidia;
 
 pub use layer::{
-    CloneCudaLayer, CudaContext, CudaLayer, CudaLayers, Faults, Tf32, is_plain, no_tactic, scratch_bytes,
+    CloneCudaLayer, CudaContext, CudaLayer, CudaLayers, Faults, Tf32, Uses, is_plain, no_tactic,
+    scratch_bytes,
 };
 pub(crate) use layers::copy;
 

@@ -154,7 +154,7 @@ impl Cost {
 pub struct TensorFormat {
     /// The element type.
     pub dtype: DType,
-    /// Plain or blocked.
+    /// Plain, blocked, or with the channels last.
     pub format: Format,
     /// Whether whole numbers stand for real ones, by a scale that [`CpuLayer::configure`] tells.
     pub is_quantized: bool,
@@ -184,16 +184,29 @@ impl TensorFormat {
     pub fn blocked(self, axis: u8, block: u8) -> Self {
         Self { format: Format::Blocked { axis, block }, ..self }
     }
+
+    /// The same in row-major order.
+    #[must_use]
+    pub fn row_major(self) -> Self {
+        Self { format: Format::Plain, ..self }
+    }
+
+    /// The same with axis 1 innermost: [`Format::ChannelsLast`].
+    #[must_use]
+    pub fn channels_last(self) -> Self {
+        Self { format: Format::ChannelsLast, ..self }
+    }
 }
 
 /// `f32`, and what is not plain about it: `i8 quantized`, `f32 16c` (channels in blocks of 16), `f32 8@2` (axis 2 in blocks of 8),
-/// `f32 cuda` (in the memory of a GPU).
+/// `f16 nhwc cuda` (channels last, in the memory of a GPU).
 impl fmt::Display for TensorFormat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let quantized = if self.is_quantized { " quantized" } else { "" };
         let device = if self.device == Device::Cuda { " cuda" } else { "" };
         f.pad(&match self.format {
             Format::Plain => format!("{}{quantized}{device}", self.dtype),
+            Format::ChannelsLast => format!("{}{quantized} nhwc{device}", self.dtype),
             Format::Blocked { axis: 1, block } => format!("{}{quantized} {block}c{device}", self.dtype),
             Format::Blocked { axis, block } => format!("{}{quantized} {block}@{axis}{device}", self.dtype),
         })

@@ -66,7 +66,7 @@ impl TensorMeta {
         Self::new(dtype, self.dims.iter().cloned())
     }
 
-    /// The same in another format; one axis of it is blocked, or none.
+    /// The same in another format.
     #[must_use]
     pub fn with_format(self, format: Format) -> Self {
         Self { format, ..self }
@@ -83,7 +83,7 @@ impl TensorMeta {
         self.dtype
     }
 
-    /// Plain or blocked.
+    /// Plain, blocked, or with the channels last.
     pub fn format(&self) -> Format {
         self.format
     }
@@ -180,6 +180,7 @@ impl TensorMeta {
     pub fn layout(&self) -> Result<Layout, TensorError> {
         match self.format {
             Format::Plain => Ok(Layout::contiguous(self.shape()?)),
+            Format::ChannelsLast => Ok(Layout::channels_last(self.shape()?)),
             Format::Blocked { axis, block } => Layout::blocked(self.shape()?, axis.into(), block.into()),
         }
     }

@@ -234,7 +234,7 @@ fn owned_all(views: &[TensorView<'_>]) -> Result<Vec<Tensor>> {
 /// The layout of a copy: without gaps, in the same format.
 fn compact(layout: &Layout) -> Result<Layout> {
     Ok(match layout.format() {
-        Format::Plain => Layout::contiguous(*layout.shape()),
+        Format::Plain | Format::ChannelsLast => Layout::contiguous(*layout.shape()),
         Format::Blocked { axis, block } => Layout::blocked(*layout.shape(), axis.into(), block.into())?,
     })
 }

@@ -127,7 +127,7 @@ impl Plan {
 fn blocked_axis(meta: &TensorMeta) -> Option<usize> {
     match meta.format() {
         Format::Blocked { axis, .. } => Some(axis.into()),
-        Format::Plain => None,
+        Format::Plain | Format::ChannelsLast => None,
     }
 }
 

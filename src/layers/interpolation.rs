@@ -274,7 +274,7 @@ fn scratch_len(mode: Mode, input: &[usize], output: &[usize], lanes: usize) -> u
 fn lanes_of(format: Format) -> usize {
     match format {
         Format::Blocked { block, .. } => block.into(),
-        Format::Plain => 1,
+        Format::Plain | Format::ChannelsLast => 1,
     }
 }
 

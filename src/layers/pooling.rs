@@ -247,6 +247,7 @@ pub(super) fn takes(axes: usize, position: usize, formats: &[TensorFormat]) -> b
     let (Some(format), Some(first)) = (formats.get(position), formats.first()) else { return false };
     let is_possible = match format.format {
         Format::Plain => true,
+        Format::ChannelsLast => false,
         Format::Blocked { axis, .. } => axis == 1 && axes <= 2,
     };
     is_possible && !format.is_quantized && format.format == first.format

@@ -1,11 +1,11 @@
 //! Between the formats that layers take: the operator that an engine puts between two layers that do not agree.
 
-use crate::graph::{Cost, CpuLayer, ForwardContext, Layer, LayerError, TensorFormat, TensorMeta};
+use crate::graph::{Cost, CpuLayer, ForwardContext, Layer, LayerError, TensorFormat, TensorMeta, View};
 use crate::kernels::reformat::{Cut, Stored, rearrange, reformat};
 use crate::tensor::{Bits, DType, Format, Layout, Shape, TensorView, TensorViewMut, with_bits};
 use half::{bf16, f16};
 
-/// The same numbers in another format: another element type, plain or blocked, real or whole with a scale.
+/// The same numbers in another format: another element type, plain, blocked or with the channels last, real or whole with a scale.
 ///
 /// No file has this operator. Between types, numbers are rounded to the nearest; whole numbers that stand for real ones are
 /// -127 to 127 times a scale, by symmetric quantisation as TensorRT and PyTorch's `torch.qint8` weights have it.
@@ -27,10 +27,10 @@ impl Reformat {
         Self { to, from_scale, to_scale }
     }
 
-    /// Whether it makes tensors in row-major order.
+    /// Whether it makes tensors in blocks.
     #[cfg(feature = "gpu")]
-    pub(crate) fn is_plain(&self) -> bool {
-        self.to.format == Format::Plain
+    pub(crate) fn makes_blocks(&self) -> bool {
+        matches!(self.to.format, Format::Blocked { .. })
     }
 
     /// The scales of input and output, where these are whole numbers.
@@ -61,6 +61,23 @@ impl Layer for Reformat {
         Ok(vec![input.with_dtype(self.to.dtype).with_format(self.to.format).with_scale(self.to_scale)])
     }
 
+    /// Where elements lie in both formats alike, as those of N×C×1×1 in any order of axes.
+    fn view_of(
+        &self,
+        _: usize,
+        inputs: &[(DType, Layout)],
+        shape: &Shape,
+    ) -> Result<Option<View>, LayerError> {
+        let is_kept = |dtype: DType| dtype == self.to.dtype && self.from_scale == self.to_scale;
+        let wanted = match self.to.format {
+            Format::Plain => Layout::contiguous(*shape),
+            Format::ChannelsLast => Layout::channels_last(*shape),
+            Format::Blocked { .. } => return Ok(None),
+        };
+        let input = inputs.first().filter(|(dtype, layout)| is_kept(*dtype) && layout.lies_as(&wanted));
+        Ok(input.map(|&(_, layout)| View { input: 0, layout: wanted.with_offset(layout.offset()) }))
+    }
+
     fn cost(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Cost {
         Cost::of_moving(inputs, outputs)
     }
@@ -68,7 +85,9 @@ impl Layer for Reformat {
 
 impl CpuLayer for Reformat {
     fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
-        position == 0 || formats.get(position) == Some(&self.to)
+        // The order of axes is a matter of devices.
+        let is_known = formats.get(position).is_some_and(|it| it.format != Format::ChannelsLast);
+        is_known && (position == 0 || formats.get(position) == Some(&self.to))
     }
 
     fn forward(
@@ -257,6 +276,18 @@ mod tests {
         let to_half = Reformat::new(TensorFormat::plain(DType::F16), None, None);
         let error = to_half.infer(&[TensorMeta::new(DType::I8, [2])]).unwrap_err();
         assert!(error.to_string().contains("f16"), "{error}");
+    }
+
+    #[test]
+    fn orders_of_axes_are_a_matter_of_devices() {
+        let last = TensorFormat::plain(DType::F32).channels_last();
+        let layer = Reformat::new(last, None, None);
+        assert!(!layer.supports(0, &[last]) && !layer.supports(1, &[TensorFormat::plain(DType::F32), last]));
+        let view = |dims: &[usize]| {
+            let shape = Shape::new(dims).unwrap();
+            layer.view_of(0, &[(DType::F32, Layout::contiguous(shape))], &shape).unwrap()
+        };
+        assert!(view(&[2, 5, 1, 1]).is_some() && view(&[2, 5, 3, 1]).is_none());
     }
 
     #[test]

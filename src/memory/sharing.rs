@@ -46,8 +46,7 @@ fn work_in_place(
         |position: usize| values.value(position).is_some_and(|v| values.buffers.root(v.buffer).0 == root);
     let others = operator.inputs().iter().enumerate().filter(|&(position, _)| position != input);
     let is_alike = from.dtype == to.dtype
-        && from.layout.shape() == to.layout.shape()
-        && from.layout.format() == to.layout.format()
+        && from.layout.lies_as(&to.layout)
         && buffer.device == values.buffers.get(to.buffer)?.device;
     if may_write
         && is_alike
@@ -162,9 +161,7 @@ fn parts(
         if layout.shape().num_elements() == 0 {
             continue;
         }
-        let is_alike = value.dtype == whole.dtype
-            && value.layout.shape() == layout.shape()
-            && value.layout.format() == layout.format();
+        let is_alike = value.dtype == whole.dtype && value.layout.lies_as(layout);
         let is_whole = is_alike && layout.is_dense() && value.layout.is_dense();
         let root = values.filled(input.position()).filter(|_| is_whole);
         let Some(root) = root.filter(|_| layout.span() <= whole.layout.span()) else { return Ok(None) };

@@ -178,7 +178,7 @@ impl Values {
         self.operands.get(operand).copied().flatten()
     }
 
-    /// The root that an operand fills from the first byte to the last, in row-major order or in blocks.
+    /// The root that an operand fills from the first byte to the last, in some order of its axes or in blocks.
     pub(super) fn filled(&self, operand: usize) -> Option<usize> {
         let value = self.value(operand)?;
         let (root, offset) = self.buffers.root(value.buffer);

@@ -7,7 +7,7 @@ use super::tensors::{of_format, of_layout};
 use crate::cuda::device::{Argument, DeviceTensor, Grid, Unit};
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers, is_plain, scratch_bytes};
 use crate::graph::{LayerError, TensorFormat, TensorMeta};
-use crate::tensor::{DType, Tensor};
+use crate::tensor::{DType, Format, Tensor};
 use std::ptr::null_mut;
 
 type Result<T> = std::result::Result<T, LayerError>;
@@ -23,6 +23,10 @@ impl CudaLayer for Foreign {
         let Some(supports) = self.table().cuda_supports else {
             return formats.get(position).is_some_and(|it| is_plain(it) && it.dtype == DType::F32);
         };
+        // Libraries know of no such order.
+        if formats.iter().any(|format| format.format == Format::ChannelsLast) {
+            return false;
+        }
         let formats: Vec<abi::TensorFormat> = formats.iter().map(of_format).collect();
         let (data, count) = (formats.as_ptr(), formats.len());
         // SAFETY: the layer is the library's own, and the formats are there until the call returns.

@@ -98,7 +98,7 @@ fn set_strides(tensor: &mut abi::Tensor, layout: &Layout) {
 
 fn blocks(format: Format) -> (i32, i32) {
     match format {
-        Format::Plain => (-1, 0),
+        Format::Plain | Format::ChannelsLast => (-1, 0),
         Format::Blocked { axis, block } => (axis.into(), block.into()),
     }
 }

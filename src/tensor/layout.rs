@@ -22,6 +22,9 @@ pub enum Format {
         /// The number of elements in a block.
         block: u8,
     },
+    /// Axis 1 lies innermost, as tensor cores of GPUs like it: N×C×H×W is stored as N, H, W, C. For a [`Layout`] that is a plain
+    /// tensor with other strides, so that [`Layout::format`] is never this one.
+    ChannelsLast,
 }
 
 /// Shape, strides and offset of a tensor, in elements of its storage.
@@ -45,6 +48,21 @@ impl Layout {
     /// The layout of elements that lie in an order without gaps.
     pub fn contiguous_in(shape: Shape, order: Order) -> Self {
         Self { shape, strides: shape.contiguous_strides(order), offset: 0, format: Format::Plain }
+    }
+
+    /// The layout without gaps in which axis 1 lies innermost: of N×C×H×W that of N, H, W, C. Row-major where there are fewer than
+    /// three axes.
+    pub fn channels_last(shape: Shape) -> Self {
+        let mut strides = [0; MAX_RANK];
+        let mut step = 1usize;
+        let others = (0..shape.rank()).rev().filter(|axis| *axis != 1);
+        let channels = (shape.rank() > 1).then_some(1);
+        // Of two axes, the second is the innermost anyway.
+        for axis in channels.into_iter().chain(others) {
+            strides[axis] = step;
+            step = step.saturating_mul(shape[axis].max(1));
+        }
+        Self { shape, strides, offset: 0, format: Format::Plain }
     }
 
     /// A plain layout of given strides and offset, in elements.
@@ -126,7 +144,7 @@ impl Layout {
         Self { offset, ..self }
     }
 
-    /// Plain or blocked.
+    /// Plain or blocked; the channels last are plain.
     pub fn format(&self) -> Format {
         self.format
     }
@@ -136,10 +154,43 @@ impl Layout {
         Self { offset: other.offset, ..*self } == *other
     }
 
-    /// True when the elements fill their part of the storage without gaps, wherever they begin: in row-major order, or in
+    /// True when an element of one lies where the same element of the other does, wherever the two begin: strides of axes of length
+    /// 1 do not matter.
+    pub fn lies_as(&self, other: &Layout) -> bool {
+        let is_same = |axis: usize| self.shape[axis] == 1 || self.strides[axis] == other.strides[axis];
+        self.shape == other.shape
+            && self.format == other.format
+            && (self.shape.num_elements() == 0 || (0..self.shape.rank()).all(is_same))
+    }
+
+    /// True when no axis that lies within another in the other layout lies around it in this one: both have their channels last, or
+    /// neither. Layouts of other ranks are never alike.
+    pub(crate) fn is_ordered_as(&self, other: &Layout) -> bool {
+        let rank = self.shape.rank();
+        let long = || (0..rank).filter(|&axis| self.shape[axis] > 1);
+        rank == other.shape.rank()
+            && long().all(|a| {
+                let is_turned =
+                    |b: usize| other.strides[a] > other.strides[b] && self.strides[a] < self.strides[b];
+                !long().any(is_turned)
+            })
+    }
+
+    /// True when the elements fill their part of the storage without gaps, wherever they begin: in some order of the axes, or in
     /// blocks, of which the last may hold elements that nobody reads.
     pub fn is_dense(&self) -> bool {
-        self.format != Format::Plain || self.is_contiguous()
+        if self.format != Format::Plain || self.is_contiguous() {
+            return true;
+        }
+        let mut axes = self.axes();
+        axes.retain(|axis| axis.0 > 1);
+        axes.sort_unstable_by_key(|&(_, stride)| stride);
+        let mut wanted = 1usize;
+        axes.iter().all(|&(dim, stride)| {
+            let follows = stride == wanted;
+            wanted = wanted.wrapping_mul(dim);
+            follows
+        })
     }
 
     /// True when the elements lie in row-major order without gaps, wherever they begin.
@@ -170,8 +221,8 @@ impl Layout {
                 dims.map(|(i, &d)| if i == axis as usize { d.next_multiple_of(block.into()) } else { d })
                     .product()
             }
-            Format::Plain if self.shape.num_elements() == 0 => return Some(self.offset),
-            Format::Plain => {
+            _ if self.shape.num_elements() == 0 => return Some(self.offset),
+            Format::Plain | Format::ChannelsLast => {
                 let mut last = 0usize;
                 for (&dim, &stride) in self.shape.iter().zip(self.strides()) {
                     last = last.checked_add((dim - 1).checked_mul(stride)?)?;
@@ -219,7 +270,7 @@ impl Layout {
 
     fn require_plain(&self) -> Result<()> {
         match self.format {
-            Format::Plain => Ok(()),
+            Format::Plain | Format::ChannelsLast => Ok(()),
             Format::Blocked { axis, block } => {
                 Err(TensorError::Blocked { axis: axis.into(), block: block.into() })
             }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod attention;
+mod channels_last;
 #[cfg(all(feature = "cli", target_os = "linux"))]
 mod debugger;
 mod device;

@@ -70,17 +70,23 @@ extern "C" __global__ void convolution(EPILOGUE_PARAMETERS const T* x, Strides s
 }
 
 // The same with a thread for each number of the output, where groups are of few channels: depthwise convolutions read and write
-// more than they multiply.
+// more than they multiply. Y_BY_CHANNELS says that the output's channels lie side by side: neighbouring threads write neighbours.
 extern "C" __global__ void depthwise(EPILOGUE_PARAMETERS const T* x, Strides sx, const W* w, Strides sw, const V* bias, T* y, Strides sy,
                                      Shape out, Shape in, Shape taps, Shape stride, Shape pad, Shape dilation, i64 count, int channels,
                                      int out_channels, int groups, i64 w_group) {
-    i64 all = count * out_channels * groups;
-    for (i64 index = FIRST; index < all; index += STEP) {
-        i64 n = index;
+    i64 all = count * out_channels * groups, of_sample = (i64)out.dims[1] * out.dims[2] * out.dims[3];
+    int all_channels = out_channels * groups;
+    for (i64 i = FIRST; i < all; i += STEP) {
+        i64 n = i;
         Position position = {true};
+        int channel = Y_BY_CHANNELS ? (int)innermost(n, all_channels) : 0;
         for (int axis = 2; axis >= 0; --axis) position.at[axis] = (int)innermost(n, out.dims[axis + 1]);
-        int channel = (int)innermost(n, out_channels * groups), group = channel / out_channels;
+        if (!Y_BY_CHANNELS) channel = (int)innermost(n, all_channels);
+        int group = channel / out_channels;
         position.n = (int)n;
+        i64 place = ((i64)position.at[0] * out.dims[2] + position.at[1]) * out.dims[3] + position.at[2];
+        i64 index = (n * all_channels + channel) * of_sample + place;
+        (void)index;
         const T* x_at = x + n * sx.by[0] + (i64)group * channels * sx.by[1];
         const W* w_at = w + group * w_group + channel % out_channels * sw.by[0];
         C value = 0;

@@ -2,6 +2,7 @@
 //
 // x and w are of one type E. The weights of a group are a matrix that lies without gaps: a row for each output channel, along it the
 // input channels of one tap after the other. X_COPIED says that the input's channels lie side by side, whole chunks of each tap.
+// Y_BY_CHANNELS says that the output's channels lie side by side: threads write them in that order.
 // Whole numbers have a bias and a step for each output channel: see `whole_numbers.cuh`.
 
 #include "common.cuh"
@@ -10,6 +11,7 @@
 #include "windows.cuh"
 #include "places.cuh"
 #include "tensor_cores.cuh"
+#define SUMS_BY_COLUMN Y_BY_CHANNELS
 #include "tiles.cuh"
 #include "whole_numbers.cuh"
 
@@ -99,10 +101,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
             put_part(tile, parts + z * size + place);
         } else {
             for (int i = threadIdx.x; i < ROWS * COLUMNS; i += THREADS) {
-                int row = i / COLUMNS, column = i % COLUMNS, channel = group * out_channels + first_channel + row;
+                int row = Y_BY_CHANNELS ? i % ROWS : i / COLUMNS, column = Y_BY_CHANNELS ? i / ROWS : i % COLUMNS;
+                int channel = group * out_channels + first_channel + row;
                 const Position& position = tables.positions[column];
                 if (!position.is_inside || first_channel + row >= out_channels) continue;
-                TileSum sum = tile[row * SUM_PITCH + column];
+                TileSum sum = tile[sum_at(row, column)];
                 C value = WHOLE_NUMBERS ? real_of((int)sum, load<f64>(bias[channel]), steps[channel])
                                         : (C)sum + (bias ? load<C>(bias[channel]) : (C)0);
                 i64 index = ((i64)position.n * out_channels * groups + channel) * of_sample + (first_place + column) % of_sample;

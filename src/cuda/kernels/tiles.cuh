@@ -19,8 +19,16 @@
 #define THREADS (WARP * (ROWS / WARP_ROWS) * (COLUMNS / WARP_COLUMNS))
 // Blocks that a multiprocessor is to run side by side.
 #define BLOCKS (ROWS == 128 ? 2 : 4)
-// Of a row of sums.
+// Of a row of sums, or of a column where SUMS_BY_COLUMN says that those of a column lie behind each other.
 #define SUM_PITCH (COLUMNS + 4)
+#ifndef SUMS_BY_COLUMN
+#define SUMS_BY_COLUMN 0
+#endif
+
+// Where a sum lies in shared memory. Tiles are square.
+static __device__ inline int sum_at(int row, int column) {
+    return SUMS_BY_COLUMN ? column * SUM_PITCH + row : row * SUM_PITCH + column;
+}
 
 typedef SumOf<E>::Type TileSum;
 
@@ -131,14 +139,14 @@ struct Sums {
             for (int j = 0; j < WARP_COLUMNS / 8; ++j) {
                 for (int part = 0; part < 4; ++part) {
                     int row = first_row() + 16 * i + lane / 4 + part / 2 * 8, column = first_column() + 8 * j + lane % 4 * 2 + part % 2;
-                    tile[row * SUM_PITCH + column] = of[i][j][part];
+                    tile[sum_at(row, column)] = of[i][j][part];
                 }
             }
         }
     }
 };
 
-// The sums of a block over the depth from `first` to `end`, in `shared`: ROWS rows, SUM_PITCH apart. So many rows and columns, or
+// The sums of a block over the depth from `first` to `end`, in `shared`, as `sum_at` says. So many rows and columns, or
 // more, are there.
 template <class Left, class Right>
 static __device__ void multiply(Left left, Right right, int rows, int columns, int first, int end, unsigned* shared) {

@@ -2,7 +2,7 @@
 
 use super::elementwise::Map;
 use super::recipe::{Recipe, no_kernel, pointwise};
-use super::support::{Weights, along, computed_in, is_float, stored};
+use super::support::{Weights, along, computed_in, is_float, row_major, stored};
 use crate::cuda::device::DeviceTensor;
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
 use crate::graph::{LayerError, TensorFormat};
@@ -84,7 +84,7 @@ pointwise! {
 
 impl CudaLayer for PRelu {
     fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
-        is_float(position, formats)
+        is_float(position, &row_major(formats))
     }
 
     fn weights(&self) -> Result<Vec<Tensor>, LayerError> {
@@ -112,7 +112,7 @@ impl CudaLayer for PRelu {
 
 impl CudaLayer for Glu {
     fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
-        is_float(position, formats)
+        is_float(position, &row_major(formats))
     }
 
     fn forward(

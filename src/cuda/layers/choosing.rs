@@ -2,7 +2,7 @@
 
 use super::product::metas;
 use super::recipe::{Recipe, pointwise};
-use super::support::is_real;
+use super::support::{is_real, row_major};
 use crate::cuda::device::DeviceTensor;
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
 use crate::graph::{LayerError, TensorFormat, TensorMeta};
@@ -95,7 +95,7 @@ pointwise! {
 
 impl CudaLayer for ByType {
     fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
-        is_real(position, formats)
+        is_real(position, &row_major(formats))
     }
 
     fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<(), LayerError> {

@@ -3,17 +3,20 @@
 use super::epilogue::{Arguments, Finish};
 use super::filter::{Filter, Order};
 use super::library::{self, Convolved};
+use super::pooling::are_channels_last;
 use super::product::{finish_of, metas};
-use super::support::{Weights, computed_in, input, int, is_real, on_cpu, real, shape, stored, strides};
+use super::support::{
+    Weights, computed_in, input, int, is_real, on_cpu, real, row_major, shape, stored, strides,
+};
 use super::tiles::{self, Tiles};
 use super::ways::{Way, ways};
 use crate::cuda::device::{Argument, ConvolutionWork, DeviceTensor, Grid, KernelShape, Unit};
-use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
+use crate::cuda::{CudaContext, CudaLayer, CudaLayers, Uses};
 use crate::graph::{LayerError, TensorFormat, TensorMeta, Weight};
 use crate::kernels::naive::PadMode;
 use crate::kernels::window::Window;
 use crate::layers::convolution::{Conv, ConvTranspose};
-use crate::tensor::{DType, Layout, Tensor};
+use crate::tensor::{DType, Dim, Format, Layout, Tensor};
 use smallvec::SmallVec;
 
 /// The axes that windows slide over, in kernels; those that a convolution lacks are of length 1.
@@ -211,7 +214,7 @@ impl Sizes<'_> {
         let depth = work.channels * work.taps;
         let sizes = [work.out_channels, work.count, depth];
         let tiles = Tiles::of(self.groups, sizes, x.dtype(), (self.way, context));
-        let chunk = 16 / x.dtype().size();
+        let chunk = tiles::chunk(x.dtype());
         let by = strides(x.layout());
         let others = [by.by[0], by.by[2], by.by[3], by.by[4]];
         let x_copied = tiles::is_copied(&x, &others, by.by[1]) && work.channels.is_multiple_of(chunk);
@@ -281,6 +284,7 @@ impl Sizes<'_> {
             .define("C", number)
             .define("V", bias.name())
             .define("MODE", mode(self.mode))
+            .define("Y_BY_CHANNELS", u8::from(are_channels_last(operands.y.layout())))
             .define("TRANSPOSED", u8::from(self.transposed)))
     }
 
@@ -328,6 +332,39 @@ pub(super) fn mode(mode: Option<PadMode>) -> &'static str {
     }
 }
 
+/// How well kernels use the device for a convolution of so many groups: tensor cores want whole chunks of channels side by side.
+fn efficiency(
+    (weight, groups): (&Weight, usize),
+    [inputs, outputs]: [&[TensorMeta]; 2],
+    uses: Uses<'_>,
+) -> f64 {
+    /// Where numbers are gathered one by one ahead of tensor cores.
+    const GATHERED: f64 = 0.35;
+    /// Where threads skip through memory.
+    const SKIPPING: f64 = 0.5;
+    /// Changing the order costs next to nothing, but is done for a reason only.
+    const MIXED: f64 = 0.95;
+    let (Some(x), Some(y)) = (inputs.first(), outputs.first()) else { return 1.0 };
+    let Weight::Attribute(stored) = weight else { return 1.0 };
+    let of_group = |meta: &TensorMeta| {
+        let channels = meta.dims().get(1).and_then(Dim::fixed).and_then(|len| usize::try_from(len).ok());
+        channels.unwrap_or(1) / groups.max(1)
+    };
+    // Where there is no batch, another axis lies innermost.
+    let is_last =
+        |meta: &TensorMeta| meta.format() == Format::ChannelsLast && meta.rank() == stored.shape().len();
+    let is_depthwise = is_depthwise(of_group(y), groups);
+    let is_whole = x.scale().is_some();
+    let is_suited = tiles::suit(x.dtype(), uses.tf32.convolutions, uses.info) && !is_depthwise;
+    if !is_whole && !is_suited {
+        let is_row_major = [x, y].iter().all(|meta| meta.format() == Format::Plain);
+        return if is_row_major || is_depthwise { 1.0 } else { SKIPPING };
+    }
+    let is_copied = is_last(x) && of_group(x).is_multiple_of(tiles::chunk(x.dtype()));
+    let mixed = if x.format() == y.format() { 1.0 } else { MIXED };
+    mixed * if is_copied { 1.0 } else { GATHERED }
+}
+
 /// The weights that stand in the file, in the order in which kernels read them.
 fn ordered(order: Order, weight: &Weight, bias: Option<&Weight>) -> Result<Vec<Tensor>, LayerError> {
     let mut tensors = stored([Some(weight), bias])?;
@@ -368,9 +405,17 @@ impl Conv {
 impl CudaLayer for Conv {
     fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
         match formats.first() {
-            Some(first) if first.is_quantized => self.takes_whole(position, &on_cpu(formats)),
-            _ => is_real(position, formats),
+            Some(first) if first.is_quantized => self.takes_whole(position, &row_major(&on_cpu(formats))),
+            _ => is_real(position, &row_major(formats)),
         }
+    }
+
+    fn changes_order(&self) -> bool {
+        self.groups == 1
+    }
+
+    fn efficiency(&self, inputs: &[TensorMeta], outputs: &[TensorMeta], uses: Uses<'_>) -> f64 {
+        efficiency((&self.weight, self.groups), [inputs, outputs], uses)
     }
 
     fn weights(&self) -> Result<Vec<Tensor>, LayerError> {
@@ -435,7 +480,15 @@ impl ConvTranspose {
 
 impl CudaLayer for ConvTranspose {
     fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
-        is_real(position, formats)
+        is_real(position, &row_major(formats))
+    }
+
+    fn changes_order(&self) -> bool {
+        self.groups == 1
+    }
+
+    fn efficiency(&self, inputs: &[TensorMeta], outputs: &[TensorMeta], uses: Uses<'_>) -> f64 {
+        efficiency((&self.weight, self.groups), [inputs, outputs], uses)
     }
 
     fn weights(&self) -> Result<Vec<Tensor>, LayerError> {

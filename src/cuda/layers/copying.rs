@@ -4,7 +4,7 @@
 use super::axes::Walk;
 use super::copy::{copy, copying};
 use super::epilogue::kernel_shape;
-use super::support::{is_anything, shape, strides};
+use super::support::{is_anything, row_major, shape, strides};
 use crate::cuda::device::{Argument, DeviceTensor, Grid};
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers, scratch_bytes};
 use crate::graph::{LayerError, TensorFormat, TensorMeta};
@@ -17,7 +17,11 @@ macro_rules! reshaping {
     ($($layer:ty),* $(,)?) => {$(
         impl CudaLayer for $layer {
             fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
-                is_anything(position, formats)
+                is_anything(position, &row_major(formats))
+            }
+
+            fn changes_order(&self) -> bool {
+                true
             }
 
             fn forward(

@@ -6,8 +6,9 @@
 
 use super::axes::{Walk, collapsed_as_written};
 use super::formula::{code, number};
+use super::support::{is_real, row_major};
 use crate::cuda::device::{Argument, DeviceTensor, Unit};
-use crate::cuda::{CudaContext, CudaLayer, CudaLayers, is_plain};
+use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
 use crate::graph::{LayerError, TensorFormat, TensorMeta};
 use crate::layers::expression::{Compiled, Expression};
 use crate::tensor::{DType, Layout};
@@ -108,7 +109,7 @@ extern \"C\" __global__ void elementwise({parameters}{output}* y, Strides sy, Sh
 
 impl CudaLayer for Expression {
     fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
-        formats.get(position).is_some_and(|format| is_plain(format) && number(format.dtype).is_some())
+        is_real(position, &row_major(formats))
     }
 
     fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<(), LayerError> {

@@ -2,7 +2,7 @@
 
 use super::convolution::{lengths, of_axes, with_three_axes};
 use super::pooling;
-use super::support::{computed_in, is_anything, is_float, strides};
+use super::support::{computed_in, is_anything, is_float, row_major, strides};
 use crate::cuda::device::{Argument, DeviceTensor, Grid, Unit};
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
 use crate::graph::{LayerError, TensorFormat};
@@ -84,6 +84,7 @@ macro_rules! resizing {
     ($($layer:ident),*) => {$(
         impl CudaLayer for $layer {
             fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
+                let formats = &row_major(formats);
                 let is_size = position == 1 && formats.len() > 2;
                 let is_bytes = formats.get(position).is_some_and(|format| format.dtype == DType::U8);
                 is_float(position, formats) || (is_size || is_bytes) && is_anything(position, formats)

@@ -5,7 +5,7 @@ use super::copying::{copy_bytes, in_order, reshaped};
 use super::epilogue::kernel_shape;
 use super::product::metas;
 use super::recipe::{Recipe, no_kernel};
-use super::support::{input, int, is_anything, is_real, shape, strides};
+use super::support::{input, int, is_anything, is_real, row_major, shape, strides};
 use crate::cuda::device::{Argument, DeviceTensor, Grid, KernelShape, Unit};
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers, is_plain};
 use crate::graph::{LayerError, TensorFormat, TensorMeta};
@@ -83,7 +83,7 @@ macro_rules! moving {
     ($($layer:ident |$this:ident, $inputs:ident, $y:ident, $context:ident| $run:expr;)*) => {$(
         impl CudaLayer for $layer {
             fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
-                is_anything(position, formats)
+                is_anything(position, &row_major(formats))
             }
 
             fn forward(
@@ -182,6 +182,7 @@ fn joined<'a>(
 
 /// Whether tensors can be joined: of one type, whatever it is, or of types that kernels convert.
 fn can_be_joined(position: usize, formats: &[TensorFormat]) -> bool {
+    let formats = &row_major(formats);
     let same = formats.iter().all(|format| is_plain(format) && format.dtype == formats[0].dtype);
     same || is_real(position, formats)
 }

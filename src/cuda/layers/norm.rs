@@ -3,7 +3,7 @@
 use super::elementwise::Map;
 use super::epilogue::kernel_shape;
 use super::rows::Rows;
-use super::support::{Weights, along, computed_in, int, is_float, shape, stored, strides};
+use super::support::{Weights, along, computed_in, int, is_float, row_major, shape, stored, strides};
 use crate::cuda::device::{Argument, DeviceTensor, Grid, Unit};
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
 use crate::graph::{LayerError, TensorFormat, Weight};
@@ -127,7 +127,7 @@ of_last_axes!(
 
 impl CudaLayer for LocalResponseNorm {
     fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
-        is_float(position, formats)
+        is_float(position, &row_major(formats))
     }
 
     fn forward(
@@ -253,7 +253,7 @@ macro_rules! of_channels {
     ($($layer:ty),* $(,)?) => {$(
         impl CudaLayer for $layer {
             fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
-                is_float(position, formats)
+                is_float(position, &row_major(formats))
             }
 
             fn weights(&self) -> Result<Vec<Tensor>, LayerError> {

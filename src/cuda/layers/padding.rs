@@ -2,7 +2,7 @@
 
 use super::convolution::mode;
 use super::epilogue::kernel_shape;
-use super::support::{computed_in, int, is_real, strides};
+use super::support::{computed_in, in_memory, int, is_real, row_major, strides};
 use crate::cuda::device::{Argument, DeviceTensor, Grid, KernelShape, Unit};
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
 use crate::graph::{LayerError, TensorFormat};
@@ -30,7 +30,13 @@ fn run(
             *dim = int(positive(pair.0))?;
         }
     }
-    let x = x.with_layout(layout)?;
+    // Neighbouring threads write neighbours.
+    let order = in_memory(y.layout());
+    let mut turned = before;
+    for (to, &axis) in turned.dims.iter_mut().zip(&order) {
+        *to = before.dims.get(axis).copied().unwrap_or(0);
+    }
+    let (x, y) = (x.with_layout(layout.permute(&order)?)?, y.with_layout(y.layout().permute(&order)?)?);
     let unit = Unit::new("padding.cu", include_str!("../kernels/padding.cu"))
         .define("T", x.dtype().name())
         .define("C", computed_in(x.dtype())?)
@@ -39,11 +45,11 @@ fn run(
     let arguments = [
         Argument::Read(x),
         Argument::Strides(strides(x.layout())),
-        Argument::Write(*y),
+        Argument::Write(y),
         Argument::Strides(strides(y.layout())),
         Argument::Shape(kernel_shape(y.shape())),
         Argument::Shape(kernel_shape(x.shape())),
-        Argument::Shape(before),
+        Argument::Shape(turned),
         Argument::Long(y.num_elements() as i64),
         Argument::Double(padding.value),
     ];
@@ -54,7 +60,7 @@ macro_rules! pads {
     ($($layer:ident |$this:ident| $padding:expr;)*) => {$(
         impl CudaLayer for $layer {
             fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
-                is_real(position, formats)
+                is_real(position, &row_major(formats))
             }
 
             fn forward(
@@ -87,7 +93,7 @@ pads! {
 
 impl CudaLayer for Pad {
     fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
-        is_real(position, formats) && matches!(self.pad, Given::Value(_))
+        is_real(position, &row_major(formats)) && matches!(self.pad, Given::Value(_))
     }
 
     fn forward(

@@ -1,7 +1,7 @@
 //! Pooling: by windows that slide, and to a given size.
 
 use super::convolution::{lengths, of_axes, with_three_axes};
-use super::support::{computed_in, is_real, strides};
+use super::support::{computed_in, is_real, row_major, strides};
 use crate::cuda::device::{Argument, DeviceTensor, Grid, KernelStrides, Unit};
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
 use crate::graph::{LayerError, TensorFormat};
@@ -81,7 +81,7 @@ macro_rules! pools {
     ($($layer:ident($axes:literal) |$this:ident| $pool:expr;)*) => {$(
         impl CudaLayer for $layer {
             fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
-                is_real(position, formats)
+                is_real(position, &row_major(formats))
             }
 
             fn forward(

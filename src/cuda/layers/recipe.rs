@@ -97,7 +97,8 @@ macro_rules! pointwise {
 
         impl $crate::cuda::CudaLayer for $layer {
             fn supports(&self, position: usize, formats: &[$crate::graph::TensorFormat]) -> bool {
-                $crate::cuda::layers::support::is_real(position, formats)
+                use $crate::cuda::layers::support::{is_real, row_major};
+                is_real(position, &row_major(formats))
             }
 
             fn configure(&mut self, inputs: &[$crate::graph::TensorMeta], outputs: &[$crate::graph::TensorMeta]) -> Result<(), $crate::graph::LayerError> {

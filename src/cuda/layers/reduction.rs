@@ -1,7 +1,7 @@
 //! Reductions along axes, and running sums.
 
 use super::rows::Rows;
-use super::support::{computed_in, is_real};
+use super::support::{computed_in, is_real, row_major};
 use crate::cuda::device::{Argument, DeviceTensor, Grid, KernelStrides, Unit};
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
 use crate::graph::{LayerError, TensorFormat, TensorMeta};
@@ -141,7 +141,7 @@ macro_rules! reductions {
     ($($layer:ident),*) => {$(
         impl CudaLayer for $layer {
             fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
-                is_real(position, formats)
+                is_real(position, &row_major(formats))
             }
 
             fn configure(&mut self, inputs: &[TensorMeta], _: &[TensorMeta]) -> Result<(), LayerError> {
@@ -193,7 +193,7 @@ macro_rules! quantifiers {
     ($($layer:ident is $is_any:literal),*) => {$(
         impl CudaLayer for $layer {
             fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
-                is_real(position, formats)
+                is_real(position, &row_major(formats))
             }
 
             fn forward(

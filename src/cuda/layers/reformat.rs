@@ -1,4 +1,4 @@
-//! Between the element types that layers take: other real numbers, and whole ones that stand for them.
+//! Between the formats that layers take: other real numbers, whole ones that stand for them, and other orders of axes.
 
 use super::elementwise::Map;
 use super::formula::literal;
@@ -26,13 +26,13 @@ fn map([from, to]: [DType; 2], [from_scale, to_scale]: [Option<f32>; 2]) -> Opti
 
 impl CudaLayer for Reformat {
     fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
-        formats.get(position).is_some_and(|format| format.format == Format::Plain)
+        formats.get(position).is_some_and(|it| !matches!(it.format, Format::Blocked { .. }))
     }
 
     fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<(), LayerError> {
         let dtypes = [inputs[0].dtype(), outputs[0].dtype()];
         let is_moved = dtypes[0] == dtypes[1] && self.scales() == [None; 2];
-        if self.is_plain() && (is_moved || map(dtypes, self.scales()).is_some()) {
+        if !self.makes_blocks() && (is_moved || map(dtypes, self.scales()).is_some()) {
             return Ok(());
         }
         Err(no_kernel())

@@ -1,7 +1,7 @@
 //! Softmax and its relatives.
 
 use super::rows::Rows;
-use super::support::{computed_in, is_real};
+use super::support::{computed_in, is_real, row_major};
 use crate::cuda::device::{DeviceTensor, Unit};
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
 use crate::graph::{LayerError, TensorFormat};
@@ -39,7 +39,7 @@ macro_rules! softmaxes {
     ($($layer:ident is $kind:ident |$this:ident, $x:ident| $axis:expr;)*) => {$(
         impl CudaLayer for $layer {
             fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
-                is_real(position, formats)
+                is_real(position, &row_major(formats))
             }
 
             fn forward(

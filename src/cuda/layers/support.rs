@@ -22,6 +22,11 @@ pub(super) fn is_float(position: usize, formats: &[TensorFormat]) -> bool {
     formats.get(position).is_some_and(|format| is_plain(format) && format.dtype.is_float())
 }
 
+/// The same formats in row-major order: for layers whose kernels do as well in any.
+pub(super) fn row_major(formats: &[TensorFormat]) -> SmallVec<[TensorFormat; 4]> {
+    formats.iter().map(|format| format.row_major()).collect()
+}
+
 /// The same formats in the CPU's memory.
 pub(super) fn on_cpu(formats: &[TensorFormat]) -> SmallVec<[TensorFormat; 4]> {
     formats.iter().map(|format| format.on(Device::Cpu)).collect()
@@ -115,6 +120,14 @@ pub(super) fn strides(layout: &Layout) -> KernelStrides {
         *by = *stride as i64;
     }
     strides
+}
+
+/// The axes of a layout as they lie in memory, the innermost last.
+pub(super) fn in_memory(layout: &Layout) -> Vec<usize> {
+    let stride = |&axis: &usize| std::cmp::Reverse(layout.strides().get(axis).copied().unwrap_or(0));
+    let mut axes: Vec<usize> = (0..layout.shape().rank()).collect();
+    axes.sort_by_key(stride);
+    axes
 }
 
 /// A length for a kernel.

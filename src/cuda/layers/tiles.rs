@@ -127,10 +127,15 @@ impl Tiles {
     }
 }
 
+/// How many numbers of a type are copied at once.
+pub(super) fn chunk(dtype: DType) -> usize {
+    16 / dtype.size()
+}
+
 /// Whether a matrix of a batch can be copied 16 bytes at a time: numbers lie side by side along an axis of its layout, and everything
 /// else begins on such a boundary.
 pub(super) fn is_copied(tensor: &DeviceTensor<'_>, strides: &[i64], along: i64) -> bool {
-    let chunk = (16 / tensor.dtype().size()) as i64;
+    let chunk = chunk(tensor.dtype()) as i64;
     along == 1 && tensor.is_aligned(16) && strides.iter().all(|stride| stride % chunk == 0)
 }
 

@@ -4,7 +4,7 @@ use super::Scratch;
 use super::segments::Segments;
 use crate::Limits;
 use crate::cuda::device::{CudaError, Device, DeviceTensor, Memory as DeviceMemory, Queue};
-use crate::cuda::{CudaContext, CudaLayer, CudaLayers, Faults, Tf32};
+use crate::cuda::{CudaContext, CudaLayer, CudaLayers, Faults, Tf32, Uses};
 use crate::engine::prepared::Job;
 use crate::graph::{self, CpuLayer, LayerError, RuntimeGraph, Tactic, TensorFormat, TensorMeta};
 use crate::memory::{Action, Memory, MemoryError, Place, Root};
@@ -61,6 +61,21 @@ impl Accelerator {
             }
         }
         Ok(suited)
+    }
+
+    /// How well the kernels for a layer use the device for tensors like these.
+    pub(in crate::engine) fn efficiency(
+        &self,
+        layer: &dyn CpuLayer,
+        (inputs, outputs): (&[TensorMeta], &[TensorMeta]),
+    ) -> f64 {
+        let uses = Uses { info: self.device.info(), tf32: self.layers.tf32() };
+        self.layers.of(layer).map_or(1.0, |layer| layer.efficiency(inputs, outputs, uses))
+    }
+
+    /// Whether a layer changes the order of axes as fast as it keeps it.
+    pub(in crate::engine) fn changes_order(&self, layer: &dyn CpuLayer) -> bool {
+        self.layers.of(layer).is_some_and(|layer| layer.changes_order())
     }
 }
 

@@ -12,6 +12,14 @@ use crate::tensor::Tensor;
 pub(in crate::engine) enum Accelerator {}
 
 impl Accelerator {
+    pub(in crate::engine) fn changes_order(&self, _: &dyn CpuLayer) -> bool {
+        match *self {}
+    }
+
+    pub(in crate::engine) fn efficiency(&self, _: &dyn CpuLayer, _: (&[TensorMeta], &[TensorMeta])) -> f64 {
+        match *self {}
+    }
+
     pub(in crate::engine) fn tactics(&self, _: &dyn CpuLayer) -> Option<Vec<Tactic>> {
         match *self {}
     }

@@ -146,7 +146,10 @@ pub(super) fn check(
             (Transfer::TYPE, ..) => Ok(true),
             (_, Device::Cuda, Some(accelerator)) => {
                 let there: Vec<TensorFormat> = formats.iter().map(|it| it.on(Device::Cuda)).collect();
-                Ok(accelerator.takes(layer, &there))
+                // Views, which need no kernel, are of any order.
+                let may_be_view =
+                    |it: &TensorFormat| !it.is_quantized && !matches!(it.format, Format::Blocked { .. });
+                Ok(there.iter().all(may_be_view) || accelerator.takes(layer, &there))
             }
             _ => Ok(formats::takes_all(layer, &metas, &formats)),
         });
@@ -163,7 +166,7 @@ fn wrong(reason: String) -> PlanFileProblem {
     PlanFileProblem::corrupt(Kind::Choices, reason)
 }
 
-/// Reads what [`TensorFormat`] prints: `f32`, `i8 quantized`, `f32 16c`, `f32 8@2`.
+/// Reads what [`TensorFormat`] prints: `f32`, `i8 quantized`, `f32 16c`, `f32 8@2`, `f16 nhwc cuda`.
 fn parse_format(text: &str) -> Result<TensorFormat, PlanFileProblem> {
     let parse = || {
         let mut words = text.split(' ');
@@ -172,6 +175,7 @@ fn parse_format(text: &str) -> Result<TensorFormat, PlanFileProblem> {
             let cut = word.strip_suffix('c').map(|block| (block, "1")).or_else(|| word.split_once('@'));
             match (word, cut) {
                 ("quantized", _) => format.is_quantized = true,
+                ("nhwc", _) => format = format.channels_last(),
                 ("cuda", _) => format.device = Device::Cuda,
                 (_, Some((block, axis))) => {
                     let (block, axis) = (block.parse::<u8>().ok()?, axis.parse::<u8>().ok()?);
@@ -343,9 +347,15 @@ mod tests {
     #[test]
     fn formats_are_read_as_they_are_written() {
         let plain = TensorFormat::plain(DType::Bf16);
-        for format in
-            [plain, TensorFormat::quantized(), plain.blocked(1, 16), TensorFormat::quantized().blocked(2, 8)]
-        {
+        let whole = TensorFormat::quantized();
+        for format in [
+            plain,
+            whole,
+            plain.blocked(1, 16),
+            whole.blocked(2, 8),
+            plain.channels_last().on(Device::Cuda),
+            whole.channels_last(),
+        ] {
             assert_eq!(parse_format(&format.to_string()).unwrap(), format);
         }
         for wrong in ["", "f31", "f32 0c", "f32 1c", "f32 8@8", "f32 300c", "f32  8c", "f32 c", "f32 8@"] {

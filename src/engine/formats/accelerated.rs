@@ -1,8 +1,9 @@
-//! What a device offers for an operator: a kernel for each element type that may be chosen.
+//! What a device offers for an operator: a kernel for each element type and each order of axes that may be chosen.
 
 use super::Terms;
 use super::candidates::{Answers, Candidate, Formats, Offer, Tensors};
-use super::price::{is_view, of_device};
+use super::orders::{are_plain, others};
+use super::price::{is_view, is_view_in_order, of_device};
 use super::variants::keeps_type;
 use crate::engine::device::Accelerator;
 use crate::engine::tuning::Key;
@@ -22,16 +23,15 @@ pub(super) fn offer(
     let (Some(accelerator), Some(layer)) = (&terms.accelerator, operator.layer()) else { return Ok(None) };
     let is_view = is_view(layer, &tensors.inputs, &tensors.outputs);
     let survey = Survey { accelerator, terms, is_view };
-    let mut candidates = Vec::new();
-    candidates.extend(survey.candidates(layer, tensors, &own(tensors))?);
+    let mut candidates = survey.in_any_order(layer, tensors, &own(tensors))?;
     for dtype in terms.narrow() {
         let Some(cast) = tensors.cast(dtype) else { continue };
         if let Some(layer) = cast_layer(graph, operator, &cast, dtype) {
-            candidates.extend(survey.candidates(&*layer, &cast, &own(&cast))?);
+            candidates.extend(survey.in_any_order(&*layer, &cast, &own(&cast))?);
         }
     }
     for formats in whole(tensors) {
-        candidates.extend(survey.candidates(layer, tensors, &formats)?);
+        candidates.extend(survey.in_any_order(layer, tensors, &formats)?);
     }
     if candidates.is_empty() {
         return Ok(None);
@@ -98,6 +98,7 @@ fn cast_layer(
 struct Survey<'a> {
     accelerator: &'a Accelerator,
     terms: &'a Terms,
+    /// In row-major order.
     is_view: bool,
 }
 
@@ -105,6 +106,25 @@ struct Survey<'a> {
 const OTHER_TACTIC: f64 = 1.05;
 
 impl Survey<'_> {
+    /// The candidates of these element types: in row-major order, and in others.
+    fn in_any_order(
+        &self,
+        layer: &dyn CpuLayer,
+        tensors: &Tensors,
+        formats: &Formats,
+    ) -> Result<Vec<Candidate>, LayerError> {
+        let mut candidates = self.candidates(layer, tensors, formats)?;
+        // What is made without an input is a constant, which is brought to the device as it is.
+        if !self.terms.allow_channels_last() || tensors.inputs.is_empty() {
+            return Ok(candidates);
+        }
+        let changes = self.accelerator.changes_order(layer);
+        for formats in others(tensors, formats, changes, self.is_view) {
+            candidates.extend(self.candidates(layer, tensors, &formats)?);
+        }
+        Ok(candidates)
+    }
+
     /// One for each tactic; none where there is no kernel.
     fn candidates(
         &self,
@@ -117,7 +137,8 @@ impl Survey<'_> {
         if self.is_view && is_whole {
             return Ok(Vec::new());
         }
-        let tactics = match self.is_view {
+        let is_free = self.is_view && (are_plain(formats) || is_view_in_order(layer, &inputs, &outputs));
+        let tactics = match is_free {
             true => self
                 .accelerator
                 .tactics(layer)
@@ -127,7 +148,9 @@ impl Survey<'_> {
                 .collect(),
             false => self.accelerator.suited(layer, formats, (&inputs, &outputs))?,
         };
-        let price = if self.is_view { 0.0 } else { of_device(layer.cost(&inputs, &outputs), formats) };
+        let efficiency = || self.accelerator.efficiency(layer, (&inputs, &outputs));
+        let of_kernel = || of_device(layer.cost(&inputs, &outputs), efficiency(), formats);
+        let price = if is_free { 0.0 } else { of_kernel() };
         let tactics = tactics.into_iter().enumerate();
         let allowed = tactics.filter(|(at, tactic)| *at == 0 || self.terms.allows(tactic));
         let candidate = |(at, tactic)| {

@@ -195,6 +195,10 @@ pub(super) fn takes(
     position: usize,
     formats: &[TensorFormat],
 ) -> bool {
+    // An order of devices.
+    if formats.iter().any(|format| format.format == Format::ChannelsLast) {
+        return false;
+    }
     let is_real = formats.iter().all(|format| !format.is_quantized);
     let is_blocked = formats.iter().any(|format| format.format != Format::Plain);
     match likeness {

@@ -8,9 +8,9 @@ use crate::tensor::Format;
 /// The format in which a tensor lies on the GPU between its two steps; none where one step does.
 pub(super) fn between(from: &TensorFormat, to: &TensorFormat) -> Option<TensorFormat> {
     let is_one = from.device == to.device || from.on(to.device) == *to;
-    let are_plain = [from, to].iter().all(|format| format.format == Format::Plain);
-    let on_device = if from.device == Device::Cpu { from } else { to };
-    (!is_one && are_plain).then(|| on_device.on(Device::Cuda))
+    let (on_cpu, on_device) = if from.device == Device::Cpu { (from, to) } else { (to, from) };
+    let may_be = on_cpu.format == Format::Plain && !matches!(on_device.format, Format::Blocked { .. });
+    (!is_one && may_be).then(|| on_cpu.on(Device::Cuda))
 }
 
 /// Second steps, and by name who reads what they make.

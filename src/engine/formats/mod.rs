@@ -9,6 +9,7 @@ mod alternation;
 mod candidates;
 mod crossing;
 mod negotiation;
+mod orders;
 mod price;
 mod solver;
 mod variants;
@@ -79,6 +80,11 @@ impl Terms {
     /// The numbers of channels in a block.
     fn blocks(&self) -> &'static [u8] {
         if self.formats == Formats::Plain { &[] } else { &BLOCKS }
+    }
+
+    /// Whether tensors on a device may have their channels last.
+    fn allow_channels_last(&self) -> bool {
+        self.formats != Formats::Plain
     }
 
     /// The types of real numbers beside f32.
@@ -304,11 +310,14 @@ fn settle_layer(
     tensors: &Tensors,
 ) -> Result<(), LayerError> {
     tensors.cast_of(chosen).map_or(Ok(()), |dtype| graph.cast_operator(index, dtype))?;
-    let Tensors { inputs, outputs, .. } = tensors.in_formats(&chosen.formats);
     let is_on_device = chosen.formats.iter().any(|format| format.device == Device::Cuda);
     if is_on_device {
         graph.place_on(index, Device::Cuda, chosen.tactic.id);
     }
+    // The CPU's layer knows nothing of the order that its clone works in.
+    let of_layer = |format: &TensorFormat| if is_on_device { format.row_major() } else { *format };
+    let formats: Vec<TensorFormat> = chosen.formats.iter().map(of_layer).collect();
+    let Tensors { inputs, outputs, .. } = tensors.in_formats(&formats);
     // A device's layer is a clone, which is told the rest; scales are what its weights depend on.
     match (is_on_device, chosen.formats.iter().any(|format| format.is_quantized)) {
         (true, true) => graph.configure_operator(index, &inputs, &outputs),

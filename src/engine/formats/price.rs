@@ -94,15 +94,26 @@ fn widened(metas: &[TensorMeta]) -> u64 {
 
 /// Whether a layer has nothing to do: all of its outputs lie in its inputs.
 pub(super) fn is_view(layer: &dyn CpuLayer, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> bool {
+    views(layer, inputs, outputs).is_some()
+}
+
+/// Whether a layer has nothing to do, and its outputs lie in the order that their formats say.
+pub(super) fn is_view_in_order(layer: &dyn CpuLayer, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> bool {
+    let is_in_order = |(view, output): (&Layout, &TensorMeta)| {
+        output.layout().is_ok_and(|layout| view.is_ordered_as(&layout))
+    };
+    views(layer, inputs, outputs).is_some_and(|views| views.iter().zip(outputs).all(is_in_order))
+}
+
+/// How the outputs of a layer lie in its inputs, where all of them do.
+fn views(layer: &dyn CpuLayer, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Option<Vec<Layout>> {
     let lies = |meta: &TensorMeta| Some((meta.dtype(), meta.layout().ok()?));
-    let Some(inputs) = inputs.iter().map(lies).collect::<Option<Vec<(DType, Layout)>>>() else {
-        return false;
-    };
-    let is_view = |(position, output): (usize, &TensorMeta)| {
+    let inputs = inputs.iter().map(lies).collect::<Option<Vec<(DType, Layout)>>>()?;
+    let view = |(position, output): (usize, &TensorMeta)| {
         let shape = output.shape().ok()?;
-        layer.view_of(position, &inputs, &shape).ok().flatten()
+        Some(layer.view_of(position, &inputs, &shape).ok().flatten()?.layout)
     };
-    !outputs.is_empty() && outputs.iter().enumerate().all(|output| is_view(output).is_some())
+    outputs.iter().enumerate().map(view).collect::<Option<Vec<Layout>>>().filter(|views| !views.is_empty())
 }
 
 /// Multiply-accumulate operations of a good kernel in a nanosecond.
@@ -119,10 +130,13 @@ const SCATTERED: f64 = 2.0;
 
 /// The price of a layer's work in nanoseconds, for a layer of this [efficiency](crate::graph::CpuLayer::efficiency).
 fn of_layer(cost: Cost, efficiency: f64) -> f64 {
-    /// A layer may say that it is bad, not that it never ends.
+    CALL + cost.macs as f64 / (MACS * clamped(efficiency)) + cost.bytes as f64 / BYTES
+}
+
+/// What a layer says of itself, within reason: it may say that it is bad, not that it never ends.
+fn clamped(efficiency: f64) -> f64 {
     const WORST: f64 = 1e-3;
-    let efficiency = if efficiency.is_nan() { 1.0 } else { efficiency.clamp(WORST, 1e3) };
-    CALL + cost.macs as f64 / (MACS * efficiency) + cost.bytes as f64 / BYTES
+    if efficiency.is_nan() { 1.0 } else { efficiency.clamp(WORST, 1e3) }
 }
 
 /// Multiply-accumulate operations of a GPU in a nanosecond by the bytes of a number: tensor cores take numbers of fewer bits.
@@ -138,15 +152,28 @@ fn device_macs(bytes: usize) -> f64 {
 const DEVICE_BYTES: f64 = 3_000.0;
 const LAUNCH: f64 = 2_000.0;
 
-/// The price of an operator on a GPU, whose first tensor says what is multiplied.
-pub(super) fn of_device(cost: Cost, formats: &[TensorFormat]) -> f64 {
+/// A tensor that only changes its name costs nothing, but none is better.
+const VIEW: f64 = 1.0;
+
+/// The price of an operator on a GPU, whose first tensor says what is multiplied, by kernels of this efficiency.
+pub(super) fn of_device(cost: Cost, efficiency: f64, formats: &[TensorFormat]) -> f64 {
     let bytes = formats.first().map_or(4, |format| format.dtype.size());
-    LAUNCH + cost.macs as f64 / device_macs(bytes) + cost.bytes as f64 / DEVICE_BYTES
+    let macs = device_macs(bytes) * clamped(efficiency);
+    LAUNCH + cost.macs as f64 / macs + cost.bytes as f64 / DEVICE_BYTES
 }
 
 fn of_device_reformat(meta: &TensorMeta, from: &TensorFormat, to: &TensorFormat) -> f64 {
+    let layout = |format: &TensorFormat| meta.clone().with_format(format.format).layout();
+    let is_moved = match (layout(from), layout(to)) {
+        (Ok(from), Ok(to)) => !from.lies_as(&to),
+        _ => true,
+    };
+    if !is_moved && from.dtype == to.dtype && from.is_quantized == to.is_quantized {
+        return VIEW;
+    }
     let elements = meta.num_elements().fixed().unwrap_or(0).max(0) as f64;
-    LAUNCH + elements * (from.dtype.size() + to.dtype.size()) as f64 / DEVICE_BYTES
+    let times = if is_moved { SCATTERED } else { 1.0 };
+    LAUNCH + times * elements * (from.dtype.size() + to.dtype.size()) as f64 / DEVICE_BYTES
 }
 
 /// Bytes that go between the CPU's memory and a GPU's in a nanosecond, and the nanoseconds that asking for it takes.

@@ -101,7 +101,7 @@ fn layout(tensor: &abi::Tensor) -> Result<Layout> {
     let shape = Shape::new(&numbers(dims(tensor)))?;
     Ok(match format(tensor.blocked_axis, tensor.block) {
         Format::Blocked { axis, block } => Layout::blocked(shape, axis.into(), block.into())?,
-        Format::Plain => {
+        Format::Plain | Format::ChannelsLast => {
             let strides = tensor.strides.get(..shape.rank()).unwrap_or_default();
             Layout::strided(shape, &numbers(strides), 0)?
         }

@@ -105,3 +105,27 @@ proptest! {
         if x.is_injective() { prop_assert_eq!(all.len(), count); }
     }
 }
+
+#[test]
+fn channels_lie_innermost() {
+    let shape = Shape::new(&[2, 3, 4, 5]).unwrap();
+    let last = Layout::channels_last(shape);
+    assert_eq!((last.strides(), last.format()), (&[60, 1, 15, 3][..], Format::Plain));
+    assert!(last.is_dense() && last.is_injective() && !last.is_contiguous());
+    assert!(!last.lies_as(&layout(&[2, 3, 4, 5])) && last.lies_as(&last.with_offset(7)));
+    assert_eq!(last.permute(&[0, 2, 3, 1]).unwrap(), layout(&[2, 4, 5, 3]));
+    assert_eq!(Layout::channels_last(Shape::new(&[2, 3]).unwrap()), layout(&[2, 3]));
+    assert_eq!(Layout::channels_last(Shape::new(&[7]).unwrap()), layout(&[7]));
+    let gaps = last.narrow(1, 0, 2).unwrap();
+    assert!(!gaps.is_dense() && gaps.is_injective());
+}
+
+#[test]
+fn orders_of_axes_are_compared() {
+    let last = |dims: &[usize]| Layout::channels_last(Shape::new(dims).unwrap());
+    assert!(last(&[2, 3, 1, 1]).lies_as(&layout(&[2, 3, 1, 1])));
+    assert!(last(&[2, 6, 4, 5]).narrow(1, 2, 3).unwrap().is_ordered_as(&last(&[2, 3, 4, 5])));
+    assert!(!last(&[2, 6, 4, 5]).is_ordered_as(&layout(&[2, 6, 4, 5])));
+    assert!(last(&[2, 6, 4, 1]).is_ordered_as(&last(&[2, 6, 4, 1])));
+    assert!(!last(&[2, 6, 4]).is_ordered_as(&last(&[2, 6, 4, 1])));
+}
