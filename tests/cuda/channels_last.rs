@@ -12,7 +12,7 @@ use std::sync::Arc;
 const TENSOR_CORES: [(DType, f64); 2] = [(DType::F16, 3e-2), (DType::F32, 2e-2)];
 
 /// A convolution of `x` → `y` with so many channels; `keys` are those that are not usual.
-fn conv(
+pub(crate) fn conv(
     name: &str,
     [x, y]: [&str; 2],
     [inputs, outputs, side, groups]: [usize; 4],
@@ -27,13 +27,13 @@ fn conv(
     )
 }
 
-fn graph(lines: &[String], inputs: &[Tensor]) -> String {
+pub(crate) fn graph(lines: &[String], inputs: &[Tensor]) -> String {
     let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
     several(&lines, inputs)
 }
 
 /// Two residual blocks between a picture and a vector.
-fn resnet(dtype: DType) -> Vec<String> {
+pub(crate) fn resnet(dtype: DType) -> Vec<String> {
     let usual = "ceil_mode=False dilation=(1,1) return_indices=False";
     vec![
         conv("stem", ["x", "a"], [3, 16, 3, 1], 1, dtype),

@@ -3,6 +3,7 @@
 //! Libraries are found when a program starts: each test runs this very program again, with another one of its tests, which it
 //! otherwise leaves alone.
 
+use super::channels_last::{graph, resnet};
 use super::nvidia::{compile, libraries, on_stand_ins};
 use super::{noise, one, plan, several};
 use ixion::Limits;
@@ -136,6 +137,44 @@ fn compute_products() {
     same(&several(&turned, &inputs), &inputs, Tf32::NONE, 1e-5);
     let added = [noise(DType::F32, &[4, 8], 3), noise(DType::F32, &[4, 6], 1), noise(DType::F32, &[6, 8], 2)];
     same(&one("torch.addmm m 3 1 x x1 x2 y beta=0.5 alpha=2.0", &added), &added, Tf32::NONE, 1e-5);
+}
+
+#[test]
+fn convolutions_are_the_librarys() {
+    let (_, calls) = run("libraries::compute_convolutions", &[]);
+    for wanted in [
+        "convolution to 2 16 6 5, groups 1, relu",
+        "convolution to 2 16 6 5, groups 1, sum, relu",
+        "convolution to 2 32 3 3, groups 1",
+        "convolution to 1 16 1 9, groups 1",
+        "convolution to 1 16 5 14 12, groups 1",
+    ] {
+        let count = calls.iter().filter(|call| call.contains(wanted)).count();
+        assert!(count >= 3, "{wanted}\n{}", calls.join("\n"));
+    }
+}
+
+#[test]
+#[ignore = "run by others, where there are libraries"]
+fn compute_convolutions() {
+    for (dtype, tolerance) in [(DType::F16, 3e-2), (DType::F32, 2e-2)] {
+        let inputs = [noise(dtype, &[2, 3, 12, 10], 1)];
+        same(&graph(&resnet(dtype), &inputs), &inputs, Tf32::default(), tolerance);
+    }
+    // Of one axis and of three, dilated, and between two others, so that channels are last.
+    let usual = "bias=True padding_mode=zeros in_channels=16 out_channels=16";
+    let line = |name: &str, [x, y]: [&str; 2], axes: usize, keys: &str, weights: &str| {
+        format!("nn.Conv{axes}d {name} 1 1 {x} {y} {usual} {keys} @bias=(16)f16 @weight=({weights})f16")
+    };
+    let plane = "groups=1 kernel_size=(3) stride=(1) padding=(2) dilation=(2)";
+    let between = [("a", ["x", "v"]), ("b", ["v", "w"]), ("c", ["w", "y"])];
+    let lines = between.map(|(name, places)| line(name, places, 1, plane, "16,16,3"));
+    let inputs = [noise(DType::F16, &[1, 16, 9], 1)];
+    same(&graph(&lines, &inputs), &inputs, Tf32::default(), 3e-2);
+    let solid = "groups=1 kernel_size=(1,3,3) stride=(1,1,1) padding=(0,1,1) dilation=(1,1,1)";
+    let lines = between.map(|(name, places)| line(name, places, 3, solid, "16,16,1,3,3"));
+    let inputs = [noise(DType::F16, &[1, 16, 5, 14, 12], 1)];
+    same(&graph(&lines, &inputs), &inputs, Tf32::default(), 3e-2);
 }
 
 #[test]
