@@ -22,7 +22,7 @@ pub(super) struct Recorded {
 #[derive(Debug, Clone)]
 pub(super) enum Done {
     Launch { kernel: Kernel, grid: Grid, slots: Vec<Slot> },
-    Call { work: LibraryWork, addresses: SmallVec<[u64; 6]>, scratch: usize },
+    Call { work: Box<LibraryWork>, addresses: SmallVec<[u64; 6]>, scratch: usize },
 }
 
 /// Launches that were written down; see [`Queue::record`](super::Queue::record).

@@ -262,7 +262,7 @@ impl Queue {
             let extents = arguments.iter().enumerate().filter_map(extent).collect();
             recording
                 .launches
-                .push(Recorded { work: Done::Call { work: *work, addresses, scratch }, extents });
+                .push(Recorded { work: Done::Call { work: Box::new(*work), addresses, scratch }, extents });
         }
         Ok(true)
     }

@@ -96,7 +96,7 @@ impl Walk {
         }
         let chunk = chunk(tensors, |chunk| {
             // What is left over at the end of the only row is taken one by one.
-            let is_even = last == 0 || shape.dims[last] as usize % chunk == 0;
+            let is_even = last == 0 || (shape.dims[last] as usize).is_multiple_of(chunk);
             let is_whole = |(tensor, by): (&&DeviceTensor<'_>, &KernelStrides)| {
                 is_alone(by) || is_chunked(tensor, &by.by[..last], chunk)
             };
@@ -117,7 +117,8 @@ impl Walk {
     }
 }
 
-#[cfg(all(test, feature = "cuda-emulator"))]
+#[cfg(test)]
+#[cfg(feature = "cuda-emulator")]
 mod tests {
     use super::*;
     use crate::cuda::emulator::Emulator;
