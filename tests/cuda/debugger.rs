@@ -7,7 +7,9 @@ use std::process::Command;
 fn a_breakpoint_in_a_kernel_is_met() {
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/src/cuda/kernels/softmax.cu");
     let text = std::fs::read_to_string(source).unwrap();
-    let line = text.lines().position(|line| line.contains("= block_combine(")).unwrap() + 1;
+    // The first statement of the kernel.
+    let behind = text.lines().enumerate().skip_while(|(_, line)| !line.contains("__global__ void softmax("));
+    let line = behind.map(|(at, line)| (at + 1, line)).find(|(_, line)| line.ends_with(';')).unwrap().0;
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("debugger");
     let mut gdb = Command::new("gdb");
     gdb.args(["-batch", "-nx", "-ex", "set breakpoint pending on", "-ex", "set debuginfod enabled off"]);
@@ -17,7 +19,7 @@ fn a_breakpoint_in_a_kernel_is_met() {
         "-ex",
         "run",
         "-ex",
-        "bt 1",
+        "bt 4",
         "-ex",
         "info breakpoints",
     ]);
@@ -36,6 +38,6 @@ fn a_breakpoint_in_a_kernel_is_met() {
         return;
     }
     assert!(said.contains("breakpoint already hit 1 time"), "{said}");
-    assert!(said.contains("#0  softmax (") && said.contains("src/cuda/kernels/softmax.cu"), "{said}");
+    assert!(said.contains(" softmax (") && said.contains("src/cuda/kernels/softmax.cu:"), "{said}");
     assert!(said.contains("y = 0, z = 0"), "{said}");
 }
