@@ -9,7 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <mutex>
+#include <pthread.h>
 #include <sys/mman.h>
 #include <tuple>
 #include <utility>
@@ -58,7 +58,7 @@ struct Thread {
 
 static constexpr size_t STACK = 128 * 1024;
 
-static std::mutex busy;
+static pthread_mutex_t busy = PTHREAD_MUTEX_INITIALIZER;
 static const Launch* launch;
 static void (*entry)(void**);
 static dim3 block_index, block_dim, grid_dim;
@@ -322,11 +322,17 @@ IXION_OWN static void shuffle(uint64_t& random) {
     }
 }
 
+// Holds the library for one launch. That of the standard would be watched as a kernel is, of which another thread may run one.
+struct Guard {
+    IXION_OWN Guard() { pthread_mutex_lock(&busy); }
+    IXION_OWN ~Guard() { pthread_mutex_unlock(&busy); }
+};
+
 IXION_OWN static void begin_launch();
 IXION_OWN static void begin_block();
 
 IXION_OWN static int run(const Launch* what, void (*kernel)(void**)) {
-    std::lock_guard<std::mutex> guard(busy);
+    Guard guard;
     launch = what;
     entry = kernel;
     has_failed = false;
