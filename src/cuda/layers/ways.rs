@@ -100,7 +100,8 @@ macro_rules! ways {
             _: &[TensorMeta],
         ) -> bool {
             let terms = (tf32.$of, device.libraries.$of.is_some());
-            $(self.$is_possible() &&)? Way::of(self.on_device).suits(inputs.first(), terms, device)
+            let way = Way::of(self.on_device);
+            way == Way::Any || ($(self.$is_possible() &&)? way.suits(inputs.first(), terms, device))
         }
 
         fn workspace(&self, inputs: &[TensorMeta], _: &[TensorMeta]) -> usize {
