@@ -155,6 +155,12 @@ fn convolutions_are_the_librarys() {
 }
 
 #[test]
+fn kernels_do_what_a_library_refuses_late() {
+    let (output, calls) = run("libraries::compute_convolutions", &[("STAND_IN_CUDNN_REFUSES", "1")]);
+    assert!(calls.iter().all(|call| call.starts_with("product")), "{calls:?} {output:?}");
+}
+
+#[test]
 #[ignore = "run by others, where there are libraries"]
 fn compute_convolutions() {
     for (dtype, tolerance) in [(DType::F16, 3e-2), (DType::F32, 2e-2)] {
@@ -212,6 +218,11 @@ fn compute_transforms() {
         // More than what a block can share.
         let long = "torch.fft.irfft b 1 1 v y dim=0 n=2100 norm=None";
         run(dtype, &[2100], &["torch.fft.rfft a 1 1 x v dim=0 n=None norm=None", long]);
+        // Signals that are turned, or begin between two complex numbers.
+        let turned = "torch.transpose t 1 1 x v dim0=0 dim1=1";
+        run(dtype, &[3, 2, 2100], &[turned, "torch.fft.rfft a 1 1 v y dim=2 n=None norm=None"]);
+        let odd = ["F.relu r 1 1 x u", "Tensor.slice s 1 1 u v dim=1 start=1 end=11 step=1"];
+        run(dtype, &[2, 11], &[odd[0], odd[1], "torch.fft.rfft a 1 1 v y dim=1 n=None norm=None"]);
         // Shorter signals than are transformed: zeros stand behind them.
         run(
             dtype,

@@ -231,7 +231,9 @@ fn span(lens: &[usize], strides: &[usize]) -> usize {
 
 impl MatrixPlace {
     fn span(&self, batches: usize, [rows, columns]: [usize; 2]) -> usize {
-        let strides = if self.is_by_rows { [self.line, 1] } else { [1, self.line] };
+        // Libraries take what is less for a whole line.
+        let line = self.line.max(if self.is_by_rows { columns } else { rows });
+        let strides = if self.is_by_rows { [line, 1] } else { [1, line] };
         span(&[batches, rows, columns], &[self.between, strides[0], strides[1]])
     }
 }
@@ -253,6 +255,20 @@ impl ProductWork {
 }
 
 impl ConvolutionWork {
+    /// Whether the output has the lengths that windows over the input give.
+    fn is_consistent(&self) -> bool {
+        let positions = |axis: usize| {
+            let seen = self.taps[axis].checked_sub(1)?.checked_mul(self.dilation[axis])?.checked_add(1)?;
+            let room = self.input[2 + axis].checked_add(self.padding[axis].checked_mul(2)?)?;
+            Some(room.checked_sub(seen)?.checked_div(self.stride[axis])? + 1)
+        };
+        let are_whole = |channels: usize| self.groups > 0 && channels.is_multiple_of(self.groups);
+        (0..3).all(|axis| positions(axis) == Some(self.output[2 + axis]))
+            && self.input[0] == self.output[0]
+            && are_whole(self.input[1])
+            && are_whole(self.output[1])
+    }
+
     fn needed(&self) -> SmallVec<[Needed; 6]> {
         let (dtype, channels) = (self.dtype, self.output[1]);
         let of_group = self.input[1].checked_div(self.groups).unwrap_or(0);
@@ -299,6 +315,16 @@ impl LibraryWork {
         }
     }
 
+    /// Whether its numbers go together.
+    fn is_consistent(&self) -> bool {
+        let goes_on = |place: &SignalPlace| place.step > 0 && place.between > 0;
+        match self {
+            Self::Product(_) => true,
+            Self::Convolution(work) => work.is_consistent(),
+            Self::Transform(work) => goes_on(&work.input) && goes_on(&work.output),
+        }
+    }
+
     fn needed(&self) -> SmallVec<[Needed; 6]> {
         match self {
             Self::Product(work) => work.needed(),
@@ -307,11 +333,11 @@ impl LibraryWork {
         }
     }
 
-    /// Refuses tensors of another type, that are too small, or that are missing.
+    /// Refuses numbers that contradict each other, and tensors of another type, that are too small, or that are missing.
     pub(super) fn check(&self, arguments: &[Argument<'_>]) -> Result<()> {
         let needed = self.needed();
         let fits = |(needed, argument): (&Needed, &Argument<'_>)| needed.fits(argument);
-        if needed.len() == arguments.len() && needed.iter().zip(arguments).all(fits) {
+        if self.is_consistent() && needed.len() == arguments.len() && needed.iter().zip(arguments).all(fits) {
             return Ok(());
         }
         let wanted = needed.iter().map(|needed| {

@@ -165,6 +165,7 @@ impl Sizes<'_> {
             all.iter_mut().skip(missing).zip(self.windows).for_each(|(it, window)| *it = number(window));
             all
         };
+        let (input, output) = (library::five(x.shape().dims())?, library::five(y.shape().dims())?);
         Some(Convolved {
             x,
             weights: filter.tensor,
@@ -173,10 +174,10 @@ impl Sizes<'_> {
             whole,
             work: ConvolutionWork {
                 dtype: x.dtype(),
-                input: library::five(x.shape().dims())?,
-                input_strides: library::five(x.layout().strides())?,
-                output: library::five(y.shape().dims())?,
-                output_strides: library::five(y.layout().strides())?,
+                input,
+                input_strides: library::channels_last_strides(input),
+                output,
+                output_strides: library::channels_last_strides(output),
                 taps: of_windows(|window| window.kernel, 1),
                 stride: of_windows(|window| window.stride, 1),
                 padding: of_windows(|window| window.pad_before, 0),

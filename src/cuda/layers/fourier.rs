@@ -70,6 +70,10 @@ impl Pass {
         if transforms::run(&self, x, y, (direction, factor), context)? {
             return Ok(());
         }
+        if shared(y.dtype(), self.length) > SHARED {
+            let reason = format!("signals of {} numbers, which the library does not transform", self.length);
+            return Err(LayerError::Unsupported(reason));
+        }
         let by_halving = self.length.is_power_of_two();
         let unit = unit(x.dtype(), y.dtype())
             .define("SIGN", if direction == Direction::Forward { "-1.0" } else { "1.0" })
@@ -158,7 +162,10 @@ fn workspace(transform: &Transform, input: &TensorMeta) -> usize {
     let after = shapes(&passes, dims.dims());
     let before = std::iter::once(dims.to_vec()).chain(after.iter().cloned());
     let copies = passes.iter().zip(before).zip(&after);
-    let copies = copies.map(|((pass, before), after)| transforms::workspace(pass, dtype, [&before, after]));
+    let copies = copies.map(|((pass, before), after)| {
+        let is_long = shared(dtype, pass.length) > SHARED;
+        transforms::workspace(pass, dtype, [&before, after], is_long)
+    });
     let between = after
         .iter()
         .rev()

@@ -120,7 +120,11 @@ fn work_of(product: &Product<'_>, sides: &Sides, allow_tf32: bool) -> Option<Pro
     let is_alike = |tensor: &DeviceTensor<'_>| tensor.dtype() == dtype;
     let are_alike = [Some(&product.left), Some(&product.right), product.added.as_ref()];
     let is_known = matches!(dtype, DType::F32 | DType::F16 | DType::Bf16);
-    if !is_known || !are_alike.into_iter().flatten().all(is_alike) || sides.sizes.contains(&0) {
+    if !is_known
+        || !are_alike.into_iter().flatten().all(is_alike)
+        || sides.sizes.contains(&0)
+        || sides.batches == 0
+    {
         return None;
     }
     let [rows, columns, depth] = sides.sizes;
@@ -181,6 +185,14 @@ pub(super) fn is_channels_last(layout: &Layout) -> bool {
     })
 }
 
+/// The strides of a tensor whose channels lie side by side: what is of length 1 has them, too.
+pub(super) fn channels_last_strides(lens: [usize; 5]) -> [usize; 5] {
+    let [_, c, d, h, w] = lens;
+    let of_row = c.saturating_mul(w);
+    let of_plane = of_row.saturating_mul(h);
+    [of_plane.saturating_mul(d), 1, of_plane, of_row, c]
+}
+
 /// Computes a convolution by a library; whether there is one that can. The inputs are those of the operator, the arguments those of
 /// the epilogue.
 ///
@@ -209,8 +221,9 @@ pub(super) fn convolution<'a>(
     if !is_worth(form.is_some(), y.num_elements().saturating_mul(of_place)) {
         return Ok(false);
     }
-    // What is fused needs a bias.
-    if bias.is_none() && (work.is_added || work.is_relu) {
+    // What is fused needs a bias, and tensor cores read words of 16 bytes.
+    let are_aligned = [Some(x), Some(weights), Some(y), added].iter().flatten().all(|it| it.is_aligned(16));
+    if !are_aligned || (bias.is_none() && (work.is_added || work.is_relu)) {
         return Ok(false);
     }
     let call = [

@@ -41,8 +41,9 @@ fn read(pass: &Pass) -> usize {
     if pass.is_mirrored { pass.length / 2 + 1 } else { pass.length }
 }
 
-/// The bytes that copies need where tensors of these lengths, before and after the pass, lie in one piece each.
-pub(super) fn workspace(pass: &Pass, dtype: DType, [before, after]: [&[usize]; 2]) -> usize {
+/// The bytes that copies need where tensors of these lengths, before and after the pass, lie in one piece each; or, where it has to
+/// be a library, anyhow.
+pub(super) fn workspace(pass: &Pass, dtype: DType, [before, after]: [&[usize]; 2], anyhow: bool) -> usize {
     let is_one_apart = |dims: &[usize]| {
         let is_one = |dims: Option<&[usize]>| dims.unwrap_or_default().iter().all(|len| *len == 1);
         is_one(dims.get(..pass.axis)) || is_one(dims.get(pass.axis + 1..))
@@ -54,16 +55,22 @@ pub(super) fn workspace(pass: &Pass, dtype: DType, [before, after]: [&[usize]; 2
     let bytes = |dims: &[usize], len: usize, is_copied: bool| {
         if is_copied { scratch_bytes(complex(dtype), others(dims).saturating_mul(len)) } else { 0 }
     };
-    let of_input = bytes(before, read(pass), pass.is_mirrored || !is_one_apart(before));
-    of_input.saturating_add(bytes(after, pass.made, !is_one_apart(after)))
+    let of_input = bytes(before, read(pass), anyhow || pass.is_mirrored || !is_one_apart(before));
+    of_input.saturating_add(bytes(after, pass.made, anyhow || !is_one_apart(after)))
 }
 
-/// The signals along an axis: none where they are not one distance apart.
+/// The signals along an axis: none where they are not one distance apart, or do not begin where complex numbers may.
 fn place(tensor: &DeviceTensor<'_>, axis: usize) -> Result<Option<SignalPlace>, LayerError> {
     let (outer, step) = without_axis(tensor.layout(), axis)?;
     let (dims, by) = collapsed(&[outer]);
+    let is_double = matches!(tensor.dtype(), DType::F64 | DType::C128);
+    if !tensor.is_aligned(if is_double { 16 } else { 8 }) {
+        return Ok(None);
+    }
+    let len = tensor.shape().get(axis).copied().unwrap_or(1);
     let between = match (dims.rank, by.first()) {
-        (0, _) => Some(0),
+        // One signal has a distance to the next all the same.
+        (0, _) => usize::try_from(step.max(1)).ok().map(|step| step.saturating_mul(len)),
         (1, Some(by)) => usize::try_from(by.by[0]).ok(),
         _ => None,
     };

@@ -104,7 +104,7 @@ fn of_axes(lens: &[usize], is_plane: bool) -> Result<Vec<c_int>> {
 
 impl Convolution {
     fn describe(library: Arc<Convolutions>, work: &ConvolutionWork) -> Result<Self> {
-        let is_plane = work.taps[0] == 1 && work.input[2] == 1 && work.output[2] == 1;
+        let is_plane = work.taps[0] == 1 && work.input[2] == 1 && work.output[2] == 1 && work.padding[0] == 0;
         let dtype = type_of(work.dtype)?;
         let tensor = |lens: &[usize], strides: &[usize]| {
             Tensor::new(dtype, &of_axes(lens, is_plane)?, &of_axes(strides, is_plane)?)
@@ -162,7 +162,9 @@ impl Convolution {
             call: "cudnnGetConvolutionForwardAlgorithm_v7".to_owned(),
             reason: format!("there is no algorithm that needs at most {scratch} bytes of scratch memory"),
         })?;
-        self.windows.set_math(chosen.mathType)?;
+        if self.work.allow_tf32 || self.work.dtype != DType::F32 {
+            self.windows.set_math(chosen.mathType)?;
+        }
         Ok(Self { algorithm: chosen.algo, ..self })
     }
 }
@@ -327,7 +329,8 @@ impl Function {
         use sys::cudnnActivationMode_t::{CUDNN_ACTIVATION_IDENTITY, CUDNN_ACTIVATION_RELU};
         let function = Self::empty()?;
         let mode = if is_relu { CUDNN_ACTIVATION_RELU } else { CUDNN_ACTIVATION_IDENTITY };
-        let nan = sys::cudnnNanPropagation_t::CUDNN_PROPAGATE_NAN;
+        // The library computes nothing else behind convolutions: NaN becomes 0 by ReLU.
+        let nan = sys::cudnnNanPropagation_t::CUDNN_NOT_PROPAGATE_NAN;
         // SAFETY: the description is there.
         let status = unsafe { sys::cudnnSetActivationDescriptor(function.0, mode, nan, 0.0) };
         check("cudnnSetActivationDescriptor", status).map(|()| function)

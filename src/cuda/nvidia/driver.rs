@@ -172,7 +172,7 @@ impl Driver for Nvidia {
             return;
         }
         // Work of all streams on it must be done. A device that failed lets go of everything with its context.
-        let _ = result::ctx::synchronize();
+        let _ = self.primary.synchronize();
         // SAFETY: by contract the address was allocated, in this way, and nobody has it any more.
         let _ = unsafe {
             match &self.pool {

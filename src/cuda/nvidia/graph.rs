@@ -87,6 +87,7 @@ impl Description {
     /// As of [`Prepared::run`].
     unsafe fn of_call(stream: &Stream, prepared: &dyn Prepared, call: Call<'_>) -> Result<Self> {
         let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
+        let _captures = stream.primary.while_capturing();
         // SAFETY: the stream is there, and nobody else uses it.
         unsafe { result::stream::begin_capture(stream.handle(), mode) }
             .map_err(refused("cuStreamBeginCapture"))?;
@@ -110,8 +111,6 @@ impl Drop for Description {
 struct Builder<'a> {
     description: Description,
     calls: &'a mut Calls,
-    /// A stream of its own, in which libraries show what they do; it is made when there is the first call.
-    captured: Option<Stream>,
     prepared: Vec<Box<dyn Prepared>>,
 }
 
@@ -133,10 +132,7 @@ impl Builder<'_> {
                     call: call.work.library().to_owned(),
                     reason: "it does not know any more how to do what it did before".to_owned(),
                 })?;
-                if self.captured.is_none() {
-                    self.captured = Some(Stream::new(&stream.primary)?);
-                }
-                let captured = self.captured.as_ref().unwrap_or(stream);
+                let captured = self.calls.captured(&stream.primary)?;
                 // SAFETY: by contract.
                 let graph = unsafe { Description::of_call(captured, &*prepared, *call) }?;
                 self.prepared.push(prepared);
@@ -154,8 +150,7 @@ impl Instantiated {
         calls: &mut Calls,
         nodes: &mut [Node<'_>],
     ) -> Result<Self> {
-        let mut builder =
-            Builder { description: Description::new()?, calls, captured: None, prepared: Vec::new() };
+        let mut builder = Builder { description: Description::new()?, calls, prepared: Vec::new() };
         let mut added = Vec::with_capacity(nodes.len());
         for node in nodes {
             // SAFETY: by contract.

@@ -196,7 +196,10 @@ impl Matrix {
         let apart = place.line.max(piece) as i64;
         let made = result::create_matrix_layout(type_of(work.dtype)?, piece as u64, pieces as u64, apart);
         let matrix = Self(made.map_err(refused("cublasLtMatrixLayoutCreate"))?);
-        let batches = i32::try_from(work.batches).unwrap_or(i32::MAX);
+        let batches = i32::try_from(work.batches).map_err(|_| CudaError::Driver {
+            call: "cublasLtMatmul".to_owned(),
+            reason: format!("{} products are too many for the library", work.batches),
+        })?;
         matrix.set(Laid::CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batches)?;
         matrix.set(Laid::CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &(place.between as i64))?;
         Ok(matrix)

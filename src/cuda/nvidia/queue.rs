@@ -95,10 +95,8 @@ impl DriverQueue for StreamQueue {
 
     unsafe fn call(&mut self, call: Call<'_>) -> Result<bool> {
         self.stream.primary.enter()?;
-        let Some(prepared) = self.calls.prepare(&call) else { return Ok(false) };
-        // SAFETY: it was prepared for this call, whose tensors are there by contract.
-        unsafe { prepared.run(call, self.stream.handle) }?;
-        Ok(true)
+        // SAFETY: by contract its tensors are there.
+        unsafe { self.calls.run(call, &self.stream) }
     }
 
     unsafe fn graph(&mut self, nodes: &mut [Node<'_>]) -> Result<Box<dyn DriverGraph>> {

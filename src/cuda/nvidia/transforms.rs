@@ -94,7 +94,7 @@ impl Prepared for Plan {
 
 impl Drop for Plan {
     fn drop(&mut self) {
-        // SAFETY: it was made once, and nobody has it any more. The library waits for what is under way.
+        // SAFETY: it was made once, and nobody has it any more; whoever had it waited for its work.
         let _ = unsafe { result::destroy(self.handle) };
     }
 }

@@ -66,6 +66,18 @@ API Status cudnnSetConvolutionGroupCount(Windows* it, int groups) { return it->g
 API Status cudnnSetConvolutionMathType(Windows* it, int math) { return it->math = math, SUCCESS; }
 API Status cudnnSetActivationDescriptor(Function* it, int mode, int nan, double) { return it->mode = mode, it->nan = nan, SUCCESS; }
 
+// Whether channels are last, in just these strides: axes of length 1 have them, too.
+static bool is_last(const Tensor& tensor) {
+    long wanted = tensor.lens[1];
+    if (tensor.strides[1] != 1) return false;
+    for (size_t axis = tensor.lens.size(); axis-- > 0;) {
+        if (axis == 1) continue;
+        if (tensor.strides[axis] != wanted) return false;
+        wanted *= tensor.lens[axis];
+    }
+    return true;
+}
+
 // Whether the tensors fit each other, and lie as tensor cores want it.
 static bool fits(const Tensor& x, const Filter& w, const Windows& windows, const Tensor& y) {
     size_t axes = x.lens.size() - 2;
@@ -77,7 +89,7 @@ static bool fits(const Tensor& x, const Filter& w, const Windows& windows, const
         int len = (x.lens[2 + axis] + 2 * windows.padding[axis] - seen) / windows.stride[axis] + 1;
         if (len != y.lens[2 + axis]) return false;
     }
-    return (x.strides[1] == 1 || x.lens[1] == 1) && (y.strides[1] == 1 || y.lens[1] == 1);
+    return is_last(x) && is_last(y);
 }
 
 // The algorithm that needs much memory comes first: the caller must skip it.
@@ -125,7 +137,8 @@ static float sum_at(const Tensor& x, const char* from, const Filter& w, const ch
 static Status convolve(Handle* handle, const Tensor& x, const char* from, const Filter& w, const char* weights, const Windows& windows,
                        unsigned algorithm, char* scratch, size_t room, const char* added, float scale, const char* bias, int mode,
                        const Tensor& y, char* to) {
-    if (algorithm != 1 || !fits(x, w, windows, y)) return NOT_SUPPORTED;
+    if (algorithm != 1 || !fits(x, w, windows, y) || getenv("STAND_IN_CUDNN_REFUSES")) return NOT_SUPPORTED;
+    if ((size_t)from % 16 || (size_t)to % 16 || (size_t)weights % 16) return NOT_SUPPORTED;
     if (room < 128 || !is_device(scratch, room) || !is_device(from, 1) || !is_device(weights, 1) || !is_device(to, 1)) return BAD_PARAM;
     auto work = [=] {
         memset(scratch, 0x5a, 128);
@@ -160,7 +173,7 @@ API Status cudnnConvolutionBiasActivationForward(Handle* handle, const float* al
                                                  const char* weights, Windows* windows, unsigned algorithm, char* scratch, size_t room,
                                                  const float* scale, Tensor* z, const char* added, Tensor* of_bias, const char* bias,
                                                  Function* function, Tensor* y, char* to) {
-    bool is_known = *alpha == 1 && function->nan == 1 && (function->mode == 1 || function->mode == 5);
+    bool is_known = *alpha == 1 && function->nan == 0 && (function->mode == 1 || function->mode == 5);
     if (!is_known || !bias || !is_device(bias, 1) || !added || !is_device(added, 1)) return BAD_PARAM;
     if (of_bias->lens[1] != y->lens[1] || z->strides != y->strides) return BAD_PARAM;
     return convolve(handle, *x, from, *w, weights, *windows, algorithm, scratch, room, added, *scale, bias, function->mode, *y, to);

@@ -27,6 +27,7 @@ API Status cufftMakePlanMany(int plan, int rank, int* length, int* given, int st
                              int type, int batches, size_t* bytes) {
     if (!plans.count(plan)) return INVALID_PLAN;
     if (rank != 1 || *length < 1 || batches < 1 || !given || !made || step < 1 || to_step < 1) return INVALID_SIZE;
+    if (between < 1 || to_between < 1) return INVALID_SIZE;
     plans[plan] = Plan{*length, step, between, to_step, to_between, type, batches, nullptr};
     return *bytes = 0, SUCCESS;
 }
@@ -36,6 +37,8 @@ static Status transform(int handle, void* from, void* to, bool from_real, bool t
     if (!plans.count(handle)) return INVALID_PLAN;
     Plan plan = plans[handle];
     if (!is_device(from, 1) || !is_device(to, 1)) return INVALID_VALUE;
+    // Real numbers, too, begin where complex ones may.
+    if ((size_t)from % (2 * sizeof(Real)) || (size_t)to % (2 * sizeof(Real))) return EXEC_FAILED;
     auto work = [=] {
         typedef std::complex<Real> Complex;
         int length = plan.length, made = from_real ? length / 2 + 1 : length;
