@@ -32,6 +32,20 @@ impl Grid {
         Self { blocks: [blocks, 1, 1], threads: [threads, 1, 1], shared: 0 }
     }
 
+    /// Refuses what no GPU can launch: the emulator could.
+    fn check(&self) -> Result<()> {
+        const MOST_BLOCKS: u32 = 65535;
+        const MOST_THREADS: u64 = 1024;
+        let [_, y, z] = self.blocks;
+        let threads = self.threads.iter().fold(1u64, |all, len| all.saturating_mul(u64::from(*len)));
+        if y <= MOST_BLOCKS && z <= MOST_BLOCKS && threads <= MOST_THREADS {
+            return Ok(());
+        }
+        let (blocks, threads) = (self.blocks, self.threads);
+        let reason = format!("{blocks:?} blocks of {threads:?} threads are more than a GPU has");
+        Err(CudaError::Driver { call: "a launch".to_owned(), reason })
+    }
+
     /// A thread for each of so many elements; kernels go on with the next in steps of all threads, where there are more.
     pub fn over(elements: usize) -> Self {
         Self::of(elements.div_ceil(Self::THREADS as usize), Self::THREADS)
@@ -223,6 +237,7 @@ impl Queue {
         if grid.blocks.contains(&0) || grid.threads.contains(&0) {
             return Ok(());
         }
+        grid.check()?;
         let mut slots: SmallVec<[Slot; 16]> = arguments.iter().map(slot).collect();
         let extents: SmallVec<[Extent; 16]> = arguments.iter().enumerate().filter_map(extent).collect();
         if let Some(recording) = &mut self.recording {

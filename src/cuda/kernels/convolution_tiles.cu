@@ -22,6 +22,8 @@ struct Tables {
     Position positions[COLUMNS];
     int taps[MOST_TAPS][3];
 };
+// What blocks share begins behind them, on a boundary of the words that are copied.
+static_assert(sizeof(Tables) % 16 == 0, "tiles begin on a boundary of 16 bytes");
 
 // The columns of the right factor: what windows see.
 struct Places {

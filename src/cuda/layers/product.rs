@@ -64,7 +64,9 @@ impl<'a> Product<'a> {
         arguments.extend(self.arguments(&sides)?);
         let dtype = self.left.dtype();
         let is_float = self.right.dtype() == dtype && computed_in(self.output.dtype())? == "float";
-        let is_suited = is_float && tiles::suit(dtype, context.tf32().products, context.device().info());
+        let is_suited = is_float
+            && Tiles::have_room(sides.sizes[0])
+            && tiles::suit(dtype, context.tf32().products, context.device().info());
         if self.steps.is_some() || (is_suited && self.way != Way::Plain) {
             return self.run_tiles(&sides, finish, &arguments, context);
         }

@@ -102,11 +102,15 @@ impl Rows {
         arguments
     }
 
-    /// Whether there are many rows whose elements lie side by side, so that threads that read a row each read neighbours.
+    /// Whether there are many rows whose elements lie side by side, so that threads that read a row each read neighbours. Long rows
+    /// must be as many as keep a large GPU busy.
     pub(super) fn are_side_by_side(&self) -> bool {
+        const LONG: usize = 128;
+        const BUSY: usize = 1 << 16;
+        let are_enough = self.count >= if self.length > LONG { BUSY } else { MOST };
         let last = usize::try_from(self.outer.rank - 1).ok();
         let by = last.and_then(|axis| self.outer_strides.first()?.by.get(axis).copied());
-        by == Some(1) && self.count >= MOST
+        by == Some(1) && are_enough
     }
 
     /// A block for each row, of as many warps as it needs.

@@ -74,6 +74,11 @@ impl Tiles {
         scratch_bytes(DType::F32, SIDE_BY_SIDE * Self::SMALL * Self::SMALL)
     }
 
+    /// Whether so many rows have a block each: a launch has few of them along that axis.
+    pub(super) fn have_room(rows: usize) -> bool {
+        rows.div_ceil(Self::SMALL) <= MOST
+    }
+
     fn count(&self) -> usize {
         self.batches.saturating_mul(self.tiles.iter().product())
     }
