@@ -148,10 +148,11 @@ fn the_command_tunes_for_a_device() {
     assert!(said.contains("no operator has a tactic `nonsense`") && !said.contains("`tiles`"), "{said}");
 }
 
-/// The tactics that the one operator of a graph is offered.
+/// The tactics that the one operator of a graph is offered in row-major order.
 fn offered(text: &str, tf32: Tf32) -> Vec<&'static str> {
     let layers = CudaLayers::default().with_tf32(tf32);
-    let plan = builder(text).with_device(emulators()[0].clone(), layers).build().unwrap();
+    let plain = builder(text).with_formats(Formats::Plain);
+    let plan = plain.with_device(emulators()[0].clone(), layers).build().unwrap();
     plan.settled()[0].candidates.iter().map(|candidate| candidate.tactic.name).collect()
 }
 
@@ -180,7 +181,7 @@ fn what_would_be_the_same_is_not_offered() {
     };
     assert_eq!(offered(&convolution(1), Tf32::default()), all);
     assert_eq!(offered(&convolution(4), Tf32::default()), ["default"]);
-    let without = builder(&convolution(1)).without_tactics(["tiles"]);
+    let without = builder(&convolution(1)).with_formats(Formats::Plain).without_tactics(["tiles"]);
     let without = without.with_device(emulators()[0].clone(), CudaLayers::default()).build().unwrap();
     assert_eq!(without.settled()[0].candidates.len(), 2);
     assert_eq!(chosen(&without), ["default"]);
