@@ -47,13 +47,11 @@ fn formats(screen: &mut Screen, planned: &Planned) -> io::Result<()> {
         ("refused", Align::Left),
     ]);
     for (settled, chosen) in planned.choices() {
-        let others = settled.candidates.iter().filter(|candidate| *candidate != chosen);
-        let others: Vec<String> = others.map(|other| alternative(other, chosen)).collect();
         table.row([
             settled.operator.clone(),
             chosen.to_string(),
             price(chosen),
-            others.join(", "),
+            alternatives(settled, chosen),
             refused(settled),
         ]);
     }
@@ -65,6 +63,21 @@ fn formats(screen: &mut Screen, planned: &Planned) -> io::Result<()> {
 fn price(candidate: &Candidate) -> String {
     let mark = if candidate.is_measured { "" } else { "~" };
     format!("{mark}{}", time(Duration::from_secs_f64(candidate.price.max(0.0) / 1e9)))
+}
+
+/// The most alternatives of an operator that a table shows; `--json` has all.
+const MOST_ALTERNATIVES: usize = 5;
+
+/// All that was not chosen, or the cheapest of it.
+fn alternatives(settled: &Settled, chosen: &Candidate) -> String {
+    let mut others: Vec<&Candidate> = settled.candidates.iter().filter(|other| *other != chosen).collect();
+    let more = others.len().saturating_sub(MOST_ALTERNATIVES);
+    if more > 0 {
+        others.sort_by(|a, b| a.price.total_cmp(&b.price));
+        others.truncate(MOST_ALTERNATIVES);
+    }
+    let texts = others.into_iter().map(|other| alternative(other, chosen)).collect::<Vec<_>>().join(", ");
+    if more > 0 { format!("{texts}; {more} more") } else { texts }
 }
 
 /// What was not chosen. One that is quicker by itself loses more by what has to be converted before and behind it.
