@@ -1,8 +1,8 @@
 //! Convolution and its transpose in one, two and three dimensions.
 
+use super::convolution_library as library;
 use super::epilogue::{Arguments, Finish};
 use super::filter::{Filter, Order};
-use super::library::{self, Convolved};
 use super::pooling::are_channels_last;
 use super::product::{finish_of, metas};
 use super::support::{
@@ -10,7 +10,7 @@ use super::support::{
 };
 use super::tiles::{self, Tiles};
 use super::ways::{Way, ways};
-use crate::cuda::device::{Argument, ConvolutionWork, DeviceTensor, Grid, KernelShape, Unit};
+use crate::cuda::device::{Argument, DeviceTensor, Grid, KernelShape, Unit};
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers, Uses};
 use crate::graph::{LayerError, TensorFormat, TensorMeta, Weight};
 use crate::kernels::naive::PadMode;
@@ -20,7 +20,7 @@ use crate::tensor::{DType, Dim, Format, Layout, Tensor};
 use smallvec::SmallVec;
 
 /// The axes that windows slide over, in kernels; those that a convolution lacks are of length 1.
-const AXES: usize = 3;
+pub(super) const AXES: usize = 3;
 
 /// Groups of fewer output channels are computed number by number.
 const FEWEST: usize = 8;
@@ -29,22 +29,22 @@ const FEWEST: usize = 8;
 const MOST_TAPS: usize = 128;
 
 /// A convolution whose sizes are known.
-struct Sizes<'a> {
-    windows: &'a [Window],
-    groups: usize,
-    mode: Option<PadMode>,
-    transposed: bool,
-    way: Way,
+pub(super) struct Sizes<'a> {
+    pub(super) windows: &'a [Window],
+    pub(super) groups: usize,
+    pub(super) mode: Option<PadMode>,
+    pub(super) transposed: bool,
+    pub(super) way: Way,
 }
 
 /// What it is computed of. Tensors have three axes behind the channels.
-struct Operands<'a> {
-    x: DeviceTensor<'a>,
-    y: DeviceTensor<'a>,
-    filter: Filter<'a>,
-    bias: Option<DeviceTensor<'a>>,
+pub(super) struct Operands<'a> {
+    pub(super) x: DeviceTensor<'a>,
+    pub(super) y: DeviceTensor<'a>,
+    pub(super) filter: Filter<'a>,
+    pub(super) bias: Option<DeviceTensor<'a>>,
     /// What one more in the sums of each channel stands for, and one more in the output: where numbers are whole.
-    steps: Option<(DeviceTensor<'a>, f32)>,
+    pub(super) steps: Option<(DeviceTensor<'a>, f32)>,
 }
 
 /// N×C×… with three axes behind the channels.
@@ -88,15 +88,15 @@ pub(super) fn lengths(tensor: &DeviceTensor<'_>, axes: &[usize]) -> Result<Kerne
 }
 
 /// Lengths as kernels take them, and how much there is to do.
-struct Work {
-    out: KernelShape,
+pub(super) struct Work {
+    pub(super) out: KernelShape,
     /// Places of the output.
-    count: usize,
+    pub(super) count: usize,
     /// Input and output channels of a group.
-    channels: usize,
-    out_channels: usize,
+    pub(super) channels: usize,
+    pub(super) out_channels: usize,
     /// Taps of a window.
-    taps: usize,
+    pub(super) taps: usize,
 }
 
 impl Work {
@@ -136,61 +136,6 @@ impl Sizes<'_> {
         }
     }
 
-    /// What a library is asked for; none where there is none, or it is known to be slow or to know nothing of it.
-    fn for_library<'a>(
-        &self,
-        operands: &Operands<'a>,
-        whole: DeviceTensor<'a>,
-        work: &Work,
-        context: &CudaContext<'_>,
-    ) -> Option<Convolved<'a>> {
-        context.device().info().libraries.convolutions?;
-        let &Operands { x, y, filter, bias, steps } = operands;
-        let allow_tf32 = context.tf32().convolutions;
-        let is_alike =
-            [Some(filter.tensor), Some(y), bias].iter().flatten().all(|it| it.dtype() == x.dtype());
-        let is_suited = tiles::suit(x.dtype(), allow_tf32, context.device().info());
-        let is_even = self.windows.iter().all(|window| window.pad_before == window.pad_after);
-        let is_zero = !self.transposed && mode(self.mode) == "ZEROS";
-        let lie_last = [&x, &y].iter().all(|tensor| library::is_channels_last(tensor.layout()));
-        if !is_alike || !is_suited || !is_even || !is_zero || !lie_last || !filter.is_matrix {
-            return None;
-        }
-        if steps.is_some() || self.is_depthwise(work) || y.num_elements() == 0 || x.num_elements() == 0 {
-            return None;
-        }
-        let of_windows = |number: fn(&Window) -> usize, usual: usize| {
-            let mut all = [usual; AXES];
-            let missing = AXES.saturating_sub(self.windows.len());
-            all.iter_mut().skip(missing).zip(self.windows).for_each(|(it, window)| *it = number(window));
-            all
-        };
-        let (input, output) = (library::five(x.shape().dims())?, library::five(y.shape().dims())?);
-        Some(Convolved {
-            x,
-            weights: filter.tensor,
-            bias,
-            y,
-            whole,
-            work: ConvolutionWork {
-                dtype: x.dtype(),
-                input,
-                input_strides: library::channels_last_strides(input),
-                output,
-                output_strides: library::channels_last_strides(output),
-                taps: of_windows(|window| window.kernel, 1),
-                stride: of_windows(|window| window.stride, 1),
-                padding: of_windows(|window| window.pad_before, 0),
-                dilation: of_windows(|window| window.dilation, 1),
-                groups: self.groups,
-                has_bias: bias.is_some(),
-                is_added: false,
-                is_relu: false,
-                allow_tf32,
-            },
-        })
-    }
-
     /// Whether tensor cores compute it: whole numbers, and products of many channels.
     fn suits_tiles(&self, operands: &Operands<'_>, work: &Work, context: &CudaContext<'_>) -> bool {
         let Operands { x, filter, steps, .. } = operands;
@@ -200,7 +145,7 @@ impl Sizes<'_> {
         is_alike && work.taps <= MOST_TAPS && (steps.is_some() || is_wanted)
     }
 
-    fn is_depthwise(&self, work: &Work) -> bool {
+    pub(super) fn is_depthwise(&self, work: &Work) -> bool {
         is_depthwise(work.out_channels, self.groups)
     }
 

@@ -1,31 +1,32 @@
-//! Products and convolutions by libraries of the device, where it has them: what they are asked for, and what is left to kernels.
+//! Products by a library of the device, where it has one: what it is asked for, and what is left to kernels. What follows holds of
+//! convolutions, too.
 
 use super::epilogue::{Arguments, Finish, Form, kernel_shape};
 use super::product::{Product, Sides};
 use super::support::{computed_in, strides};
 use crate::cuda::CudaContext;
 use crate::cuda::device::{
-    Activation, Argument, ConvolutionWork, DeviceTensor, Grid, LibraryWork, MatrixPlace, ProductWork, Unit,
+    Activation, Argument, DeviceTensor, Grid, LibraryWork, MatrixPlace, ProductWork, Unit,
 };
 use crate::graph::LayerError;
 use crate::pnnx::Function;
-use crate::tensor::{DType, Layout};
+use crate::tensor::DType;
 
 /// A library that cannot do all of an epilogue leaves a second pass over the result to a kernel. That is worth it for as many
 /// multiplications as take several times what the pass does.
 const WORTH_A_PASS: usize = 1 << 30;
 
 /// Whether the library is to compute something of so many multiplications and what follows it, given whether it can do all of that.
-fn is_worth(is_whole: bool, multiplications: usize) -> bool {
+pub(super) fn is_worth(is_whole: bool, multiplications: usize) -> bool {
     is_whole || multiplications >= WORTH_A_PASS
 }
 
-fn scratch<'a>(context: &CudaContext<'a>) -> Result<Argument<'a>, LayerError> {
+pub(super) fn scratch<'a>(context: &CudaContext<'a>) -> Result<Argument<'a>, LayerError> {
     Ok(context.spare_scratch()?.map_or(Argument::None, Argument::Write))
 }
 
 /// What an epilogue makes of each element of a result, in its place.
-fn finish(
+pub(super) fn finish(
     finish: &Finish,
     arguments: &Arguments<'_>,
     y: &DeviceTensor<'_>,
@@ -66,7 +67,7 @@ fn one_stride(dims: &[i32], by: &[i64; 8]) -> Option<i64> {
 }
 
 /// What a library makes of an epilogue, where that is all of it.
-fn activation(form: Form) -> Option<(Option<usize>, Activation)> {
+pub(super) fn activation(form: Form) -> Option<(Option<usize>, Activation)> {
     match form {
         Form::Nothing => Some((None, Activation::Identity)),
         Form::FunctionOfSum(added, None) => Some((added, Activation::Identity)),
@@ -157,96 +158,9 @@ fn work_of(product: &Product<'_>, sides: &Sides, allow_tf32: bool) -> Option<Pro
     })
 }
 
-/// What a convolution is for a library.
-pub(super) struct Convolved<'a> {
-    pub(super) x: DeviceTensor<'a>,
-    pub(super) weights: DeviceTensor<'a>,
-    pub(super) bias: Option<DeviceTensor<'a>>,
-    /// N×C×D×H×W.
-    pub(super) y: DeviceTensor<'a>,
-    /// What the output is called among the operator's tensors: of its own rank.
-    pub(super) whole: DeviceTensor<'a>,
-    pub(super) work: ConvolutionWork,
-}
-
-/// Lengths or strides of a tensor of five axes.
-pub(super) fn five(numbers: &[usize]) -> Option<[usize; 5]> {
-    numbers.try_into().ok()
-}
-
-/// Whether channels lie side by side, and nothing overlaps.
-pub(super) fn is_channels_last(layout: &Layout) -> bool {
-    let (Some(lens), Some(by)) = (five(layout.shape().dims()), five(layout.strides())) else { return false };
-    let mut wanted = 1;
-    [1, 4, 3, 2, 0].into_iter().all(|axis| {
-        let lies = lens[axis] == 1 || by[axis] == wanted;
-        wanted *= lens[axis];
-        lies
-    })
-}
-
-/// The strides of a tensor whose channels lie side by side: what is of length 1 has them, too.
-pub(super) fn channels_last_strides(lens: [usize; 5]) -> [usize; 5] {
-    let [_, c, d, h, w] = lens;
-    let of_row = c.saturating_mul(w);
-    let of_plane = of_row.saturating_mul(h);
-    [of_plane.saturating_mul(d), 1, of_plane, of_row, c]
-}
-
-/// Computes a convolution by a library; whether there is one that can. The inputs are those of the operator, the arguments those of
-/// the epilogue.
-///
-/// # Errors
-/// Those of the library, and of the kernel behind it.
-pub(super) fn convolution<'a>(
-    mut convolved: Convolved<'a>,
-    inputs: &[DeviceTensor<'a>],
-    (epilogue, arguments): (&Finish, &Arguments<'a>),
-    context: &mut CudaContext<'_>,
-) -> Result<bool, LayerError> {
-    let Convolved { x, weights, bias, y, whole, ref mut work } = convolved;
-    let input_at = |position: Option<usize>| position.and_then(|position| inputs.get(position).copied());
-    let lies_as = |added: &DeviceTensor<'_>| {
-        added.dtype() == whole.dtype()
-            && added.shape() == whole.shape()
-            && added.layout().strides() == whole.layout().strides()
-    };
-    let form = activation(epilogue.form()).filter(|(_, function)| *function != Activation::GeluTanh);
-    let form = form.filter(|(added, _)| added.is_none() || input_at(*added).is_some_and(|it| lies_as(&it)));
-    let added = form.and_then(|(added, _)| input_at(added));
-    work.is_added = added.is_some();
-    work.is_relu = form.is_some_and(|(_, function)| function == Activation::Relu);
-    let of_place =
-        work.taps.iter().fold(work.input[1] / work.groups.max(1), |all, taps| all.saturating_mul(*taps));
-    if !is_worth(form.is_some(), y.num_elements().saturating_mul(of_place)) {
-        return Ok(false);
-    }
-    // What is fused needs a bias, and tensor cores read words of 16 bytes.
-    let are_aligned = [Some(x), Some(weights), Some(y), added].iter().flatten().all(|it| it.is_aligned(16));
-    if !are_aligned || (bias.is_none() && (work.is_added || work.is_relu)) {
-        return Ok(false);
-    }
-    let call = [
-        Argument::Read(x),
-        Argument::Read(weights),
-        bias.map_or(Argument::None, Argument::Read),
-        added.map_or(Argument::None, Argument::Read),
-        Argument::Write(y),
-        scratch(context)?,
-    ];
-    if !context.call(&LibraryWork::Convolution(*work), &call)? {
-        return Ok(false);
-    }
-    if form.is_none() {
-        finish(epilogue, arguments, &whole, context)?;
-    }
-    Ok(true)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tensor::Shape;
 
     #[test]
     fn matrices_lie_by_rows_or_by_columns() {
@@ -276,16 +190,5 @@ mod tests {
         assert_eq!(one_stride(&[2, 3], &by(&[0, 0])), Some(0));
         assert_eq!(one_stride(&[2, 3], &by(&[12, 24])), None);
         assert_eq!(one_stride(&[2, 3], &by(&[0, 12])), None);
-    }
-
-    #[test]
-    fn channels_lie_last_in_one_order_alone() {
-        let lies = |lens: [usize; 5], by: [usize; 5]| {
-            is_channels_last(&Layout::strided(Shape::new(&lens).unwrap(), &by, 0).unwrap())
-        };
-        assert!(lies([2, 8, 1, 3, 4], [96, 1, 0, 32, 8]));
-        assert!(lies([1, 8, 2, 3, 4], [0, 1, 96, 32, 8]));
-        assert!(!lies([2, 8, 1, 3, 4], [96, 12, 0, 4, 1]));
-        assert!(!lies([2, 8, 1, 3, 4], [192, 1, 0, 64, 16]));
     }
 }

@@ -7,6 +7,7 @@ mod attention;
 mod axes;
 mod choosing;
 mod convolution;
+mod convolution_library;
 mod copy;
 mod copying;
 mod creation;

@@ -1,0 +1,171 @@
+//! Convolutions by a library of the device, where it has one: what it is asked for, and what is left to kernels.
+
+use super::convolution::{AXES, Operands, Sizes, Work, mode};
+use super::epilogue::{Arguments, Finish};
+use super::library::{activation, finish, is_worth, scratch};
+use super::tiles;
+use crate::cuda::CudaContext;
+use crate::cuda::device::{Activation, Argument, ConvolutionWork, DeviceTensor, LibraryWork};
+use crate::graph::LayerError;
+use crate::kernels::window::Window;
+use crate::tensor::Layout;
+
+/// What a convolution is for a library.
+pub(super) struct Convolved<'a> {
+    pub(super) x: DeviceTensor<'a>,
+    pub(super) weights: DeviceTensor<'a>,
+    pub(super) bias: Option<DeviceTensor<'a>>,
+    /// N×C×D×H×W.
+    pub(super) y: DeviceTensor<'a>,
+    /// What the output is called among the operator's tensors: of its own rank.
+    pub(super) whole: DeviceTensor<'a>,
+    pub(super) work: ConvolutionWork,
+}
+
+/// Lengths or strides of a tensor of five axes.
+pub(super) fn five(numbers: &[usize]) -> Option<[usize; 5]> {
+    numbers.try_into().ok()
+}
+
+/// Whether channels lie side by side, and nothing overlaps.
+pub(super) fn is_channels_last(layout: &Layout) -> bool {
+    let (Some(lens), Some(by)) = (five(layout.shape().dims()), five(layout.strides())) else { return false };
+    let mut wanted = 1;
+    [1, 4, 3, 2, 0].into_iter().all(|axis| {
+        let lies = lens[axis] == 1 || by[axis] == wanted;
+        wanted *= lens[axis];
+        lies
+    })
+}
+
+/// The strides of a tensor whose channels lie side by side: what is of length 1 has them, too.
+pub(super) fn channels_last_strides(lens: [usize; 5]) -> [usize; 5] {
+    let [_, c, d, h, w] = lens;
+    let of_row = c.saturating_mul(w);
+    let of_plane = of_row.saturating_mul(h);
+    [of_plane.saturating_mul(d), 1, of_plane, of_row, c]
+}
+
+/// Computes a convolution by a library; whether there is one that can. The inputs are those of the operator, the arguments those of
+/// the epilogue.
+///
+/// # Errors
+/// Those of the library, and of the kernel behind it.
+pub(super) fn convolution<'a>(
+    mut convolved: Convolved<'a>,
+    inputs: &[DeviceTensor<'a>],
+    (epilogue, arguments): (&Finish, &Arguments<'a>),
+    context: &mut CudaContext<'_>,
+) -> Result<bool, LayerError> {
+    let Convolved { x, weights, bias, y, whole, ref mut work } = convolved;
+    let input_at = |position: Option<usize>| position.and_then(|position| inputs.get(position).copied());
+    let lies_as = |added: &DeviceTensor<'_>| {
+        added.dtype() == whole.dtype()
+            && added.shape() == whole.shape()
+            && added.layout().strides() == whole.layout().strides()
+    };
+    let form = activation(epilogue.form()).filter(|(_, function)| *function != Activation::GeluTanh);
+    let form = form.filter(|(added, _)| added.is_none() || input_at(*added).is_some_and(|it| lies_as(&it)));
+    let added = form.and_then(|(added, _)| input_at(added));
+    work.is_added = added.is_some();
+    work.is_relu = form.is_some_and(|(_, function)| function == Activation::Relu);
+    let of_place =
+        work.taps.iter().fold(work.input[1] / work.groups.max(1), |all, taps| all.saturating_mul(*taps));
+    if !is_worth(form.is_some(), y.num_elements().saturating_mul(of_place)) {
+        return Ok(false);
+    }
+    // What is fused needs a bias, and tensor cores read words of 16 bytes.
+    let are_aligned = [Some(x), Some(weights), Some(y), added].iter().flatten().all(|it| it.is_aligned(16));
+    if !are_aligned || (bias.is_none() && (work.is_added || work.is_relu)) {
+        return Ok(false);
+    }
+    let call = [
+        Argument::Read(x),
+        Argument::Read(weights),
+        bias.map_or(Argument::None, Argument::Read),
+        added.map_or(Argument::None, Argument::Read),
+        Argument::Write(y),
+        scratch(context)?,
+    ];
+    if !context.call(&LibraryWork::Convolution(*work), &call)? {
+        return Ok(false);
+    }
+    if form.is_none() {
+        finish(epilogue, arguments, &whole, context)?;
+    }
+    Ok(true)
+}
+
+impl Sizes<'_> {
+    /// What a library is asked for; none where there is none, or it is known to be slow or to know nothing of it.
+    pub(super) fn for_library<'a>(
+        &self,
+        operands: &Operands<'a>,
+        whole: DeviceTensor<'a>,
+        work: &Work,
+        context: &CudaContext<'_>,
+    ) -> Option<Convolved<'a>> {
+        context.device().info().libraries.convolutions?;
+        let &Operands { x, y, filter, bias, steps } = operands;
+        let allow_tf32 = context.tf32().convolutions;
+        let is_alike =
+            [Some(filter.tensor), Some(y), bias].iter().flatten().all(|it| it.dtype() == x.dtype());
+        let is_suited = tiles::suit(x.dtype(), allow_tf32, context.device().info());
+        let is_even = self.windows.iter().all(|window| window.pad_before == window.pad_after);
+        let is_zero = !self.transposed && mode(self.mode) == "ZEROS";
+        let lie_last = [&x, &y].iter().all(|tensor| is_channels_last(tensor.layout()));
+        if !is_alike || !is_suited || !is_even || !is_zero || !lie_last || !filter.is_matrix {
+            return None;
+        }
+        if steps.is_some() || self.is_depthwise(work) || y.num_elements() == 0 || x.num_elements() == 0 {
+            return None;
+        }
+        let of_windows = |number: fn(&Window) -> usize, usual: usize| {
+            let mut all = [usual; AXES];
+            let missing = AXES.saturating_sub(self.windows.len());
+            all.iter_mut().skip(missing).zip(self.windows).for_each(|(it, window)| *it = number(window));
+            all
+        };
+        let (input, output) = (five(x.shape().dims())?, five(y.shape().dims())?);
+        Some(Convolved {
+            x,
+            weights: filter.tensor,
+            bias,
+            y,
+            whole,
+            work: ConvolutionWork {
+                dtype: x.dtype(),
+                input,
+                input_strides: channels_last_strides(input),
+                output,
+                output_strides: channels_last_strides(output),
+                taps: of_windows(|window| window.kernel, 1),
+                stride: of_windows(|window| window.stride, 1),
+                padding: of_windows(|window| window.pad_before, 0),
+                dilation: of_windows(|window| window.dilation, 1),
+                groups: self.groups,
+                has_bias: bias.is_some(),
+                is_added: false,
+                is_relu: false,
+                allow_tf32,
+            },
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tensor::Shape;
+
+    #[test]
+    fn channels_lie_last_in_one_order_alone() {
+        let lies = |lens: [usize; 5], by: [usize; 5]| {
+            is_channels_last(&Layout::strided(Shape::new(&lens).unwrap(), &by, 0).unwrap())
+        };
+        assert!(lies([2, 8, 1, 3, 4], [96, 1, 0, 32, 8]));
+        assert!(lies([1, 8, 2, 3, 4], [0, 1, 96, 32, 8]));
+        assert!(!lies([2, 8, 1, 3, 4], [96, 12, 0, 4, 1]));
+        assert!(!lies([2, 8, 1, 3, 4], [192, 1, 0, 64, 16]));
+    }
+}
