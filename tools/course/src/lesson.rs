@@ -3,6 +3,7 @@
 use crate::files;
 use crate::trouble::{Result, Trouble};
 use serde::Deserialize;
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 /// A lesson as its `lesson.toml` describes it.
@@ -13,6 +14,8 @@ pub struct Lesson {
     pub title: String,
     /// The page of the book, relative to `book/src`.
     pub page: String,
+    /// How many hours a learner needs: few of them, and many.
+    pub hours: Hours,
     /// The tasks, in order.
     #[serde(rename = "task", default)]
     pub tasks: Vec<Task>,
@@ -25,6 +28,55 @@ pub struct Lesson {
     /// The folder.
     #[serde(skip)]
     pub folder: PathBuf,
+}
+
+/// From so many hours to so many, as `[2, 3]`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "[u32; 2]")]
+pub struct Hours {
+    /// Those of a quick learner.
+    pub least: u32,
+    /// Those of a thorough one.
+    pub most: u32,
+}
+
+impl TryFrom<[u32; 2]> for Hours {
+    type Error = String;
+
+    fn try_from([least, most]: [u32; 2]) -> std::result::Result<Self, String> {
+        match 0 < least && least <= most {
+            true => Ok(Self { least, most }),
+            false => {
+                Err(format!("hours are a smaller number and a larger one, as [2, 3], not [{least}, {most}]"))
+            }
+        }
+    }
+}
+
+impl Hours {
+    /// As a page says it: `two to three hours`.
+    pub fn in_words(self) -> String {
+        const WORDS: [&str; 9] = ["no", "one", "two", "three", "four", "five", "six", "seven", "eight"];
+        let word = |number: u32| match WORDS.get(number as usize) {
+            Some(word) => (*word).to_owned(),
+            None => number.to_string(),
+        };
+        match self {
+            Self { least: 1, most: 1 } => "one hour".to_owned(),
+            Self { least, most } if least == most => format!("{} hours", word(most)),
+            Self { least, most } => format!("{} to {} hours", word(least), word(most)),
+        }
+    }
+}
+
+/// In digits: `2–3 h`.
+impl fmt::Display for Hours {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.least == self.most {
+            true => f.pad(&format!("{} h", self.most)),
+            false => f.pad(&format!("{}–{} h", self.least, self.most)),
+        }
+    }
 }
 
 /// One task.
@@ -84,5 +136,21 @@ impl Lesson {
     /// The task of a number.
     pub fn task(&self, number: u32) -> Option<&Task> {
         self.tasks.iter().find(|task| task.number == number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Hours;
+
+    #[test]
+    fn hours_are_said_in_words_and_in_digits() {
+        let said =
+            |hours: [u32; 2]| Hours::try_from(hours).map(|hours| format!("{} ({hours})", hours.in_words()));
+        assert_eq!(said([1, 1]).unwrap(), "one hour (1 h)");
+        assert_eq!(said([2, 2]).unwrap(), "two hours (2 h)");
+        assert_eq!(said([3, 10]).unwrap(), "three to 10 hours (3–10 h)");
+        assert!(said([3, 2]).unwrap_err().contains("not [3, 2]"));
+        assert!(said([0, 2]).is_err());
     }
 }

@@ -9,6 +9,7 @@
 //! | [`anchors`] | finds the pieces of source between `ANCHOR` and `ANCHOR_END` |
 //! | [`starter`] | from a template and anchors to a starter, or to its solution |
 //! | [`lesson`] | `lesson.toml`: tasks, hints, planted mistakes |
+//! | [`part`] | `parts.toml`: which lessons belong together |
 //! | [`workspace`] | where the repository is and what lessons it has |
 //! | [`files`] | files, written atomically |
 //! | [`handout`] | what was handed out, to tell a learner's work from it |
@@ -36,6 +37,7 @@ pub mod learn;
 pub mod lesson;
 pub mod libtest;
 pub mod parallel;
+pub mod part;
 pub mod progress;
 pub mod starter;
 pub mod style;

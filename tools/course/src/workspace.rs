@@ -1,6 +1,7 @@
 //! Where the repository is, and what lessons it has.
 
 use crate::lesson::Lesson;
+use crate::part::{self, Part};
 use crate::trouble::{Result, Trouble};
 use std::path::{Path, PathBuf};
 
@@ -33,6 +34,11 @@ impl Workspace {
         let mut lessons = folders.map(|folder| Lesson::read(&folder)).collect::<Result<Vec<_>>>()?;
         lessons.sort_by_key(|lesson| lesson.number);
         Ok(lessons)
+    }
+
+    /// The parts of the course, in order.
+    pub fn parts(&self) -> Result<Vec<Part>> {
+        part::read(&self.root.join("lessons"))
     }
 
     /// The lesson that somebody means: `8`, `08`, `lesson08`, `08_conv`, `conv` are all the same.

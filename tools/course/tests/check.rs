@@ -108,6 +108,13 @@ fn each_fault_on_paper_is_found() {
             "page = \"lessons/01.md\"",
             "page: there is no page book/src/lessons/01.md",
         ),
+        (PAGE, "one to\ntwo", "three", "page: lessons/01_sum.md does not say how long it takes"),
+        (
+            "lessons/parts.toml",
+            "[[part]]\ntitle = \"Adding\"\nfirst = 1\n",
+            "",
+            "part: lessons/parts.toml has no part that begins with this lesson or one before it",
+        ),
         (
             "tests/lessons.rs",
             "lessons/01_sum/tests",

@@ -59,7 +59,7 @@ fn the_way_through_a_lesson() {
     assert_eq!(solved.code, 0);
     assert_snapshot!("solved", solved.text);
     let board = course.call(&["learn"]).text;
-    assert!(board.contains("●●    the solution"), "not by the learner's own work: {board}");
+    assert!(board.contains("●●     the solution"), "not by the learner's own work: {board}");
     assert_snapshot!("diff", course.call(&["learn", "diff", "1"]).text);
 
     assert_eq!(course.call(&["learn", "reset", "1"]).code, 0);

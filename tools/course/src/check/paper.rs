@@ -9,6 +9,7 @@ use crate::files;
 use crate::handout::Handout;
 use crate::lesson::Lesson;
 use crate::libtest;
+use crate::part;
 use crate::trouble::{Result, Trouble};
 use crate::workspace::Workspace;
 
@@ -54,6 +55,7 @@ pub fn check(
     paper.tasks();
     paper.tests();
     paper.alias();
+    paper.part()?;
     let words = paper.page(book);
     Ok(Summary {
         number: lesson.number,
@@ -200,6 +202,16 @@ impl Paper<'_> {
         }
     }
 
+    /// Every lesson belongs to a part of the course.
+    fn part(&mut self) -> Result<()> {
+        if part::of(&self.workspace.parts()?, self.lesson()).is_none() {
+            let trouble =
+                Trouble::new("lessons/parts.toml has no part that begins with this lesson or one before it");
+            self.error("part", trouble);
+        }
+        Ok(())
+    }
+
     /// The page has a heading for each task, and the length that one can read in a sitting. Returns its words.
     fn page(&mut self, book: &Book) -> usize {
         let name = self.lesson().page.clone();
@@ -229,6 +241,12 @@ impl Paper<'_> {
                     self.warning("page", Trouble::new(what));
                 }
             }
+        }
+        let hours = self.lesson().hours.in_words();
+        let text: Vec<&str> = page.text.split_whitespace().collect();
+        if !text.join(" ").contains(&format!("ount on {hours}")) {
+            let what = format!("{name} does not say how long it takes");
+            self.error("page", Trouble::new(what).next(format!("lesson.toml has it: \"Count on {hours}\".")));
         }
         let words = page.words();
         if !WORDS.contains(&words) {

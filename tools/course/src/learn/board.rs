@@ -2,23 +2,26 @@
 
 use super::standing::{Standing, State};
 use super::step;
+use crate::lesson::{Hours, Lesson};
+use crate::part::{self, Part};
 use crate::style;
 use crate::workspace::Workspace;
 use std::fmt::Write;
 use std::path::Path;
 use std::time::SystemTime;
 
-/// The board as text.
-pub fn show(workspace: &Workspace, standings: &[Standing]) -> String {
-    let mut text = String::new();
+/// The board as text: the lessons part by part, then what comes next.
+pub fn show(workspace: &Workspace, parts: &[Part], standings: &[Standing]) -> String {
+    let mut text = format!("{}\n", style::strong(format!("The lessons: {}", progress(standings))));
     let current = current(standings);
-    let solved = standings.iter().filter(|standing| standing.is_solved()).count();
-    let _ =
-        writeln!(text, "{}\n", style::strong(format!("The lessons: {solved} of {} solved", standings.len())));
     let width = standings.iter().map(|standing| standing.lesson.title.chars().count()).max().unwrap_or(0);
-    for standing in standings {
-        let here = current.is_some_and(|current| current.lesson.number == standing.lesson.number);
-        let _ = writeln!(text, "{}", line(standing, here, width));
+    for group in standings.chunk_by(|a, b| part::of(parts, &a.lesson) == part::of(parts, &b.lesson)) {
+        text.push('\n');
+        text.push_str(&heading(parts, group));
+        for standing in group {
+            let here = current.is_some_and(|current| current.lesson.number == standing.lesson.number);
+            let _ = writeln!(text, "{}", line(standing, here, width));
+        }
     }
     text.push('\n');
     match current {
@@ -40,6 +43,37 @@ pub fn show(workspace: &Workspace, standings: &[Standing]) -> String {
     text
 }
 
+/// The title of a part, with how far its lessons are; nothing for lessons that belong to none.
+fn heading(parts: &[Part], lessons: &[Standing]) -> String {
+    let number = lessons.first().and_then(|standing| part::of(parts, &standing.lesson));
+    let Some((number, part)) = number.and_then(|number| Some((number, parts.get(number - 1)?))) else {
+        return String::new();
+    };
+    format!(
+        "{}  {}\n",
+        style::strong(format!("Part {number}: {}", part.title)),
+        style::faint(progress(lessons))
+    )
+}
+
+/// How many lessons are solved, and how many hours the others need. Of a lesson that is begun, the tasks that are open count.
+fn progress(standings: &[Standing]) -> String {
+    let solved = standings.iter().filter(|standing| standing.is_solved()).count();
+    let left = |hours: fn(&Lesson) -> u32| {
+        let of = |standing: &Standing| {
+            let tasks = standing.lesson.tasks.len().max(1);
+            let open = if standing.is_solved() { 0 } else { tasks.saturating_sub(standing.done()) };
+            f64::from(hours(&standing.lesson)) * open as f64 / tasks as f64
+        };
+        standings.iter().map(of).sum::<f64>().ceil() as u32
+    };
+    let text = format!("{solved} of {} solved", standings.len());
+    match Hours::try_from([left(|lesson| lesson.hours.least), left(|lesson| lesson.hours.most)]) {
+        Ok(hours) => format!("{text}, {hours} to go"),
+        Err(_) => text,
+    }
+}
+
 fn line(standing: &Standing, here: bool, width: usize) -> String {
     let lesson = &standing.lesson;
     let dot = |done: bool| if done { style::good("●") } else { style::faint("○") };
@@ -47,13 +81,13 @@ fn line(standing: &Standing, here: bool, width: usize) -> String {
     let state = match &standing.state {
         _ if standing.is_solved() && standing.is_solution => style::faint("the solution"),
         _ if standing.is_solved() => style::good("solved"),
-        State::Untouched => String::new(),
+        State::Untouched => style::faint(lesson.hours),
         State::Broken(_) => style::bad("does not compile"),
         State::Tested(_) => style::warn(format!("{} of {} tasks", standing.done(), lesson.tasks.len())),
     };
     let arrow = if here { style::code("→") } else { " ".to_owned() };
     let gap = " ".repeat(width.saturating_sub(lesson.title.chars().count()));
-    let pad = " ".repeat(6_usize.saturating_sub(lesson.tasks.len()));
+    let pad = " ".repeat(7_usize.saturating_sub(lesson.tasks.len()));
     format!("{arrow} {:02}  {}{gap}  {dots}{pad}{state}", lesson.number, lesson.title).trim_end().to_owned()
 }
 

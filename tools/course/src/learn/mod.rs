@@ -39,7 +39,7 @@ impl Course {
     /// All lessons with how far they are.
     pub fn board(&self) -> Result<String> {
         let standings = standing::look(&self.workspace, &self.lessons)?;
-        Ok(board::show(&self.workspace, &standings))
+        Ok(board::show(&self.workspace, &self.workspace.parts()?, &standings))
     }
 
     /// The lesson that is meant; without a word, the one whose folder this is, or the one to go on with.
