@@ -147,12 +147,21 @@ impl Subject<'_> {
 
     /// What is run, and on what, in one line.
     pub(crate) fn title(&self) -> String {
+        format!("{}: {}", self.file(), self.settings())
+    }
+
+    /// How it is run, and the inputs.
+    pub(crate) fn settings(&self) -> String {
         let inputs = self.names.iter().zip(&self.inputs);
         let inputs: Vec<String> =
             inputs.map(|(name, tensor)| format!("{name} {} {}", tensor.shape(), tensor.dtype())).collect();
         let threads = super::numbers::plural(self.runner.threads(), "thread");
-        let file = self.args.model.param.display();
-        format!("{file}: {}, {threads}, {}", self.args.engine.name(), inputs.join(", "))
+        format!("{}, {threads}, {}", self.args.engine.name(), inputs.join(", "))
+    }
+
+    /// The file of the model.
+    pub(crate) fn file(&self) -> std::path::Display<'_> {
+        self.args.model.param.display()
     }
 
     /// The same for programs.

@@ -1,6 +1,7 @@
 //! `ixion profile`: where the time of a run goes.
 
-mod timeline;
+mod events;
+mod picture;
 
 use super::failure::{Exit, Failure};
 use super::files;
@@ -23,14 +24,16 @@ const HELP: &str = "\
 Times are medians of several runs. A multiplication with an addition counts as two floating-point operations; bytes are those \
 of inputs, outputs and weights, each counted once.
 
-The file of --trace is in Chrome's trace event format: open it in ui.perfetto.dev or chrome://tracing.
+The picture of --timeline opens in a browser, where pointing at an operator tells more. The file of --trace is in Chrome's \
+trace event format: open it in ui.perfetto.dev or chrome://tracing.
 
 Exit codes:
   0  the model was profiled
-  1  it failed on the way, ran into a limit, or the trace could not be written
+  1  it failed on the way, ran into a limit, or a file could not be written
   2  model or inputs cannot be used; or a usage error
 
 Examples:
+  ixion profile digits.pnnx.param --timeline digits.svg
   ixion profile digits.pnnx.param --trace digits.json
   ixion profile resnet18.pnnx.param --random-weights 1 --top 10
   ixion profile digits.pnnx.param --json | jq '.types[0]'";
@@ -44,9 +47,12 @@ pub(crate) struct ProfileArgs {
     /// How many runs are measured
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     runs: u32,
-    /// Writes a timeline of the last run
+    /// Writes when each operator of the last run began and ended, for viewers
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
+    /// Draws the same as an SVG; of --top K the slowest alone
+    #[arg(long, value_name = "FILE")]
+    timeline: Option<PathBuf>,
     /// How many operators are shown, the slowest ones, in the order in which they run [default: all]
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..))]
     top: Option<u32>,
@@ -70,7 +76,7 @@ struct Row {
 
 impl ProfileArgs {
     pub(crate) fn run(&self, limits: &LimitArgs, screen: &mut Screen) -> Result<Exit, Failure> {
-        if let Some(path) = &self.trace {
+        for path in [&self.trace, &self.timeline].into_iter().flatten() {
             files::check_new_file(path)?;
             let model = self.subject.model.files();
             files::check_kept(path, model.iter().map(PathBuf::as_path))?;
@@ -79,8 +85,12 @@ impl ProfileArgs {
         subject.warm_up(usize::MAX)?;
         let rows = self.measure(&mut subject)?;
         if let Some(path) = &self.trace {
-            let events = timeline::events(&self.subject.model.param, &subject.record);
+            let events = events::events(&self.subject.model.param, &subject.record);
             files::write_text(path, &events.to_string())?;
+        }
+        if let Some(path) = &self.timeline {
+            let picture = picture::timeline(&subject, self.top);
+            files::write_text(path, &picture.to_svg())?;
         }
         match self.json {
             true => screen.json(&as_json(&subject, &rows))?,
@@ -155,21 +165,28 @@ impl ProfileArgs {
             "total: {} for {operators}, {gflops:.1} GFLOP/s; medians of {runs}",
             numbers::time(total)
         )?;
-        match &self.trace {
-            Some(path) => writeln!(screen, "timeline: {}", path.display()),
-            None => Ok(()),
+        for (what, path) in [("trace", &self.trace), ("timeline", &self.timeline)] {
+            if let Some(path) = path {
+                writeln!(screen, "{what}: {}", path.display())?;
+            }
         }
+        Ok(())
     }
 
     /// The slowest operators, in the order in which they run.
     fn slowest<'r>(&self, rows: &'r [Row]) -> Vec<&'r Row> {
-        let most = self.top.map_or(usize::MAX, |top| top as usize);
-        let mut order: Vec<usize> = (0..rows.len()).collect();
-        order.sort_by_key(|&index| rows.get(index).map(|row| std::cmp::Reverse(row.time)));
-        order.truncate(most);
-        order.sort_unstable();
-        order.into_iter().filter_map(|index| rows.get(index)).collect()
+        let times: Vec<Duration> = rows.iter().map(|row| row.time).collect();
+        slowest(&times, self.top).into_iter().filter_map(|index| rows.get(index)).collect()
     }
+}
+
+/// The positions of the longest times, so many of them or all, in their order.
+fn slowest(times: &[Duration], top: Option<u32>) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..times.len()).collect();
+    order.sort_by_key(|&index| times.get(index).map(|&time| std::cmp::Reverse(time)));
+    order.truncate(top.map_or(usize::MAX, |top| top as usize));
+    order.sort_unstable();
+    order
 }
 
 fn rows(subject: &Subject<'_>, record: &Record, times: Vec<Vec<Duration>>) -> Vec<Row> {

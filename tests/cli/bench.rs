@@ -76,7 +76,7 @@ fn a_profile_has_operators_and_types() {
     let trace_path = trace.to_str().unwrap();
     let model = "digits/digits.pnnx.param";
     let printed = ixion(["profile", model, "--runs", "2", "--trace", trace_path]).fine();
-    for part in ["operator", "GFLOP/s", "GB/s", "nn.Conv2d", "total: ", "medians of 2 runs", "timeline: "] {
+    for part in ["operator", "GFLOP/s", "GB/s", "nn.Conv2d", "total: ", "medians of 2 runs", "trace: "] {
         assert!(printed.contains(part), "{part}: {printed}");
     }
     check_timeline(&fs::read_to_string(&trace).unwrap());
@@ -87,6 +87,28 @@ fn a_profile_has_operators_and_types() {
     assert!((sum("operators") - 1.0).abs() < 1e-9 && (sum("types") - 1.0).abs() < 1e-9, "{json}");
     let few = ixion(["profile", model, "--runs", "1", "--top", "1", "--interpret"]).fine();
     assert!(few.lines().count() < printed.lines().count(), "{few}");
+}
+
+#[test]
+fn a_timeline_has_a_bar_for_each_operator() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.svg");
+    let drawn = |top: &str| {
+        let (model, svg) = ("digits/digits.pnnx.param", path.to_str().unwrap());
+        let printed = ixion(["profile", model, "--runs", "1", "--top", top, "--timeline", svg]).fine();
+        assert!(printed.contains("timeline: "), "{printed}");
+        let svg = fs::read_to_string(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        svg
+    };
+    let all = drawn("1000");
+    let operators = ixion(["profile", "digits/digits.pnnx.param", "--runs", "1", "--json"]).json();
+    let count = operators["operators"].as_array().unwrap().len();
+    assert_eq!(all.matches("class=\"row\"").count(), count);
+    assert!(all.contains(&format!("{count} operators in one run of ")), "{all}");
+    let few = drawn("2");
+    assert_eq!(few.matches("class=\"row\"").count(), 2);
+    assert!(few.contains(&format!("the 2 slowest of {count} operators")), "{few}");
 }
 
 /// Chrome's trace event format: complete events with times in microseconds, one after the other on one thread.

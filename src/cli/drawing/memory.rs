@@ -1,6 +1,6 @@
 //! A map of memory: operators from left to right, addresses upwards, and a box for each buffer while it is held.
 
-use super::page::{self, LEGEND_FONT, MARGIN, Px, legend, line};
+use super::page::{self, LEGEND_FONT, MARGIN, Px, TICK_FONT, legend, line, ticks};
 use super::text::{Font, escape};
 use super::{NodeKind, style};
 use crate::cli::numbers;
@@ -58,7 +58,6 @@ const STEP_FOR_NAMES: f64 = 11.0;
 const GAP: f64 = 8.0;
 /// Half the width of the mark below the fullest step.
 const MARK: f64 = 4.5;
-const TICK_FONT: Font = Font::mono(10.5);
 const BLOCK_FONT: Font = Font::mono(10.0);
 /// Width and height that a box needs for a part of its label.
 const LABEL_ROOM: (f64, f64) = (58.0, 13.0);
@@ -251,15 +250,6 @@ impl Plot {
     }
 }
 
-/// Round numbers from 0 to at most `most`, about six of them.
-fn ticks(most: u64) -> Vec<u64> {
-    let rough = (most / 6).max(1);
-    let power = 10u64.pow(rough.ilog10());
-    let step = [1, 2, 5, 10].into_iter().map(|digit| power.saturating_mul(digit)).find(|&step| step >= rough);
-    let step = step.unwrap_or(rough);
-    (0..=most / step).map(|count| count * step).collect()
-}
-
 /// The rules of this drawing.
 fn style_sheet() -> String {
     let mut rules = STYLE.to_owned();
@@ -344,14 +334,5 @@ mod tests {
     fn the_legend_names_scratch_memory() {
         assert!(chain(2).to_svg().contains(">Scratch</text>"));
         assert!(!MemoryMap { blocks: Vec::new(), ..chain(2) }.to_svg().contains(">Scratch</text>"));
-    }
-
-    #[test]
-    fn ticks_are_round() {
-        assert_eq!(ticks(0), [0]);
-        assert_eq!(ticks(7), [0, 1, 2, 3, 4, 5, 6, 7]);
-        assert_eq!(ticks(1344), [0, 500, 1000]);
-        assert_eq!(ticks(9_633_792), [0, 2_000_000, 4_000_000, 6_000_000, 8_000_000]);
-        assert!(ticks(u64::MAX).len() < 12);
     }
 }

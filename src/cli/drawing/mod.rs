@@ -1,4 +1,4 @@
-//! Drawings of a network's graph, as SVG and as Graphviz DOT, and of the memory that it takes.
+//! Drawings of a network's graph, as SVG and as Graphviz DOT, of the memory that it takes, and of the time.
 //!
 //! A [`Drawing`] says what to draw: cards (operators) and arrows (tensors). It knows nothing of models or files,
 //! and needs nothing beyond the standard library. [`Drawing::to_svg`] lays the cards out in layers, from the
@@ -15,7 +15,7 @@
 //! Arrows run through cards' layers only on tracks that are kept free, and bend only between the layers.
 //! So no arrow touches a card that it does not belong to. [`Drawing::to_dot`] leaves the layout to Graphviz.
 //!
-//! A [`MemoryMap`] draws who holds which part of the memory, and when.
+//! A [`MemoryMap`] draws who holds which part of the memory, and when; a [`Timeline`] when each operator ran.
 //!
 //! The same drawing always gives the same text, byte for byte.
 
@@ -36,8 +36,10 @@ mod samples;
 mod style;
 mod svg;
 mod text;
+mod timeline;
 
 pub(crate) use memory::{Block, MemoryMap};
+pub(crate) use timeline::{Bar, Timeline};
 
 /// What to draw: the operators of a network and the tensors that flow between them.
 ///

@@ -9,6 +9,8 @@ pub(super) const MARGIN: f64 = 36.0;
 
 pub(super) const HEADING_FONT: Font = Font::bold_sans(18.0);
 pub(super) const LEGEND_FONT: Font = Font::sans(11.5);
+/// Of numbers and names beside a plot.
+pub(super) const TICK_FONT: Font = Font::mono(10.5);
 /// Base lines of the heading, of the line below it and of the legend's first row, from the top.
 const HEADING_LINE: f64 = 46.0;
 const SUMMARY_LINE: f64 = 66.0;
@@ -94,6 +96,15 @@ pub(super) fn legend(entries: &[(&str, &str)], width: f64) -> Legend {
     legend
 }
 
+/// Round numbers from 0 to at most `most`, about six of them.
+pub(super) fn ticks(most: u64) -> Vec<u64> {
+    let rough = (most / 6).max(1);
+    let power = 10u64.pow(rough.ilog10());
+    let step = [1, 2, 5, 10].into_iter().map(|digit| power.saturating_mul(digit)).find(|&step| step >= rough);
+    let step = step.unwrap_or(rough);
+    (0..=most / step).map(|count| count * step).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -109,5 +120,14 @@ mod tests {
         assert_eq!(legend(&[], 500.0).bottom, LEGEND_LINE);
         assert_eq!(legend(&entries, 500.0).bottom, LEGEND_LINE + LEGEND_ROW);
         assert_eq!(legend(&entries, 150.0).bottom, LEGEND_LINE + 3.0 * LEGEND_ROW);
+    }
+
+    #[test]
+    fn ticks_are_round() {
+        assert_eq!(ticks(0), [0]);
+        assert_eq!(ticks(7), [0, 1, 2, 3, 4, 5, 6, 7]);
+        assert_eq!(ticks(1344), [0, 500, 1000]);
+        assert_eq!(ticks(9_633_792), [0, 2_000_000, 4_000_000, 6_000_000, 8_000_000]);
+        assert!(ticks(u64::MAX).len() < 12);
     }
 }

@@ -1,0 +1,48 @@
+//! From the record of a run to a picture of it.
+
+use super::slowest;
+use crate::cli::drawing::{Bar, Timeline};
+use crate::cli::kinds::kind;
+use crate::cli::measure::Subject;
+use crate::cli::numbers::{percent, plural, time};
+use ixion::graph::{LayerTrace, TensorMeta};
+use std::time::Duration;
+
+/// When the operators of a run were at work: all of them, or so many of the slowest.
+pub(super) fn timeline(subject: &Subject<'_>, top: Option<u32>) -> Timeline {
+    let record = &subject.record;
+    let layers = &record.trace.layers;
+    let times: Vec<Duration> = layers.iter().map(|layer| layer.time).collect();
+    let (total, inside) = (record.trace.total, times.iter().sum::<Duration>());
+    let bars: Vec<Bar> = slowest(&times, top)
+        .into_iter()
+        .filter_map(|index| Some(bar(layers.get(index)?, *record.starts.get(index)?, total)))
+        .collect();
+    let shown = match bars.len() {
+        all if all == layers.len() => plural(all, "operator"),
+        few => format!("the {few} slowest of {}", plural(layers.len(), "operator")),
+    };
+    let inside = percent(share(inside, total));
+    let summary =
+        format!("{}; {shown} in one run of {}, {inside} of it at work", subject.settings(), time(total));
+    Timeline { title: subject.file().to_string(), summary, bars, total }
+}
+
+fn share(part: Duration, whole: Duration) -> f64 {
+    if whole.is_zero() { 0.0 } else { part.div_duration_f64(whole) }
+}
+
+fn bar(layer: &LayerTrace, start: Duration, total: Duration) -> Bar {
+    let list = |metas: &[TensorMeta]| metas.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let tooltip = vec![
+        format!("{} {}", layer.op_type, layer.name),
+        format!("{} → {}", list(&layer.inputs), list(&layer.outputs)),
+        format!(
+            "{}, {} of the run, from {} on",
+            time(layer.time),
+            percent(share(layer.time, total)),
+            time(start)
+        ),
+    ];
+    Bar { start, time: layer.time, kind: kind(&layer.op_type), name: layer.name.clone(), tooltip }
+}
