@@ -172,12 +172,15 @@ pub struct Device(Arc<Inner>);
 struct Inner {
     driver: Box<dyn Driver>,
     cache: KernelCache,
-    modules: Mutex<BTreeMap<Unit, Arc<Loaded>>>,
+    modules: Mutex<BTreeMap<Unit, Arc<Place>>>,
     /// Bytes and blocks that are taken.
     taken: AtomicUsize,
     blocks: AtomicUsize,
     launches: AtomicU64,
 }
+
+/// Where a source is once it was compiled and loaded.
+type Place = Mutex<Option<Arc<Loaded>>>;
 
 /// A source that was compiled and loaded.
 #[derive(Debug)]
@@ -269,15 +272,19 @@ impl Device {
     }
 
     fn loaded(&self, unit: &Unit) -> Result<Arc<Loaded>> {
-        // Held while compiling: others that want the same source would only do it twice.
-        let mut modules = self.0.modules.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = modules.get(unit) {
+        let place = {
+            let mut modules = self.0.modules.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(modules.entry(unit.clone()).or_default())
+        };
+        // Held while compiling: others that want the same source would only do it twice. Other sources have other places.
+        let mut place = place.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = &*place {
             return Ok(Arc::clone(known));
         }
         let signatures = unit.signatures()?;
         let module = self.0.cache.load(&*self.0.driver, unit)?;
         let loaded = Arc::new(Loaded { signatures, module });
-        modules.insert(unit.clone(), Arc::clone(&loaded));
+        *place = Some(Arc::clone(&loaded));
         Ok(loaded)
     }
 }

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -50,7 +51,7 @@ API nvrtcCompileProgram(void* handle, int count, const char* const* options) {
     bool is_known = false;
     for (int i = 0; i < count; ++i) is_known |= !strcmp(options[i], "--gpu-architecture=sm_90");
     if (!is_known) return program->log = "another architecture was wanted", 6;
-    static int number = 0;
+    static std::atomic<int> number{0};
     std::string stem = folder() + "/" + std::to_string(getpid()) + "-" + std::to_string(number++);
     std::regex shared("extern __shared__ (\\w+) (\\w+)\\[\\];");
     std::string source = std::regex_replace(program->source, shared, "$1* const $2 = reinterpret_cast<$1*>(ixion::dynamic_shared);");
