@@ -1,6 +1,6 @@
 //! Better and better orders, step by step.
 
-use super::offsets::{Packing, Request, aligned, pack_in};
+use super::packing::{Packing, Request, aligned, pack_in};
 
 /// Most comparisons of two requests, and most orders that are tried, from each order on.
 const MOST_COMPARISONS: usize = 6_000_000;
@@ -85,7 +85,8 @@ impl Numbers {
 
 #[cfg(test)]
 mod tests {
-    use super::super::offsets::{lower_bound, orders, pack};
+    use super::super::offsets::{orders, pack};
+    use super::super::packing::lower_bound;
     use super::*;
 
     #[test]

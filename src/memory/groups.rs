@@ -1,6 +1,8 @@
 //! Buffers that become parts of each other.
 
 use super::MemoryError;
+use super::aliases::{self, Part};
+use super::packing::Request;
 use crate::graph::Device;
 
 /// Where a buffer has to be.
@@ -17,78 +19,77 @@ pub(super) enum Pin {
 /// Memory that one operator writes, or that comes from outside.
 #[derive(Debug, Clone)]
 pub(super) struct Buffer {
-    pub(super) bytes: usize,
-    /// The step that writes it first.
-    pub(super) first: usize,
-    /// The last step that reads it, or any part of it.
-    pub(super) last: usize,
+    /// Its bytes, from the step that writes it first to the last that reads it or any part of it.
+    pub(super) request: Request,
     /// Where it has to be; anywhere in the arena if absent.
     pub(super) pin: Option<Pin>,
     /// In whose memory it is.
     pub(super) device: Device,
     /// The steps that overwrite it.
     pub(super) overwrites: Vec<usize>,
-    /// The buffer that it is a part of, from this byte on.
-    parent: Option<(usize, usize)>,
 }
 
 impl Buffer {
     /// A buffer that one step writes and nobody reads yet.
     pub(super) fn new(bytes: usize, step: usize, pin: Option<Pin>, device: Device) -> Self {
-        Self { bytes, first: step, last: step, pin, device, overwrites: Vec::new(), parent: None }
+        let request = Request { bytes, first: step, last: step };
+        Self { request, pin, device, overwrites: Vec::new() }
     }
 }
 
 /// All buffers, by index.
 #[derive(Debug, Default)]
-pub(super) struct Buffers(Vec<Buffer>);
+pub(super) struct Buffers {
+    all: Vec<Buffer>,
+    /// What each is a part of.
+    parts: Vec<Option<Part>>,
+}
 
 impl Buffers {
     /// Adds a buffer and returns its index.
     pub(super) fn push(&mut self, buffer: Buffer) -> usize {
-        self.0.push(buffer);
-        self.0.len() - 1
+        self.all.push(buffer);
+        self.parts.push(None);
+        self.all.len() - 1
     }
 
     pub(super) fn len(&self) -> usize {
-        self.0.len()
+        self.all.len()
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Buffer> {
-        self.0.iter()
+        self.all.iter()
     }
 
     pub(super) fn get(&self, index: usize) -> Result<&Buffer, MemoryError> {
-        self.0.get(index).ok_or_else(|| MemoryError::Problem(format!("there is no buffer {index}")))
+        self.all.get(index).ok_or_else(|| MemoryError::Problem(format!("there is no buffer {index}")))
     }
 
     pub(super) fn get_mut(&mut self, index: usize) -> Result<&mut Buffer, MemoryError> {
-        self.0.get_mut(index).ok_or_else(|| MemoryError::Problem(format!("there is no buffer {index}")))
+        self.all.get_mut(index).ok_or_else(|| MemoryError::Problem(format!("there is no buffer {index}")))
     }
 
     /// The buffer that nobody else holds, and the byte of it at which this one begins.
     pub(super) fn root(&self, index: usize) -> (usize, usize) {
-        let (mut root, mut offset) = (index, 0);
-        while let Some((parent, start)) = self.0.get(root).and_then(|buffer| buffer.parent) {
-            (root, offset) = (parent, offset + start);
-        }
-        (root, offset)
+        aliases::root(&self.parts, index)
     }
 
     /// The buffers that need a place in the arena of their own.
     pub(super) fn in_arena(&self) -> impl Iterator<Item = (usize, &Buffer)> {
-        self.0.iter().enumerate().filter(|(_, buffer)| buffer.parent.is_none() && buffer.pin.is_none())
+        let alone = self.all.iter().zip(&self.parts).enumerate().filter(|(_, (_, part))| part.is_none());
+        alone.map(|(index, (buffer, _))| (index, buffer)).filter(|(_, buffer)| buffer.pin.is_none())
     }
 
     /// Makes one root a part of another, which then lives as long as both.
     pub(super) fn join(&mut self, part: usize, whole: usize, offset: usize) -> Result<(), MemoryError> {
         let child = self.get_mut(part)?;
-        child.parent = Some((whole, offset));
-        let (first, last, overwrites) = (child.first, child.last, std::mem::take(&mut child.overwrites));
-        let whole = self.get_mut(whole)?;
-        whole.first = whole.first.min(first);
-        whole.last = whole.last.max(last);
-        whole.overwrites.extend(overwrites);
+        let (request, overwrites) = (child.request, std::mem::take(&mut child.overwrites));
+        let parent = self.get_mut(whole)?;
+        parent.request = aliases::joined(&request, &parent.request);
+        parent.overwrites.extend(overwrites);
+        if let Some(place) = self.parts.get_mut(part) {
+            *place = Some(Part { whole, offset });
+        }
         Ok(())
     }
 }

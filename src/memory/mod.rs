@@ -4,12 +4,14 @@
 //! every operator what is left to do ([`Action`]): views cost nothing, some operators overwrite an input. While the
 //! model runs, [`Memory`] lends the tensors of one operator after the other out of an [`Arena`] and the caller's tensors.
 
+pub mod aliases;
 mod arena;
 mod borrow;
 mod climb;
 mod error;
 mod groups;
 mod offsets;
+pub mod packing;
 mod plan;
 mod problem;
 mod report;

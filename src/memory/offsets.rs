@@ -1,61 +1,8 @@
-//! Offsets: requests with lifetimes are laid into one arena, so that those alive at one time do not overlap.
+//! In which order requests are laid down, so that the arena is small.
 
 use super::climb::climb;
-use crate::tensor::ALIGNMENT;
+use super::packing::{Packing, Request, lower_bound, pack_by_time, pack_in};
 use std::cmp::Reverse;
-
-/// Bytes that are needed from one step to another, both included.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Request {
-    /// How many bytes.
-    pub(super) bytes: usize,
-    /// The first step.
-    pub(super) first: usize,
-    /// The last step.
-    pub(super) last: usize,
-}
-
-impl Request {
-    pub(super) fn meets(&self, other: &Self) -> bool {
-        self.first <= other.last && other.first <= self.last
-    }
-
-    fn steps(&self) -> usize {
-        self.last.saturating_sub(self.first).saturating_add(1)
-    }
-}
-
-/// An offset for each request.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Packing {
-    /// In the order of the requests; multiples of [`ALIGNMENT`].
-    pub(super) offsets: Vec<usize>,
-    /// The end of the last one.
-    pub(super) bytes: usize,
-}
-
-/// The bytes that a request takes in the arena. Saturates, so that what is too large is refused when it is allocated.
-pub(super) fn aligned(bytes: usize) -> usize {
-    bytes.checked_next_multiple_of(ALIGNMENT).unwrap_or(usize::MAX)
-}
-
-/// The most bytes that are needed at a time.
-pub(super) fn lower_bound(requests: &[Request]) -> usize {
-    let mut changes: Vec<(usize, bool, usize)> = Vec::with_capacity(2 * requests.len());
-    for request in requests {
-        let bytes = aligned(request.bytes);
-        changes.push((request.first, true, bytes));
-        changes.push((request.last.saturating_add(1), false, bytes));
-    }
-    // What ends before a step is let go before anything begins in it.
-    changes.sort_unstable();
-    let (mut load, mut most) = (0usize, 0);
-    for (_, begins, bytes) in changes {
-        load = if begins { load.saturating_add(bytes) } else { load.saturating_sub(bytes) };
-        most = most.max(load);
-    }
-    most
-}
 
 /// More requests than these are laid down once, in the order of time.
 const MOST: usize = 10_000;
@@ -76,7 +23,7 @@ pub(super) fn pack(requests: &[Request]) -> Packing {
         tried.push((order, packing));
     }
     tried.sort_by_key(|(_, packing)| packing.bytes);
-    climb(requests, tried, wanted).unwrap_or(Packing { offsets: Vec::new(), bytes: 0 })
+    climb(requests, tried, wanted).unwrap_or_else(|| Packing::empty(0))
 }
 
 /// What decides the place of a request in an order.
@@ -103,63 +50,9 @@ fn in_order(requests: &[Request], key: fn(&Request) -> Key) -> Vec<usize> {
     order
 }
 
-/// Lays requests down as they begin, and forgets those that have ended.
-fn pack_by_time(requests: &[Request]) -> Packing {
-    let mut packing = Packing { offsets: vec![0; requests.len()], bytes: 0 };
-    let mut placed = Vec::new();
-    for position in in_order(requests, by_time) {
-        let Some(request) = requests.get(position) else { continue };
-        placed.retain(|(.., other): &Placed| other.last >= request.first);
-        packing.lay_down(&mut placed, position, request);
-    }
-    packing
-}
-
-/// Lays requests down in this order, each into the smallest gap between those that it meets.
-pub(super) fn pack_in(requests: &[Request], order: &[usize]) -> Packing {
-    let mut packing = Packing { offsets: vec![0; requests.len()], bytes: 0 };
-    let mut placed = Vec::with_capacity(requests.len());
-    for &position in order {
-        if let Some(request) = requests.get(position) {
-            packing.lay_down(&mut placed, position, request);
-        }
-    }
-    packing
-}
-
-/// A request that has its place: offset, end, and what it is.
-type Placed = (usize, usize, Request);
-
-impl Packing {
-    /// Finds a place for one more request. Those before it are kept in the order of their offsets.
-    fn lay_down(&mut self, placed: &mut Vec<Placed>, position: usize, request: &Request) {
-        let offset = best_fit(placed, request);
-        let end = offset.saturating_add(aligned(request.bytes));
-        let at = placed.partition_point(|other| other.0 <= offset);
-        placed.insert(at, (offset, end, *request));
-        self.bytes = self.bytes.max(end);
-        if let Some(slot) = self.offsets.get_mut(position) {
-            *slot = offset;
-        }
-    }
-}
-
-/// The start of the smallest gap between the placed requests that this one meets; above all of them if none is enough.
-fn best_fit(placed: &[Placed], request: &Request) -> usize {
-    let bytes = aligned(request.bytes);
-    let (mut top, mut best) = (0, None);
-    for (offset, end, _) in placed.iter().filter(|(.., other)| other.meets(request)) {
-        let gap = offset.saturating_sub(top);
-        if gap >= bytes && best.is_none_or(|(smallest, _)| gap < smallest) {
-            best = Some((gap, top));
-        }
-        top = top.max(*end);
-    }
-    best.map_or(top, |(_, start)| start)
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::packing::{aligned, clash};
     use super::*;
     use proptest::prelude::*;
 
@@ -175,21 +68,16 @@ mod tests {
     }
 
     #[test]
-    fn the_smallest_gap_is_taken() {
-        let (low, top) = (request(64, 0, 9), request(64, 0, 9));
-        let placed = [(0, 64, low), (192, 256, top), (320, 384, top)];
-        assert_eq!(best_fit(&placed, &request(64, 3, 4)), 256);
-        assert_eq!(best_fit(&placed, &request(65, 3, 4)), 64);
-        assert_eq!(best_fit(&placed, &request(640, 3, 4)), 384);
-        assert_eq!(best_fit(&placed, &request(640, 10, 12)), 0);
-    }
-
-    #[test]
     fn many_requests_are_laid_down_as_they_come() {
         let requests: Vec<Request> = (0..MOST + 1).map(|i| request(64 * (1 + i % 7), i, i + 3)).collect();
         let packing = pack(&requests);
-        assert_no_overlap(&requests, &packing);
         assert!(packing.bytes <= 2 * lower_bound(&requests), "{}", packing.bytes);
+        // Requests are in the order of time, and none meets those farther away.
+        for start in (0..MOST - 100).step_by(50) {
+            let (part, offsets) =
+                (&requests[start..start + 100], packing.offsets[start..start + 100].to_vec());
+            assert_eq!(clash(part, &Packing { offsets, bytes: packing.bytes }), None);
+        }
     }
 
     #[test]
@@ -204,33 +92,17 @@ mod tests {
         proptest::collection::vec(one, 0..40)
     }
 
-    fn assert_no_overlap(requests: &[Request], packing: &Packing) {
-        let end = |i: usize| packing.offsets[i] + requests[i].bytes;
-        for (i, a) in requests.iter().enumerate() {
-            assert!(end(i) <= packing.bytes && packing.offsets[i].is_multiple_of(ALIGNMENT));
-            // Requests of the large test are in the order of time.
-            for (j, b) in requests.iter().enumerate().skip(i + 1).take(100) {
-                let apart = end(i) <= packing.offsets[j] || end(j) <= packing.offsets[i];
-                assert!(apart || !a.meets(b), "{a:?} and {b:?}");
-            }
-        }
-    }
-
     proptest! {
         #[test]
         fn what_lives_at_one_time_does_not_overlap(requests in requests()) {
-            assert_no_overlap(&requests, &pack(&requests));
-            assert_no_overlap(&requests, &pack_by_time(&requests));
+            prop_assert_eq!(clash(&requests, &pack(&requests)), None);
         }
 
         #[test]
         fn between_the_lower_bound_and_the_sum(requests in requests()) {
             let packing = pack(&requests);
             let naive: usize = requests.iter().map(|request| aligned(request.bytes)).sum();
-            let load = |step| requests.iter().filter(|r| r.first <= step && step <= r.last).map(|r| aligned(r.bytes)).sum();
-            let most: usize = (0..60).map(load).max().unwrap_or_default();
-            prop_assert_eq!(lower_bound(&requests), most);
-            prop_assert!(most <= packing.bytes && packing.bytes <= naive);
+            prop_assert!(lower_bound(&requests) <= packing.bytes && packing.bytes <= naive);
             prop_assert_eq!(pack(&requests), packing);
         }
     }

@@ -1,9 +1,9 @@
 //! The plan: a place for every operand, and for every operator what is left to do.
 
 use super::groups::{Buffers, Pin};
-use super::offsets::{self, Request};
+use super::packing::{self, Request};
 use super::values::{Value, Values};
-use super::{MemoryError, Problem, sharing};
+use super::{MemoryError, Problem, offsets, sharing};
 use crate::graph::{Device, OperatorIndex};
 use crate::tensor::{DType, Layout, Shape};
 use std::ops::{Range, RangeInclusive};
@@ -141,16 +141,19 @@ impl MemoryPlan {
     pub fn new(problem: &Problem<'_>) -> Result<Self, MemoryError> {
         problem.check()?;
         let mut values = Values::new(problem)?;
-        let naive = values.buffers.in_arena().map(|(_, buffer)| buffer.bytes);
+        let naive = values.buffers.in_arena().map(|(_, buffer)| buffer.request.bytes);
         let naive_bytes = naive
             .chain(problem.workspaces.iter().copied())
-            .map(offsets::aligned)
+            .map(packing::aligned)
             .fold(0, usize::saturating_add);
         let copies = sharing::share(problem, &mut values)?;
         let mut slots = Vec::new();
         let [arena_bytes, device_bytes] = [Device::Cpu, Device::Cuda].map(|device| {
             let requests = requests(problem, &values, device);
-            let packing = offsets::pack(&requests.iter().map(|request| request.0).collect::<Vec<_>>());
+            let wanted: Vec<Request> = requests.iter().map(|request| request.0).collect();
+            let packing = offsets::pack(&wanted);
+            // What is too large has no right place, and is refused when it is allocated.
+            debug_assert!(packing.bytes == usize::MAX || packing::clash(&wanted, &packing).is_none());
             for ((request, holds), &offset) in requests.into_iter().zip(&packing.offsets) {
                 let steps = request.first..=request.last;
                 slots.push(Slot { offset, bytes: request.bytes, steps, holds, device });
@@ -194,7 +197,7 @@ impl MemoryPlan {
     fn loads_on(&self, device: Device) -> Vec<Load> {
         let mut loads = vec![Load::default(); self.steps.len() + 1];
         for slot in self.slots.iter().filter(|slot| slot.device == device) {
-            let bytes = offsets::aligned(slot.bytes);
+            let bytes = packing::aligned(slot.bytes);
             for load in loads.get_mut(slot.steps.clone()).unwrap_or_default() {
                 let sum = match slot.holds {
                     Holds::Operands(_) => &mut load.activations,
@@ -225,11 +228,11 @@ fn requests(problem: &Problem<'_>, values: &Values, device: Device) -> Vec<(Requ
             members.push(operand);
         }
     }
-    let wanted = values.buffers.in_arena().filter(|(_, buffer)| buffer.bytes > 0 && buffer.device == device);
+    let wanted =
+        values.buffers.in_arena().filter(|(_, buffer)| buffer.request.bytes > 0 && buffer.device == device);
     let activations = wanted.map(|(index, buffer)| {
         let holds = Holds::Operands(members.get_mut(index).map(std::mem::take).unwrap_or_default());
-        let bytes = on(device, buffer.bytes);
-        (Request { bytes, first: buffer.first, last: buffer.last }, holds)
+        (Request { bytes: on(device, buffer.request.bytes), ..buffer.request }, holds)
     });
     let mut requests: Vec<_> = activations.collect();
     for (step, (&bytes, action)) in problem.workspaces.iter().zip(&values.actions).enumerate() {

@@ -1,9 +1,10 @@
 //! Which buffers are one and the same: work in place, the caller's outputs, and parts of a concatenation.
 
 use super::groups::Pin;
+use super::packing::Request;
 use super::plan::Action;
 use super::values::{Values, fault};
-use super::{MemoryError, Problem, offsets};
+use super::{MemoryError, Problem, aliases, packing};
 use crate::graph::{Device, RuntimeOperator, TensorMeta, guarded};
 
 /// Lets operators share memory, and returns the copies that are left to do after the run.
@@ -37,22 +38,18 @@ fn work_in_place(
     let (Some(from), Some(to)) = (values.value(data), values.value(output.position())) else { return Ok(()) };
     let Some(root) = values.filled(data) else { return Ok(()) };
     let buffer = values.buffers.get(root)?;
-    let may_write = match buffer.pin {
+    let is_own = match buffer.pin {
         None => true,
         Some(Pin::Input(position)) => problem.donations.iter().any(|donation| donation.0 == position),
         Some(_) => false,
     };
-    let is_read =
-        |position: usize| values.value(position).is_some_and(|v| values.buffers.root(v.buffer).0 == root);
     let others = operator.inputs().iter().enumerate().filter(|&(position, _)| position != input);
+    let others = others.filter_map(|(_, other)| values.value(other.position()));
+    let others: Vec<usize> = others.map(|other| values.buffers.root(other.buffer).0).collect();
     let is_alike = from.dtype == to.dtype
         && from.layout.lies_as(&to.layout)
         && buffer.device == values.buffers.get(to.buffer)?.device;
-    if may_write
-        && is_alike
-        && buffer.last == step
-        && !others.into_iter().any(|(_, other)| is_read(other.position()))
-    {
+    if is_alike && aliases::may_overwrite((root, &buffer.request), step, is_own, &others) {
         values.buffers.join(to.buffer, root, 0)?;
         values.buffers.get_mut(root)?.overwrites.push(step);
         if let Some(action) = values.actions.get_mut(step) {
@@ -180,7 +177,7 @@ fn fits(values: &Values, parts: &[(usize, usize)], whole: usize, step: usize) ->
             parts.iter().skip(position + 1).any(|&(other, start)| other == part || start == offset);
         let is_stable = buffer.overwrites.iter().all(|&overwrite| overwrite < step);
         let is_there = buffer.device == values.buffers.get(whole)?.device;
-        let is_read_late = overwritten.is_some_and(|overwrite| buffer.last >= overwrite);
+        let is_read_late = overwritten.is_some_and(|overwrite| buffer.request.last >= overwrite);
         if buffer.pin.is_some() || part == whole || is_twice || !is_stable || is_read_late || !is_there {
             return Ok(false);
         }
@@ -199,12 +196,11 @@ impl Taken {
     fn new(problem: &Problem<'_>, values: &Values) -> Self {
         let mut load = Self { bytes: vec![0; problem.graph.operators().len() + 1], peak: 0 };
         for (_, buffer) in values.buffers.in_arena() {
-            load.change(buffer.first, buffer.last, |bytes| {
-                bytes.saturating_add(offsets::aligned(buffer.bytes))
-            });
+            let Request { bytes, first, last } = buffer.request;
+            load.change(first, last, |load| load.saturating_add(packing::aligned(bytes)));
         }
         for (step, &bytes) in problem.workspaces.iter().enumerate() {
-            load.change(step, step, |load| load.saturating_add(offsets::aligned(bytes)));
+            load.change(step, step, |load| load.saturating_add(packing::aligned(bytes)));
         }
         load.peak = load.bytes.iter().copied().max().unwrap_or_default();
         load
@@ -224,16 +220,16 @@ impl Taken {
     ) -> Result<bool, MemoryError> {
         let before = self.bytes.clone();
         let buffer = values.buffers.get(whole)?;
-        let (mut first, mut last) = (buffer.first, buffer.last);
+        let mut joined = buffer.request;
         for &(part, _) in parts {
-            let part = values.buffers.get(part)?;
-            (first, last) = (first.min(part.first), last.max(part.last));
-            self.change(part.first, part.last, |bytes| bytes.saturating_sub(offsets::aligned(part.bytes)));
+            let part = values.buffers.get(part)?.request;
+            joined = aliases::joined(&part, &joined);
+            self.change(part.first, part.last, |bytes| bytes.saturating_sub(packing::aligned(part.bytes)));
         }
         if buffer.pin.is_none() {
-            let bytes = offsets::aligned(buffer.bytes);
-            self.change(buffer.first, buffer.last, |load| load.saturating_sub(bytes));
-            self.change(first, last, |load| load.saturating_add(bytes));
+            let (bytes, alone) = (packing::aligned(joined.bytes), buffer.request);
+            self.change(alone.first, alone.last, |load| load.saturating_sub(bytes));
+            self.change(joined.first, joined.last, |load| load.saturating_add(bytes));
         }
         let is_lower = self.bytes.iter().all(|&bytes| bytes <= self.peak);
         if !is_lower {

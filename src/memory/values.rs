@@ -123,7 +123,8 @@ impl Values {
                 wanted: format!("{} inputs", inputs.len()),
                 found: format!("a view of input {input}"),
             })?;
-            let room = self.buffers.get(source.buffer).map_or(0, |buffer| buffer.bytes) / dtype.size();
+            let room =
+                self.buffers.get(source.buffer).map_or(0, |buffer| buffer.request.bytes) / dtype.size();
             layout.check_within(room)?;
             let is_related = |complex: DType, real: DType| complex.is_complex() && complex.real() == real;
             let may_be =
@@ -168,7 +169,7 @@ impl Values {
     fn read(&mut self, operand: usize, step: usize) -> Result<(), MemoryError> {
         if let Some(value) = self.value(operand) {
             let buffer = self.buffers.get_mut(value.buffer)?;
-            buffer.last = buffer.last.max(step);
+            buffer.request.last = buffer.request.last.max(step);
         }
         Ok(())
     }
@@ -183,7 +184,7 @@ impl Values {
         let value = self.value(operand)?;
         let (root, offset) = self.buffers.root(value.buffer);
         let bytes = byte_len(&value.layout.with_offset(0), value.dtype)?;
-        let fills = offset == 0 && self.buffers.get(root).ok()?.bytes == bytes;
+        let fills = offset == 0 && self.buffers.get(root).ok()?.request.bytes == bytes;
         (fills && value.layout.is_dense() && (value.layout.offset() == 0 || bytes == 0)).then_some(root)
     }
 }
