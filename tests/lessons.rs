@@ -133,3 +133,14 @@ mod lesson11 {
     }
     mod tasks;
 }
+
+#[path = "../lessons/14_memory/tests"]
+mod lesson14 {
+    mod subject {
+        pub(super) use ixion::memory::aliases::{Part, joined, may_overwrite, root};
+        pub(super) use ixion::memory::packing::{
+            Clash, Packing, Placed, Request, aligned, best_fit, clash, lower_bound, pack_by_time, pack_in,
+        };
+    }
+    mod tasks;
+}
