@@ -144,3 +144,14 @@ mod lesson14 {
     }
     mod tasks;
 }
+
+#[path = "../lessons/18_capstone/tests"]
+mod lesson18 {
+    mod subject {
+        pub(super) use ixion::engine::{plan_for, run_all};
+        pub(super) use ixion::layers::naive::plugin_conv::{
+            Conv2d, Settled, Whole, decode, encode, quantize, registry, to_whole, unfold_into, whole_sums,
+        };
+    }
+    mod tasks;
+}

@@ -7,6 +7,7 @@ mod convolution;
 mod expression;
 mod flatten;
 mod network;
+pub mod plugin_conv;
 mod pooling;
 #[cfg(test)]
 mod tests;

@@ -1,0 +1,69 @@
+//! One plan for many shapes, and many runs of it at a time.
+
+use super::{Builder, EngineError, Formats, Plan, Precision, Scales};
+use crate::shape::InputRange;
+use crate::tensor::{DType, Tensor};
+
+// ANCHOR: plan_for
+/// One plan for all shapes of an f32 input from the first of three to the last, at its best for the one between. With
+/// scales, it has whole numbers of 8 bits wherever there can be some.
+///
+/// # Errors
+/// As [`InputRange::new`] and [`Builder::build`].
+pub fn plan_for(
+    builder: Builder,
+    input: &str,
+    [least, best, most]: [&[usize]; 3],
+    scales: Option<&Scales>,
+) -> Result<Plan, EngineError> {
+    // ANCHOR: plan_for_todo -- task 6: a builder with this range, and where there are scales, with int8 in its narrowest formats
+    let range = InputRange::new(input, DType::F32, least, best, most)?;
+    let builder = builder.with_range(range);
+    let builder = match scales {
+        None => builder,
+        Some(scales) => builder
+            .with_precisions([Precision::Int8])
+            .with_scales(scales.clone())
+            .with_formats(Formats::Narrowest),
+    };
+    builder.build()
+    // ANCHOR_END: plan_for_todo
+}
+// ANCHOR_END: plan_for
+
+// ANCHOR: run_all
+/// Runs a plan on many inputs, each of its own shape, on so many threads with a context each. Outputs are in the order of the
+/// inputs.
+///
+/// ```
+/// use ixion::engine::{Builder, run_all};
+/// use ixion::tensor::{DType, Tensor};
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/model_file/digits/digits.pnnx.param");
+/// let plan = Builder::new(path).build()?;
+/// let batches = [3, 1, 2].map(|len| Tensor::zeros(DType::F32, &[len, 1, 8, 8]));
+/// let batches = batches.into_iter().map(|batch| Ok(vec![batch?])).collect::<Result<Vec<_>, ixion::tensor::TensorError>>()?;
+/// let outputs = run_all(&plan, &batches, 2)?;
+/// assert_eq!(outputs[2][0].shape().dims(), [2, 10]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// The first one of [`Plan::context`] and [`Context::run`](super::Context::run), in the order of the inputs.
+pub fn run_all(plan: &Plan, inputs: &[Vec<Tensor>], threads: usize) -> Result<Vec<Vec<Tensor>>, EngineError> {
+    // ANCHOR: run_all_todo -- task 6: cut the inputs into a share for each thread, which has a context of its own; all outputs in order
+    let share = inputs.len().div_ceil(threads.max(1)).max(1);
+    std::thread::scope(|scope| {
+        let run = |inputs: &[Vec<Tensor>]| {
+            let mut context = plan.context()?;
+            inputs.iter().map(|inputs| context.run(inputs)).collect::<Result<Vec<_>, EngineError>>()
+        };
+        let threads: Vec<_> = inputs.chunks(share).map(|share| scope.spawn(move || run(share))).collect();
+        let mut outputs = Vec::with_capacity(inputs.len());
+        for thread in threads {
+            outputs.extend(thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
+        }
+        Ok(outputs)
+    })
+    // ANCHOR_END: run_all_todo
+}
+// ANCHOR_END: run_all
