@@ -145,6 +145,16 @@ mod lesson14 {
     mod tasks;
 }
 
+#[path = "../lessons/15_plugins/tests"]
+mod lesson15 {
+    mod subject {
+        pub(super) use ixion::graph::lookup::{add, find, replace, route};
+        pub(super) use ixion::graph::{PluginName, guarded};
+        pub(super) use ixion::layers::naive::{CopyConcat, Smooth};
+    }
+    mod tasks;
+}
+
 #[path = "../lessons/18_capstone/tests"]
 mod lesson18 {
     mod subject {

@@ -6,13 +6,27 @@ use super::{CpuLayer, LayerError};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+// ANCHOR: guarded
 /// Calls a layer. What it panics with becomes an error; whatever it was changing is then not to be used again.
 ///
 /// # Errors
 /// Those of the call; [`LayerError::Panic`].
 pub fn guarded<T>(call: impl FnOnce() -> Result<T, LayerError>) -> Result<T, LayerError> {
+    // ANCHOR: guarded_todo -- task 6: what the call returns, or its panic as an error
     catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| Err(LayerError::Panic(message(&*panic))))
+    // ANCHOR_END: guarded_todo
 }
+
+/// The text that somebody panicked with.
+fn message(panic: &(dyn Any + Send)) -> String {
+    // ANCHOR: message_todo -- task 6: a `&str` or a `String`; it may be something else
+    if let Some(text) = panic.downcast_ref::<&str>() {
+        return (*text).to_owned();
+    }
+    panic.downcast_ref::<String>().cloned().unwrap_or_else(|| "without a message".to_owned())
+    // ANCHOR_END: message_todo
+}
+// ANCHOR_END: guarded
 
 /// Lets a layer go. It may panic on the way, and there is nobody left to tell.
 pub(crate) fn let_go(layer: Box<dyn CpuLayer>) {
@@ -23,9 +37,4 @@ pub(crate) fn let_go(layer: Box<dyn CpuLayer>) {
     if let Err(error) = gone {
         log::error!("a layer cannot be let go: {error}");
     }
-}
-
-fn message(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "without a message".to_owned())
 }

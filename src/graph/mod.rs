@@ -39,7 +39,7 @@ pub(crate) use insert::{Change, Inserted, Insertion, Settled as SettledFormat, U
 pub use layer::{CloneCpuLayer, Cost, CpuLayer, ForwardContext, Layer, PACKED, Tactic, TensorFormat, View};
 pub use meta::TensorMeta;
 pub use operator::{OperandIndex, OperatorIndex, RuntimeOperand, RuntimeOperator, RuntimeParameter};
-pub use plugin::PluginName;
+pub use plugin::{PluginName, lookup};
 pub(crate) use quantization::resolve as resolve_quantization;
 pub use reader::{Field, FieldValue, FromParameter, OperatorReader, State};
 pub(crate) use reader::{INPUT_KIND, NO_KEY};

@@ -4,6 +4,7 @@
 //! that a plugin runs get it when a graph is loaded. So no pass takes them for one of Ixion's own, and a plan says whose
 //! they are.
 
+pub mod lookup;
 mod name;
 #[cfg(test)]
 mod tests;
@@ -58,12 +59,7 @@ impl<L: ?Sized + DeviceLayer> Registry<L> {
         op_type: impl Into<String>,
         creator: Creator<L>,
     ) -> Result<PluginName, RegistryError> {
-        let name = PluginName::new(&*creator.namespace, op_type, &*creator.version)?;
-        if self.find(&name).is_some() {
-            return Err(RegistryError::Duplicate { op_type: name.to_string() });
-        }
-        self.put(&name, creator);
-        Ok(name)
+        lookup::add(self, &op_type.into(), creator)
     }
 
     /// Adds a plugin as [`Registry::add_plugin`], and returns the one of that name that it takes the place of.
@@ -75,16 +71,7 @@ impl<L: ?Sized + DeviceLayer> Registry<L> {
         op_type: impl Into<String>,
         creator: Creator<L>,
     ) -> Result<Option<Creator<L>>, RegistryError> {
-        let name = PluginName::new(&*creator.namespace, op_type, &*creator.version)?;
-        let before = self.find(&name).cloned();
-        let routed: Vec<String> =
-            self.iter().filter(|(_, known)| known.is(&name)).map(|(key, _)| key.to_owned()).collect();
-        let creator = creator.named(&name);
-        for key in routed {
-            self.replace(key, creator.clone());
-        }
-        self.put(&name, creator);
-        Ok(before)
+        lookup::replace(self, &op_type.into(), creator)
     }
 
     /// Has operators of a type run by a layer of another one, or of another namespace or version. Its parameters, weights and
@@ -93,30 +80,12 @@ impl<L: ?Sized + DeviceLayer> Registry<L> {
     /// # Errors
     /// [`RegistryError::Missing`] when there is no layer of that name.
     pub fn route(&mut self, op_type: impl Into<String>, to: &PluginName) -> Result<(), RegistryError> {
-        let op_type = op_type.into();
-        let creator = self.find(to).cloned().ok_or_else(|| RegistryError::Missing {
-            op_type: to.to_string(),
-            nearest: self.nearest(&to.to_string()),
-        })?;
-        if self.name_of(&op_type).as_ref() == Some(to) {
-            return Ok(());
-        }
-        let before = self.replace(&*op_type, creator.named(to));
-        // Whoever ran these operators before can still be asked for by name.
-        if let Some(before) = before
-            && let Ok(name) = PluginName::new(&*before.namespace, op_type, &*before.version)
-            && self.find(&name).is_none()
-        {
-            self.replace(name.to_string(), before);
-        }
-        Ok(())
+        lookup::route(self, &op_type.into(), to)
     }
 
     /// The creator of this namespace, type and version, built-in or not.
     pub fn find(&self, name: &PluginName) -> Option<&Creator<L>> {
-        let of_type =
-            || self.known(name.op_type()).filter(|creator| name.is_of(creator) && creator.plugin.is_none());
-        self.known(&name.to_string()).or_else(of_type)
+        lookup::find(self, name)
     }
 
     /// Namespace, type and version of every layer, in alphabetical order.
@@ -127,14 +96,6 @@ impl<L: ?Sized + DeviceLayer> Registry<L> {
     /// Namespace, type and version of the layer that runs operators of a type.
     pub fn name_of(&self, op_type: &str) -> Option<PluginName> {
         self.known(op_type)?.name(op_type)
-    }
-
-    fn put(&mut self, name: &PluginName, creator: Creator<L>) {
-        let creator = creator.named(name);
-        if self.known(name.op_type()).is_none() {
-            self.replace(name.op_type(), creator.clone());
-        }
-        self.replace(name.to_string(), creator);
     }
 
     /// Gives operators that a plugin runs its name as their type.
@@ -184,15 +145,6 @@ impl<L: ?Sized + DeviceLayer> Registry<L> {
 }
 
 impl<L: ?Sized> Creator<L> {
-    /// The same as the plugin of this name.
-    fn named(self, name: &PluginName) -> Self {
-        Self { plugin: Some(name.to_string().into()), ..self }
-    }
-
-    fn is(&self, name: &PluginName) -> bool {
-        self.plugin.as_deref() == Some(&*name.to_string())
-    }
-
     /// Its name, where it stands for operators of this type.
     fn name(&self, op_type: &str) -> Option<PluginName> {
         match &self.plugin {

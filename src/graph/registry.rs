@@ -76,8 +76,8 @@ pub struct Creator<L: ?Sized = dyn CpuLayer> {
     pub doc: String,
     /// The parameters, weights and named inputs.
     pub fields: Vec<Field>,
-    /// Its [name](super::PluginName), where it is a plugin.
-    pub(super) plugin: Option<Arc<str>>,
+    /// Its [name](super::PluginName), where it is a plugin: set when it is put into a registry.
+    pub plugin: Option<Arc<str>>,
     pub(super) create: Create<L>,
 }
 
@@ -255,8 +255,8 @@ impl Registry<dyn CpuLayer> {
 // ANCHOR_END: registry
 
 impl<L: ?Sized> Registry<L> {
-    /// As [`Registry::get`], for those who do not ask what else there is.
-    pub(super) fn known(&self, op_type: &str) -> Option<&Creator<L>> {
+    /// The creator for an operator type: as [`Registry::get`], for those who do not ask what else there is.
+    pub fn known(&self, op_type: &str) -> Option<&Creator<L>> {
         self.creators.get(op_type)
     }
 }

@@ -4,20 +4,24 @@
 //! and are fast. [`over_built_in`] puts them in the places of those, so that a whole graph can be run both ways.
 
 mod convolution;
+mod copy_concat;
 mod expression;
 mod flatten;
 mod network;
 pub mod plugin_conv;
 mod pooling;
+mod smooth;
 #[cfg(test)]
 mod tests;
 pub mod window;
 
 pub use convolution::Conv2d;
+pub use copy_concat::CopyConcat;
 pub use expression::Expression;
 pub use flatten::Flatten;
 pub use network::residual_network;
 pub use pooling::{AdaptiveAvgPool2d, MaxPool2d};
+pub use smooth::Smooth;
 
 use crate::graph::{
     self, CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta, Weight,

@@ -1,9 +1,10 @@
 //! Names of plugins: whose layer it is, for which operators, in which version.
 
-use crate::graph::registry::{Creator, RegistryError};
+use crate::graph::registry::RegistryError;
 use std::fmt;
 use std::str::FromStr;
 
+// ANCHOR: name
 /// Namespace, type and version of a layer, written `namespace/type/version`.
 ///
 /// ```
@@ -34,13 +35,14 @@ impl PluginName {
         op_type: impl Into<String>,
         version: impl Into<String>,
     ) -> Result<Self, RegistryError> {
+        // ANCHOR: new_todo -- task 1: the three parts, or an error with the first fault of a part
         let name = Self { namespace: namespace.into(), op_type: op_type.into(), version: version.into() };
         let parts = [("namespace", &name.namespace), ("type", &name.op_type), ("version", &name.version)];
-        let fault = parts.iter().find_map(|(what, part)| fault(what, part));
-        match fault {
-            Some(reason) => Err(RegistryError::Name { name: name.shortened(), reason }),
+        match parts.iter().find_map(|(what, part)| fault(what, part)) {
+            Some(reason) => Err(RegistryError::Name { name: shortened(&name.to_string()), reason }),
             None => Ok(name),
         }
+        // ANCHOR_END: new_todo
     }
 
     /// Whose it is: `ixion` for the built-in layers.
@@ -57,48 +59,36 @@ impl PluginName {
     pub fn version(&self) -> &str {
         &self.version
     }
-
-    pub(super) fn is_of<L: ?Sized>(&self, creator: &Creator<L>) -> bool {
-        creator.namespace == self.namespace && creator.version == self.version
-    }
-
-    /// The name as a message can show it.
-    fn shortened(&self) -> String {
-        const MOST: usize = 80;
-        let text = self.to_string();
-        match text.char_indices().nth(MOST) {
-            Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
-            None => text,
-        }
-    }
 }
 
 /// What is wrong with a part of a name.
 fn fault(what: &str, part: &str) -> Option<String> {
+    // ANCHOR: fault_todo -- task 1: nothing, too many bytes, or a character that no part may have
     let most = PluginName::MAX_BYTES;
-    match part {
-        "" => Some(format!("its {what} is empty")),
-        _ if part.len() > most => {
-            Some(format!("its {what} has {} bytes, and {most} are allowed", part.len()))
-        }
-        _ if part.contains(|c: char| c == '/' || c.is_whitespace() || c.is_control()) => {
-            Some(format!("its {what} has a slash, a blank or a control character in it"))
-        }
-        _ => None,
+    if part.is_empty() {
+        return Some(format!("its {what} is empty"));
     }
+    if part.len() > most {
+        return Some(format!("its {what} has {} bytes, and {most} are allowed", part.len()));
+    }
+    let is_wrong = |c: char| c == '/' || c.is_whitespace() || c.is_control();
+    part.contains(is_wrong).then(|| format!("its {what} has a slash, a blank or a control character in it"))
+    // ANCHOR_END: fault_todo
 }
 
-/// What can be done about a layer that is there already. Of a plugin, the type is its name.
-pub(in crate::graph) fn advice_for_duplicate(op_type: &str) -> &'static str {
-    match op_type.parse::<PluginName>() {
-        Ok(_) => "it was given twice, or two libraries have it; `replace_plugin` takes its place",
-        Err(_) => "use `replace` to take its place",
+/// A name as a message can show it.
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(80) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
     }
 }
 
 impl fmt::Display for PluginName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // ANCHOR: display_todo -- task 1: namespace/type/version
         write!(f, "{}/{}/{}", self.namespace, self.op_type, self.version)
+        // ANCHOR_END: display_todo
     }
 }
 
@@ -106,12 +96,23 @@ impl FromStr for PluginName {
     type Err = RegistryError;
 
     fn from_str(text: &str) -> Result<Self, RegistryError> {
+        // ANCHOR: from_str_todo -- task 1: the text cut at its slashes, if that gives three parts
         match text.split('/').collect::<Vec<_>>()[..] {
             [namespace, op_type, version] => Self::new(namespace, op_type, version),
             _ => Err(RegistryError::Name {
-                name: text.chars().take(80).collect(),
+                name: shortened(text),
                 reason: "a name has three parts: namespace/type/version, such as acme/Conv/1".to_owned(),
             }),
         }
+        // ANCHOR_END: from_str_todo
+    }
+}
+// ANCHOR_END: name
+
+/// What can be done about a layer that is there already. Of a plugin, the type is its name.
+pub(in crate::graph) fn advice_for_duplicate(op_type: &str) -> &'static str {
+    match op_type.parse::<PluginName>() {
+        Ok(_) => "it was given twice, or two libraries have it; `replace_plugin` takes its place",
+        Err(_) => "use `replace` to take its place",
     }
 }

@@ -1,0 +1,380 @@
+//! Lesson 15: plugins.
+//!
+//! The page of the book: `book/src/lessons/15_plugins.md`. Replace each `todo!` by code. This is the only file to edit.
+//!
+//! `Registry` and `Creator` are Ixion's own. `PluginName` is the one that you write here.
+//!
+//! `array.len_of(axis)` is the length of an axis of an array of ndarray.
+
+use ixion::graph::{
+    CpuLayer, Creator, DeviceLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, State,
+    TensorFormat, TensorMeta,
+};
+use ixion::layers::naive::like_the_input;
+use ixion::tensor::{Bits, DType, Format, TensorView, TensorViewMut};
+use ndarray::{ArrayViewD, ArrayViewMutD, Axis};
+use std::any::Any;
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::str::FromStr;
+use std::sync::Arc;
+
+// Task 1: the name.
+
+/// Namespace, type and version of a layer, written `namespace/type/version`.
+///
+/// ```
+/// use ixion::graph::PluginName;
+/// let name: PluginName = "acme/Conv/1".parse()?;
+/// assert_eq!((name.namespace(), name.op_type(), name.version()), ("acme", "Conv", "1"));
+/// let error = "Conv".parse::<PluginName>().unwrap_err().to_string();
+/// assert_eq!(error, "`Conv` is no name of a plugin: a name has three parts: namespace/type/version, such as acme/Conv/1");
+/// # Ok::<(), ixion::graph::RegistryError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PluginName {
+    namespace: String,
+    op_type: String,
+    version: String,
+}
+
+impl PluginName {
+    /// The most bytes of a namespace, a type or a version.
+    pub const MAX_BYTES: usize = 1024;
+
+    /// A name of these parts.
+    ///
+    /// # Errors
+    /// [`RegistryError::Name`] for a part that is empty, longer than [`PluginName::MAX_BYTES`], or has a `/` or blanks in it.
+    pub fn new(
+        namespace: impl Into<String>,
+        op_type: impl Into<String>,
+        version: impl Into<String>,
+    ) -> Result<Self, RegistryError> {
+        todo!(
+            "lesson 15, task 1: the three parts, or an error with the first fault of a part (book chapter 15; stuck? cargo learn hint 15)"
+        )
+    }
+
+    /// Whose it is: `ixion` for the built-in layers.
+    pub fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// The type of the operators that it runs.
+    pub fn op_type(&self) -> &str {
+        &self.op_type
+    }
+
+    /// The version, counted up when the meaning of the fields changes.
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+}
+
+/// What is wrong with a part of a name.
+fn fault(what: &str, part: &str) -> Option<String> {
+    todo!(
+        "lesson 15, task 1: nothing, too many bytes, or a character that no part may have (book chapter 15; stuck? cargo learn hint 15)"
+    )
+}
+
+/// A name as a message can show it.
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(80) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}
+
+impl fmt::Display for PluginName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        todo!("lesson 15, task 1: namespace/type/version (book chapter 15; stuck? cargo learn hint 15)")
+    }
+}
+
+impl FromStr for PluginName {
+    type Err = RegistryError;
+
+    fn from_str(text: &str) -> Result<Self, RegistryError> {
+        todo!(
+            "lesson 15, task 1: the text cut at its slashes, if that gives three parts (book chapter 15; stuck? cargo learn hint 15)"
+        )
+    }
+}
+
+// Task 2: the registry.
+
+/// The creator of this namespace, type and version, built-in or not.
+pub fn find<'r, L: ?Sized + DeviceLayer>(
+    registry: &'r Registry<L>,
+    name: &PluginName,
+) -> Option<&'r Creator<L>> {
+    todo!(
+        "lesson 15, task 2: under its full name, else a built-in one under its type (book chapter 15; stuck? cargo learn hint 15)"
+    )
+}
+
+/// Puts a plugin under its full name, and in the place of the one that had it; under its type, if nobody else is there.
+pub fn put<L: ?Sized + DeviceLayer>(registry: &mut Registry<L>, name: &PluginName, mut creator: Creator<L>) {
+    todo!(
+        "lesson 15, task 2: under every key that leads to this name, and the type if it is free (book chapter 15; stuck? cargo learn hint 15)"
+    )
+}
+
+/// Adds a plugin, named by this type and the creator's namespace and version.
+///
+/// # Errors
+/// [`RegistryError::Duplicate`] when there is a layer of that name, [`RegistryError::Name`] when there cannot be one.
+pub fn add<L: ?Sized + DeviceLayer>(
+    registry: &mut Registry<L>,
+    op_type: &str,
+    creator: Creator<L>,
+) -> Result<PluginName, RegistryError> {
+    todo!("lesson 15, task 2: an error if the name is taken (book chapter 15; stuck? cargo learn hint 15)")
+}
+
+/// Adds a plugin, and returns the one of that name that it takes the place of.
+///
+/// # Errors
+/// [`RegistryError::Name`].
+pub fn replace<L: ?Sized + DeviceLayer>(
+    registry: &mut Registry<L>,
+    op_type: &str,
+    creator: Creator<L>,
+) -> Result<Option<Creator<L>>, RegistryError> {
+    let name = PluginName::new(&*creator.namespace, op_type, &*creator.version)?;
+    let before = find(registry, &name).cloned();
+    put(registry, &name, creator);
+    Ok(before)
+}
+
+/// Has operators of a type run by the layer of this name.
+///
+/// # Errors
+/// [`RegistryError::Missing`] when there is no layer of that name.
+pub fn route<L: ?Sized + DeviceLayer>(
+    registry: &mut Registry<L>,
+    op_type: &str,
+    to: &PluginName,
+) -> Result<(), RegistryError> {
+    todo!(
+        "lesson 15, task 2: the type leads to that layer; a built-in one keeps its full name (book chapter 15; stuck? cargo learn hint 15)"
+    )
+}
+
+// Tasks 3 and 4: a plugin with two inputs and two outputs. `supports` is task 4.
+
+ixion::operator! {
+    /// A copy of one of two inputs, and the two put side by side along an axis, as `torch.cat` does.
+    pub struct CopyConcat for "CopyConcat" {
+        /// The input that is copied: 0 or 1.
+        copy: usize = 1,
+        /// The axis along which the inputs are put side by side; negative ones count from the last axis.
+        axis: i64 = 1,
+    }
+    validate |this| {
+        this.check()
+    }
+}
+
+impl CopyConcat {
+    /// Checks what the types of the fields cannot say.
+    fn check(&self) -> Result<(), LayerError> {
+        todo!(
+            "lesson 15, task 3: an error for a `copy` that is neither 0 nor 1 (book chapter 15; stuck? cargo learn hint 15)"
+        )
+    }
+
+    /// The axis as a position, for tensors of so many axes.
+    ///
+    /// # Errors
+    /// [`LayerError::InvalidParameter`] for an axis that they do not have.
+    pub fn position(&self, rank: usize) -> Result<usize, LayerError> {
+        todo!(
+            "lesson 15, task 3: -1 is the last axis; an error beyond the first and the last (book chapter 15; stuck? cargo learn hint 15)"
+        )
+    }
+}
+
+impl Layer for CopyConcat {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        2..=2
+    }
+
+    fn num_outputs(&self) -> usize {
+        2
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        todo!(
+            "lesson 15, task 3: like the copied input; like the first, but with both lengths along the axis (book chapter 15; stuck? cargo learn hint 15)"
+        )
+    }
+}
+
+impl CpuLayer for CopyConcat {
+    fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
+        todo!(
+            "lesson 15, task 4: f32 or f16 in row-major order, and all others as the first (book chapter 15; stuck? cargo learn hint 15)"
+        )
+    }
+
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        _: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        outputs[0].copy_from(&inputs[self.copy])?;
+        let axis = Axis(self.position(inputs[0].shape().rank())?);
+        // Elements are moved and not looked at: 4 bytes or 2.
+        match inputs[0].dtype().size() {
+            4 => {
+                put_side_by_side::<u32>(axis, [inputs[0].bits()?, inputs[1].bits()?], outputs[1].bits()?);
+            }
+            _ => {
+                put_side_by_side::<u16>(axis, [inputs[0].bits()?, inputs[1].bits()?], outputs[1].bits()?);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Writes both arrays to the output, the second one behind the first along the axis.
+fn put_side_by_side<B: Bits>(
+    axis: Axis,
+    [first, second]: [ArrayViewD<'_, B>; 2],
+    output: ArrayViewMutD<'_, B>,
+) {
+    todo!(
+        "lesson 15, task 3: the output cut in two along the axis, and an array into each part (book chapter 15; stuck? cargo learn hint 15)"
+    )
+}
+
+// Task 5: a plugin with a life.
+
+ixion::operator! {
+    /// Each row smoothed: an element becomes the mean of its neighbours and itself, weighted by a kernel. Beyond the ends of a
+    /// row its first and its last element go on.
+    pub struct Smooth for "Smooth" {
+        /// How much the neighbours count, from left to right. Their sum does not matter.
+        kernel: Vec<f64> = vec![1.0, 2.0, 1.0],
+        /// The kernel with a sum of 1, from `initialize` to `terminate`. Nobody changes it, so clones share it.
+        weights: State<Option<Arc<[f32]>>>,
+        /// The length of a row, as `configure` was told. Each clone has its own.
+        row: State<Option<usize>>,
+    }
+    validate |this| {
+        if this.kernel.len().is_multiple_of(2) || !this.kernel.iter().sum::<f64>().is_normal() {
+            let reason = "an odd number of weights is needed, whose sum is not 0";
+            return Err(LayerError::invalid("kernel", format!("{:?}", this.kernel), reason));
+        }
+        Ok(())
+    }
+}
+
+impl Smooth {
+    /// The elements of a row and of what goes on beyond its ends: half of the kernel on both sides.
+    fn longer(&self, row: usize) -> usize {
+        row.saturating_add(self.kernel.len()).saturating_sub(1)
+    }
+}
+
+/// The length of a tensor's last axis, where it is a number.
+fn row_of(input: &TensorMeta) -> Option<usize> {
+    usize::try_from(input.dims().last()?.fixed()?).ok()
+}
+
+impl Layer for Smooth {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        match inputs[0].rank() {
+            0 => Err(LayerError::shape("the input", "at least one axis", &inputs[0])),
+            _ => like_the_input(inputs),
+        }
+    }
+}
+
+impl CpuLayer for Smooth {
+    fn configure(&mut self, inputs: &[TensorMeta], _: &[TensorMeta]) -> Result<(), LayerError> {
+        todo!(
+            "lesson 15, task 5: note the length of a row; an error if it is not a number (book chapter 15; stuck? cargo learn hint 15)"
+        )
+    }
+
+    fn workspace(&self, inputs: &[TensorMeta], _: &[TensorMeta]) -> usize {
+        todo!(
+            "lesson 15, task 5: the bytes of one longer row of f32 (book chapter 15; stuck? cargo learn hint 15)"
+        )
+    }
+
+    fn initialize(&mut self) -> Result<(), LayerError> {
+        todo!(
+            "lesson 15, task 5: the kernel, divided by its sum (book chapter 15; stuck? cargo learn hint 15)"
+        )
+    }
+
+    fn terminate(&mut self) {
+        todo!(
+            "lesson 15, task 5: let go of what `initialize` made (book chapter 15; stuck? cargo learn hint 15)"
+        )
+    }
+
+    fn serialize(&self) -> Result<Vec<u8>, LayerError> {
+        todo!(
+            "lesson 15, task 5: the length of a row as 8 bytes, or none if there is none (book chapter 15; stuck? cargo learn hint 15)"
+        )
+    }
+
+    fn deserialize(&mut self, bytes: &[u8]) -> Result<(), LayerError> {
+        todo!(
+            "lesson 15, task 5: what `serialize` wrote, and an error for everything else (book chapter 15; stuck? cargo learn hint 15)"
+        )
+    }
+
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        context: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        let (Some(weights), Some(row)) = (&self.weights.0, self.row.0) else {
+            return Err(LayerError::Unsupported("the layer was not initialised and configured".to_owned()));
+        };
+        let (input, mut output) = (inputs[0].array::<f32>()?, outputs[0].array::<f32>()?);
+        if input.shape().last() != Some(&row) {
+            return Err(LayerError::shape("the input", format!("rows of {row}"), inputs[0].shape()));
+        }
+        let longer = context.scratch::<f32>(self.longer(row))?;
+        for (from, mut to) in input.rows().into_iter().zip(output.rows_mut()) {
+            let Some(last) = row.checked_sub(1) else { break };
+            for (at, x) in longer.iter_mut().enumerate() {
+                *x = from[at.saturating_sub(weights.len() / 2).min(last)];
+            }
+            for (y, seen) in to.iter_mut().zip(longer.windows(weights.len())) {
+                *y = seen.iter().zip(weights.iter()).map(|(x, weight)| x * weight).sum();
+            }
+        }
+        Ok(())
+    }
+}
+
+// Task 6: a panic that becomes an error.
+
+/// Calls a layer. What it panics with becomes an error; whatever it was changing is then not to be used again.
+///
+/// # Errors
+/// Those of the call; [`LayerError::Panic`].
+pub fn guarded<T>(call: impl FnOnce() -> Result<T, LayerError>) -> Result<T, LayerError> {
+    todo!(
+        "lesson 15, task 6: what the call returns, or its panic as an error (book chapter 15; stuck? cargo learn hint 15)"
+    )
+}
+
+/// The text that somebody panicked with.
+fn message(panic: &(dyn Any + Send)) -> String {
+    todo!(
+        "lesson 15, task 6: a `&str` or a `String`; it may be something else (book chapter 15; stuck? cargo learn hint 15)"
+    )
+}
