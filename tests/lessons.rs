@@ -155,6 +155,22 @@ mod lesson15 {
     mod tasks;
 }
 
+#[path = "../lessons/16_formats/tests"]
+mod lesson16 {
+    mod subject {
+        pub(super) use ixion::engine::file::header::{
+            check_header, check_places, checked, decode, encode, entry,
+        };
+        pub(super) use ixion::engine::formats::conversion::{price_of_set, sets, want};
+        pub(super) use ixion::engine::formats::solver::{
+            Choices, Decided, Term, best_responses, entry_of, greedy, solve, spread, unwind,
+        };
+        pub(super) use ixion::engine::formats::survey::{MOST, MOST_QUESTIONS, Survey, ask};
+        pub(super) use ixion::engine::tuning::{Budget, fastest, known_or, usable};
+    }
+    mod tasks;
+}
+
 #[path = "../lessons/18_capstone/tests"]
 mod lesson18 {
     mod subject {

@@ -33,7 +33,7 @@ mod context;
 mod device;
 mod error;
 pub mod file;
-mod formats;
+pub mod formats;
 mod many;
 mod model;
 mod network;
@@ -44,7 +44,7 @@ mod request;
 mod run;
 mod state;
 mod trace;
-mod tuning;
+pub mod tuning;
 
 pub use builder::Builder;
 pub use calibration::{Calibration, Fingerprint, Method, Scales, ScalesError, ScalesProblem};

@@ -3,15 +3,28 @@
 use super::error::PlanFileProblem;
 use std::fmt;
 
+// ANCHOR: constants
 /// What a plan begins with. The first byte is no character, and the last two show whether line ends were converted.
-pub(super) const MAGIC: [u8; 8] = *b"\x89IXPLN\r\n";
-pub(super) const VERSION: u32 = 1;
-pub(super) const HEADER: usize = 64;
-/// Sections begin at multiples of this.
-pub(super) const PAGE: u64 = 4096;
-const ENTRY: usize = 24;
-const ORDER: u32 = 0x0102_0304;
-const WRITTEN_BY: usize = 24;
+pub const MAGIC: [u8; 8] = *b"\x89IXPLN\r\n";
+
+/// The version of the format.
+pub const VERSION: u32 = 1;
+
+/// Bytes of the header.
+pub const HEADER: usize = 64;
+
+/// Sections begin at multiples of this, the first one behind a page for header and index.
+pub const PAGE: u64 = 4096;
+
+/// Bytes of an entry of the index.
+pub const ENTRY: usize = 24;
+
+/// Is written in the byte order of the machine.
+pub const ORDER: u32 = 0x0102_0304;
+
+/// Bytes for the version of the program that wrote the file.
+pub const WRITTEN_BY: usize = 24;
+// ANCHOR_END: constants
 
 /// What a section of a plan holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -38,11 +51,13 @@ impl Kind {
     pub const ALL: [Self; 7] =
         [Self::Settings, Self::Graph, Self::Card, Self::States, Self::Table, Self::Weights, Self::Choices];
 
-    fn of(number: u32) -> Option<Self> {
+    /// The kind of this number.
+    pub fn of(number: u32) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| *kind as u32 == number)
     }
 
-    fn is_required(self) -> bool {
+    /// Whether every plan has such a section.
+    pub fn is_required(self) -> bool {
         !matches!(self, Self::Card | Self::States | Self::Choices)
     }
 
@@ -80,18 +95,36 @@ pub struct Section {
 }
 
 impl Section {
-    pub(super) fn end(&self) -> u64 {
+    /// Where in the file the byte behind it is.
+    pub fn end(&self) -> u64 {
         self.offset.saturating_add(self.length)
     }
 }
 
+// ANCHOR: aligned
 /// The next multiple.
-pub(super) fn aligned(position: u64, alignment: u64) -> u64 {
+pub fn aligned(position: u64, alignment: u64) -> u64 {
     position.checked_next_multiple_of(alignment).unwrap_or(u64::MAX)
 }
+// ANCHOR_END: aligned
 
-/// The first page, for these sections. `None` when they do not fit.
-pub(super) fn encode(sections: &[Section]) -> Option<Vec<u8>> {
+// ANCHOR: encode
+/// The entry of a section in the index: [`ENTRY`] bytes, which are its kind and checksum, four bytes each, and its offset and length,
+/// eight bytes each.
+pub fn entry(section: &Section) -> Vec<u8> {
+    // ANCHOR: entry_todo -- task 5: four numbers in little-endian order, one behind the other
+    let mut entry = Vec::with_capacity(ENTRY);
+    entry.extend((section.kind as u32).to_le_bytes());
+    entry.extend(section.crc32.to_le_bytes());
+    entry.extend(section.offset.to_le_bytes());
+    entry.extend(section.length.to_le_bytes());
+    entry
+    // ANCHOR_END: entry_todo
+}
+
+/// The first page, for these sections in the order of the file: header, index, and zeros up to [`PAGE`]. None when they do not fit.
+pub fn encode(sections: &[Section], written_by: &str) -> Option<Vec<u8>> {
+    // ANCHOR: encode_todo -- task 5: field by field as the table says, with a checksum of the index, and then one of the header
     let index: Vec<u8> = sections.iter().flat_map(entry).collect();
     let end = sections.last().map_or(PAGE, Section::end);
     let mut page = Vec::with_capacity(PAGE as usize);
@@ -101,30 +134,54 @@ pub(super) fn encode(sections: &[Section]) -> Option<Vec<u8>> {
     page.extend(ORDER.to_ne_bytes());
     page.extend(u32::try_from(sections.len()).ok()?.to_le_bytes());
     page.extend(end.to_le_bytes());
-    let version = env!("CARGO_PKG_VERSION").bytes().chain(std::iter::repeat(0));
-    page.extend(version.take(WRITTEN_BY));
+    page.extend(written_by.bytes().chain(std::iter::repeat(0)).take(WRITTEN_BY));
     page.extend(crc32fast::hash(&index).to_le_bytes());
     page.extend(crc32fast::hash(&page).to_le_bytes());
     page.extend(index);
-    (page.len() <= PAGE as usize).then(|| {
-        page.resize(PAGE as usize, 0);
-        page
-    })
+    let fits = page.len() <= PAGE as usize;
+    page.resize(PAGE as usize, 0);
+    fits.then_some(page)
+    // ANCHOR_END: encode_todo
+}
+// ANCHOR_END: encode
+
+// ANCHOR: numbers
+/// The u32 at a position; none where there are not so many bytes.
+pub fn number(bytes: &[u8], at: usize) -> Option<u32> {
+    let found = bytes.get(at..at.checked_add(4)?)?;
+    Some(u32::from_le_bytes(found.try_into().ok()?))
 }
 
-fn entry(section: &Section) -> impl Iterator<Item = u8> {
-    let (kind, crc) = ((section.kind as u32).to_le_bytes(), section.crc32.to_le_bytes());
-    kind.into_iter().chain(crc).chain(section.offset.to_le_bytes()).chain(section.length.to_le_bytes())
+/// The u64 at a position; none where there are not so many bytes.
+pub fn long(bytes: &[u8], at: usize) -> Option<u64> {
+    let found = bytes.get(at..at.checked_add(8)?)?;
+    Some(u64::from_le_bytes(found.try_into().ok()?))
+}
+// ANCHOR_END: numbers
+
+// ANCHOR: decode
+/// Compares bytes with their checksum.
+///
+/// # Errors
+/// [`PlanFileProblem::Checksum`] with `what`.
+pub fn checked(what: &str, bytes: &[u8], wanted: u32) -> Result<(), PlanFileProblem> {
+    // ANCHOR: checked_todo -- task 6: the same number, or an error with both
+    match crc32fast::hash(bytes) {
+        found if found == wanted => Ok(()),
+        found => Err(PlanFileProblem::Checksum { what: what.to_owned(), wanted, found }),
+    }
+    // ANCHOR_END: checked_todo
 }
 
-/// What the first page says.
-pub(super) struct Header {
-    pub(super) written_by: String,
-    pub(super) sections: Vec<Section>,
-}
-
-/// Reads the first page of a file of `length` bytes; `page` is shorter where the file is.
-pub(super) fn decode(page: &[u8], length: u64) -> Result<Header, PlanFileProblem> {
+/// Checks the header of a file of `length` bytes; `page` is its first [`PAGE`] bytes, or all that there are.
+///
+/// # Errors
+/// In this order: [`NotAPlan`](PlanFileProblem::NotAPlan), [`Version`](PlanFileProblem::Version), a file without a whole header
+/// ([`Length`](PlanFileProblem::Length), where a page is wanted), [`Checksum`](PlanFileProblem::Checksum) of "the header",
+/// [`Flags`](PlanFileProblem::Flags) that are not 0, [`ByteOrder`](PlanFileProblem::ByteOrder), and a length that is not the one
+/// that the header names ([`Length`](PlanFileProblem::Length)).
+pub fn check_header(page: &[u8], length: u64) -> Result<(), PlanFileProblem> {
+    // ANCHOR: check_header_todo -- task 6: what it is before what it says, and nothing is believed before its checksum
     let cut_off = |wanted: u64| PlanFileProblem::Length { wanted, found: length };
     if !page.starts_with(&MAGIC) {
         return Err(PlanFileProblem::NotAPlan);
@@ -133,85 +190,105 @@ pub(super) fn decode(page: &[u8], length: u64) -> Result<Header, PlanFileProblem
     if version != VERSION {
         return Err(PlanFileProblem::Version(version));
     }
-    let (header, rest) = page.split_at_checked(HEADER).ok_or_else(|| cut_off(PAGE))?;
+    let header = page.get(..HEADER).ok_or_else(|| cut_off(PAGE))?;
     let field = |at| number(header, at).unwrap_or_default();
     checked("the header", &header[..HEADER - 4], field(60))?;
     if field(12) != 0 {
         return Err(PlanFileProblem::Flags(field(12)));
     }
-    if header.get(16..20) != Some(&ORDER.to_ne_bytes()) {
+    if header[16..20] != ORDER.to_ne_bytes() {
         return Err(PlanFileProblem::ByteOrder);
     }
-    let wanted = u64::from(field(24)) | u64::from(field(28)) << 32;
-    if wanted != length || page.len() as u64 != PAGE {
-        return Err(cut_off(wanted.max(PAGE)));
+    match long(header, 24) {
+        Some(wanted) if wanted == length && page.len() as u64 == PAGE => Ok(()),
+        wanted => Err(cut_off(wanted.unwrap_or_default().max(PAGE))),
     }
-    let index = usize::try_from(field(20)).ok().and_then(|count| count.checked_mul(ENTRY));
-    let (index, zeros) = index
-        .and_then(|length| rest.split_at_checked(length))
-        .ok_or_else(|| PlanFileProblem::Index(format!("{} sections do not fit in it", field(20))))?;
-    checked("the index", index, field(56))?;
-    if zeros.iter().any(|&byte| byte != 0) {
-        return Err(PlanFileProblem::Index("something stands behind it".to_owned()));
-    }
-    let written_by = header.get(32..32 + WRITTEN_BY).unwrap_or_default();
-    let written_by = String::from_utf8_lossy(written_by).trim_end_matches('\0').to_owned();
-    Ok(Header { written_by, sections: sections(index, length)? })
+    // ANCHOR_END: check_header_todo
 }
 
-/// Compares bytes with their checksum.
-pub(super) fn checked(what: &str, bytes: &[u8], wanted: u32) -> Result<(), PlanFileProblem> {
-    match crc32fast::hash(bytes) {
-        found if found == wanted => Ok(()),
-        found => Err(PlanFileProblem::Checksum { what: what.to_owned(), wanted, found }),
-    }
-}
-
-/// The sections of an index: each where it must be, and none that is missing or there twice.
-fn sections(index: &[u8], length: u64) -> Result<Vec<Section>, PlanFileProblem> {
+/// Checks that sections are where they must be, in a file of `length` bytes.
+///
+/// # Errors
+/// [`PlanFileProblem::Index`]: a kind that is there twice; a section that does not begin at the first multiple of [`PAGE`] behind the one
+/// before (the first one at [`PAGE`]), or that reaches beyond the file; a last one that does not end the file; a kind that is
+/// required and missing.
+pub fn check_places(sections: &[Section], length: u64) -> Result<(), PlanFileProblem> {
+    // ANCHOR: check_places_todo -- task 6: go along the sections, and know where the next one must begin
     let wrong = |reason: String| Err(PlanFileProblem::Index(reason));
-    let mut sections: Vec<Section> = Vec::new();
     let mut end = PAGE;
-    for entry in index.chunks_exact(ENTRY) {
-        let field = |at| number(entry, at).unwrap_or_default();
-        let long = |at| u64::from(field(at)) | u64::from(field(at + 4)) << 32;
-        let Some(kind) = Kind::of(field(0)) else {
-            return wrong(format!("there is a section of kind {}, which nobody knows", field(0)));
-        };
-        let section = Section { kind, crc32: field(4), offset: long(8), length: long(16) };
-        if sections.iter().any(|other| other.kind == kind) {
+    for (position, section) in sections.iter().enumerate() {
+        let Section { kind, offset, .. } = *section;
+        if sections[..position].iter().any(|other| other.kind == kind) {
             return wrong(format!("{kind} is there twice"));
         }
-        if section.offset != aligned(end, PAGE) {
-            return wrong(format!("{kind} begins at {}, not at {}", section.offset, aligned(end, PAGE)));
+        if offset != aligned(end, PAGE) {
+            return wrong(format!("{kind} begins at {offset}, not at {}", aligned(end, PAGE)));
         }
-        end = match section.offset.checked_add(section.length) {
-            Some(end) if end <= length => end,
-            _ => return wrong(format!("{kind} reaches beyond the end of the file")),
-        };
-        sections.push(section);
+        end = section.end();
+        if end > length {
+            return wrong(format!("{kind} reaches beyond the end of the file"));
+        }
     }
     if end != length {
         return wrong(format!("the sections end at {end}, the file at {length}"));
     }
-    let is_there = |kind: &Kind| sections.iter().any(|section| section.kind == *kind);
-    match Kind::ALL.iter().find(|kind| kind.is_required() && !is_there(kind)) {
-        Some(kind) => wrong(format!("{kind} is missing")),
-        None => Ok(sections),
+    let is_missing = |kind: &&Kind| kind.is_required() && sections.iter().all(|it| it.kind != **kind);
+    let missing = Kind::ALL.iter().find(is_missing);
+    missing.map_or(Ok(()), |kind| wrong(format!("{kind} is missing")))
+    // ANCHOR_END: check_places_todo
+}
+// ANCHOR_END: decode
+
+// ANCHOR: header
+/// What the first page says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Header {
+    /// The version of the program that wrote the file.
+    pub written_by: String,
+    /// The sections, in the order of the file.
+    pub sections: Vec<Section>,
+}
+
+/// Reads the first page of a file of `length` bytes; `page` is shorter where the file is.
+///
+/// # Errors
+/// As [`check_header`]; an index that is damaged, or that lists what cannot be, as [`check_places`] finds.
+pub fn decode(page: &[u8], length: u64) -> Result<Header, PlanFileProblem> {
+    check_header(page, length)?;
+    let sections: Result<Vec<Section>, PlanFileProblem> =
+        index(page)?.chunks_exact(ENTRY).map(section).collect();
+    let sections = sections?;
+    check_places(&sections, length)?;
+    let written_by = page.get(32..32 + WRITTEN_BY).unwrap_or_default();
+    let written_by = String::from_utf8_lossy(written_by).trim_end_matches('\0').to_owned();
+    Ok(Header { written_by, sections })
+}
+
+/// The index of a page whose header is sound, with nothing but zeros behind it.
+fn index(page: &[u8]) -> Result<&[u8], PlanFileProblem> {
+    let field = |at| number(page, at).unwrap_or_default();
+    let bytes = usize::try_from(field(20)).ok().and_then(|count| count.checked_mul(ENTRY));
+    let rest = page.get(HEADER..).unwrap_or_default();
+    let (index, zeros) = bytes
+        .and_then(|bytes| rest.split_at_checked(bytes))
+        .ok_or_else(|| PlanFileProblem::Index(format!("{} sections do not fit in it", field(20))))?;
+    checked("the index", index, field(56))?;
+    match zeros.iter().all(|&byte| byte == 0) {
+        true => Ok(index),
+        false => Err(PlanFileProblem::Index("something stands behind it".to_owned())),
     }
 }
 
-/// The u32 at a position.
-pub(super) fn number(bytes: &[u8], at: usize) -> Option<u32> {
-    let found = bytes.get(at..at.checked_add(4)?)?;
-    Some(u32::from_le_bytes(found.try_into().ok()?))
+/// The section of an entry.
+fn section(entry: &[u8]) -> Result<Section, PlanFileProblem> {
+    let (field, long) =
+        (|at| number(entry, at).unwrap_or_default(), |at| long(entry, at).unwrap_or_default());
+    let unknown =
+        || PlanFileProblem::Index(format!("there is a section of kind {}, which nobody knows", field(0)));
+    let kind = Kind::of(field(0)).ok_or_else(unknown)?;
+    Ok(Section { kind, crc32: field(4), offset: long(8), length: long(16) })
 }
-
-/// The u64 at a position.
-pub(super) fn long(bytes: &[u8], at: usize) -> Option<u64> {
-    let found = bytes.get(at..at.checked_add(8)?)?;
-    Some(u64::from_le_bytes(found.try_into().ok()?))
-}
+// ANCHOR_END: header
 
 #[cfg(test)]
 mod tests {
@@ -239,15 +316,15 @@ mod tests {
 
     #[test]
     fn a_page_says_what_was_written() {
-        let page = encode(&some()).unwrap();
+        let page = encode(&some(), "0.1.0").unwrap();
         assert_eq!(page.len(), 4096);
         let header = decode(&page, 12289).unwrap();
-        assert_eq!((header.sections, header.written_by.as_str()), (some(), env!("CARGO_PKG_VERSION")));
+        assert_eq!((header.sections, header.written_by.as_str()), (some(), "0.1.0"));
     }
 
     #[test]
     fn every_flipped_bit_is_found() {
-        let page = encode(&some()).unwrap();
+        let page = encode(&some(), "0.1.0").unwrap();
         for bit in 0..page.len() * 8 {
             let mut page = page.clone();
             page[bit / 8] ^= 1 << (bit % 8);
@@ -257,7 +334,7 @@ mod tests {
 
     #[test]
     fn each_refusal_says_what_to_do() {
-        let page = encode(&some()).unwrap();
+        let page = encode(&some(), "0.1.0").unwrap();
         let error = |page: &[u8], length| decode(page, length).err().unwrap().to_string();
         let with = |at: usize, value: u32| {
             let mut page = page.clone();
@@ -282,7 +359,7 @@ mod tests {
 
     #[test]
     fn sections_that_cannot_be_are_refused() {
-        let page = encode(&some()).unwrap();
+        let page = encode(&some(), "0.1.0").unwrap();
         let with = |at: usize, value: u32| {
             let mut page = page.clone();
             page[at..at + 4].copy_from_slice(&value.to_le_bytes());

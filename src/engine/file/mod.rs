@@ -64,7 +64,7 @@ mod choices;
 mod error;
 mod exact;
 mod features;
-mod header;
+pub mod header;
 mod read;
 mod settings;
 mod states;

@@ -175,8 +175,8 @@ impl<'a> Writer<'a> {
     /// Writes the first page.
     fn finish(mut self) -> Result<(), EngineError> {
         let no_room = || PlanFileProblem::Unwritable("there are too many sections".to_owned());
-        let page =
-            header::encode(&self.sections).ok_or_else(no_room).map_err(|problem| problem.of(self.path))?;
+        let page = header::encode(&self.sections, env!("CARGO_PKG_VERSION"));
+        let page = page.ok_or_else(no_room).map_err(|problem| problem.of(self.path))?;
         let mut write = || -> io::Result<()> {
             self.out.seek(SeekFrom::Start(0))?;
             self.out.write_all(&page)?;

@@ -1,9 +1,10 @@
 //! What a device offers for an operator: a kernel for each element type and each order of axes that may be chosen.
 
 use super::Terms;
-use super::candidates::{Answers, Candidate, Formats, Offer, Tensors};
+use super::candidates::{Candidate, Offer, Tensors};
 use super::orders::{are_plain, others};
 use super::price::{is_view, is_view_in_order, of_device};
+use super::survey::{Answers, Combination};
 use super::variants::keeps_type;
 use crate::engine::device::Accelerator;
 use crate::engine::tuning::Key;
@@ -39,18 +40,26 @@ pub(super) fn offer(
     if !is_view {
         candidates = survey.measured(graph, operator, tensors, candidates)?;
     }
-    let answers = (0..tensors.len()).map(|position| Answers::of(&candidates, position)).collect();
+    let answers = (0..tensors.len()).map(|position| answers(&candidates, position)).collect();
     Ok(Some((Offer { candidates, answers }, !is_view)))
 }
 
+/// What was taken at a position.
+fn answers(candidates: &[Candidate], position: usize) -> Answers {
+    let mut answers = Answers::default();
+    let taken = candidates.iter().filter_map(|candidate| candidate.formats.get(position));
+    taken.for_each(|format| answers.note(*format, true));
+    answers
+}
+
 /// The formats of the model, in the device's memory.
-fn own(tensors: &Tensors) -> Formats {
+fn own(tensors: &Tensors) -> Combination {
     let metas = tensors.inputs.iter().chain(&tensors.outputs);
     metas.map(|meta| TensorFormat::plain(meta.dtype()).on(Device::Cuda)).collect()
 }
 
 /// With a first input of whole numbers, and an output of them or of real ones.
-fn whole(tensors: &Tensors) -> Vec<Formats> {
+fn whole(tensors: &Tensors) -> Vec<Combination> {
     let has_scale = |position: usize| {
         let meta = tensors.inputs.get(position).or_else(|| tensors.outputs.first());
         let is_real = meta.is_some_and(|meta| meta.dtype() == DType::F32);
@@ -111,7 +120,7 @@ impl Survey<'_> {
         &self,
         layer: &dyn CpuLayer,
         tensors: &Tensors,
-        formats: &Formats,
+        formats: &Combination,
     ) -> Result<Vec<Candidate>, LayerError> {
         let mut candidates = self.candidates(layer, tensors, formats)?;
         // What is made without an input is a constant, which is brought to the device as it is.
@@ -130,7 +139,7 @@ impl Survey<'_> {
         &self,
         layer: &dyn CpuLayer,
         tensors: &Tensors,
-        formats: &Formats,
+        formats: &Combination,
     ) -> Result<Vec<Candidate>, LayerError> {
         let Tensors { inputs, outputs, .. } = tensors.in_formats(formats);
         let is_whole = formats.iter().any(|format| format.is_quantized);

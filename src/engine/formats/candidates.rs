@@ -1,6 +1,7 @@
 //! In which formats an operator can run: what its layer answers when it is asked position by position.
 
 use super::Terms;
+use super::survey::{Answers, Combination, Survey, ask};
 use crate::Limits;
 use crate::engine::device::Accelerator;
 use crate::engine::tuning::Key;
@@ -8,17 +9,13 @@ use crate::graph::{
     CpuLayer, LayerError, RuntimeGraph, RuntimeOperator, Tactic, TensorFormat, TensorMeta, guarded,
 };
 use crate::tensor::{DType, Format};
-use smallvec::SmallVec;
 use std::fmt;
-
-/// The formats of all inputs and then all outputs of an operator.
-pub(super) type Formats = SmallVec<[TensorFormat; 4]>;
 
 /// One way of running an operator.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Candidate {
     /// The formats of its inputs, then of its outputs.
-    pub formats: SmallVec<[TensorFormat; 4]>,
+    pub formats: Combination,
     /// How the layer computes.
     pub tactic: Tactic,
     /// What it costs, in nanoseconds; 0 where there is nothing to compare it with.
@@ -40,22 +37,6 @@ impl fmt::Display for Candidate {
     }
 }
 
-/// What a layer answered about one position.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Answers {
-    /// Formats that it takes, with some choice for the positions before.
-    pub taken: Vec<TensorFormat>,
-    /// Formats that it was asked about and never takes.
-    pub refused: Vec<TensorFormat>,
-}
-
-/// The most candidates of one operator; those that follow are not looked at.
-const MOST: usize = 64;
-
-/// The most questions about one operator: one with many inputs that takes all of them in every way, but not its outputs, would
-/// be asked for ever.
-const MOST_QUESTIONS: usize = 10_000;
-
 /// An operator's tensors as the model has them, at the sizes that the plan is made for.
 #[derive(Debug, Clone)]
 pub(super) struct Tensors {
@@ -68,8 +49,9 @@ pub(super) struct Tensors {
 }
 
 impl Tensors {
-    fn meta(&self, position: usize) -> Option<&TensorMeta> {
-        self.inputs.get(position).or_else(|| self.outputs.get(position.checked_sub(self.inputs.len())?))
+    /// Each with its scale.
+    fn all(&self) -> impl Iterator<Item = (&TensorMeta, Option<f32>)> {
+        self.inputs.iter().chain(&self.outputs).zip(self.scales.iter().copied())
     }
 
     pub(super) fn len(&self) -> usize {
@@ -95,61 +77,21 @@ pub(super) struct Offer {
     pub(super) answers: Vec<Answers>,
 }
 
-/// One walk through the combinations of an operator.
-pub(super) struct Survey<'a> {
-    layer: &'a dyn CpuLayer,
-    tensors: &'a Tensors,
-    blocks: &'a [u8],
-    asked: usize,
-    pub(super) found: Vec<Formats>,
-    pub(super) answers: Vec<Answers>,
-}
-
-impl<'a> Survey<'a> {
-    /// Asks a layer.
-    ///
-    /// # Errors
-    /// One that panics, or that did not answer in time.
-    pub(super) fn of(
-        layer: &'a dyn CpuLayer,
-        tensors: &'a Tensors,
-        blocks: &'a [u8],
-    ) -> Result<Self, LayerError> {
-        let answers = vec![Answers::default(); tensors.len()];
-        guarded(|| {
-            let mut survey = Self { layer, tensors, blocks, asked: 0, found: Vec::new(), answers };
-            survey.ask(&mut Formats::new());
-            if survey.found.is_empty() {
-                check_alive(layer)?;
-            }
-            Ok(survey)
-        })
-    }
-}
-
-impl Survey<'_> {
-    /// Asks about the position behind those that are decided.
-    fn ask(&mut self, decided: &mut Formats) {
-        let position = decided.len();
-        let Some(meta) = self.tensors.meta(position) else {
-            self.found.push(decided.clone());
-            return;
-        };
-        let scale = self.tensors.scales.get(position).copied().flatten();
-        for format in options(meta, self.blocks, scale) {
-            if self.found.len() >= MOST || self.asked >= MOST_QUESTIONS {
-                return;
-            }
-            self.asked += 1;
-            decided.push(format);
-            let is_taken = takes(self.layer, self.tensors.likeness, position, decided);
-            self.answers[position].note(format, is_taken);
-            if is_taken {
-                self.ask(decided);
-            }
-            decided.truncate(position);
+/// Asks a layer for the combinations that it takes.
+///
+/// # Errors
+/// One that panics, or that did not answer in time.
+pub(super) fn survey(layer: &dyn CpuLayer, tensors: &Tensors, blocks: &[u8]) -> Result<Survey, LayerError> {
+    let options: Vec<Combination> = tensors.all().map(|(meta, scale)| options(meta, blocks, scale)).collect();
+    let takes = |position: usize, formats: &[TensorFormat]| takes(layer, tensors.likeness, position, formats);
+    guarded(|| {
+        let mut survey = Survey::of(&options);
+        ask(&options, &takes, &mut Combination::new(), &mut survey);
+        if survey.found.is_empty() {
+            check_alive(layer)?;
         }
-    }
+        Ok(survey)
+    })
 }
 
 /// Refuses a layer that took nothing because it could not answer: it says so wherever it can.
@@ -209,37 +151,12 @@ pub(super) fn takes(
     }
 }
 
-impl Answers {
-    /// What was taken at a position.
-    pub(super) fn of(candidates: &[Candidate], position: usize) -> Self {
-        let mut answers = Self::default();
-        let taken = candidates.iter().filter_map(|candidate| candidate.formats.get(position));
-        taken.for_each(|format| answers.note(*format, true));
-        answers
-    }
-
-    /// Adds answers about other types.
-    pub(super) fn add(&mut self, others: Self) {
-        others.taken.into_iter().for_each(|format| self.note(format, true));
-        others.refused.into_iter().for_each(|format| self.note(format, false));
-    }
-
-    fn note(&mut self, format: TensorFormat, is_taken: bool) {
-        if is_taken && !self.taken.contains(&format) {
-            self.refused.retain(|refused| *refused != format);
-            self.taken.push(format);
-        } else if !is_taken && !self.taken.contains(&format) && !self.refused.contains(&format) {
-            self.refused.push(format);
-        }
-    }
-}
-
 /// The formats that a tensor may have, its own first.
-fn options(meta: &TensorMeta, blocks: &[u8], scale: Option<f32>) -> Formats {
+fn options(meta: &TensorMeta, blocks: &[u8], scale: Option<f32>) -> Combination {
     /// One more axis lies in memory than there is, and there are 8 at most.
     const RANKS: std::ops::RangeInclusive<usize> = 2..=7;
     let plain = TensorFormat::plain(meta.dtype());
-    let mut options = Formats::from_slice(&[plain]);
+    let mut options = Combination::from_slice(&[plain]);
     let may_be_blocked =
         RANKS.contains(&meta.rank()) && matches!(meta.dtype(), DType::F32 | DType::F16 | DType::Bf16);
     if may_be_blocked {
@@ -258,7 +175,7 @@ fn options(meta: &TensorMeta, blocks: &[u8], scale: Option<f32>) -> Formats {
 pub(super) fn priced(
     (layer, weights): (&dyn CpuLayer, u64),
     tensors: &Tensors,
-    formats: &Formats,
+    formats: &Combination,
     (terms, key): (&Terms, &Key),
 ) -> Result<Vec<Candidate>, LayerError> {
     let Tensors { inputs, outputs, .. } = tensors.in_formats(formats);

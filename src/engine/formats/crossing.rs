@@ -1,7 +1,7 @@
 //! Tensors that one device makes in one format and another reads in another: they are brought into it where that is cheap, on the
 //! GPU, and cross as they are.
 
-use super::negotiation::Conversion;
+use super::conversion::Conversion;
 use crate::graph::{Device, OperandIndex, RuntimeGraph, TensorFormat};
 use crate::tensor::Format;
 

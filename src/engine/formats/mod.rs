@@ -1,17 +1,20 @@
 //! Element types, layouts and tactics: every operator is asked what it takes, and the cheapest agreement is built.
 //!
 //! A layer answers for one position at a time, given those before it ([`CpuLayer::supports`]); an operator's answers make
-//! its [`Candidate`]s. [`negotiation`] picks one of each so that the whole graph costs least, with the
-//! [`Reformat`] operators that bring tensors from one format into another.
+//! its [`Candidate`]s ([`survey`]). The [`solver`] picks one of each so that the whole graph costs least, with the
+//! [`Reformat`] operators that bring tensors from one format into another ([`conversion`]).
 
 mod accelerated;
 mod alternation;
 mod candidates;
+pub mod conversion;
 mod crossing;
+pub mod elimination;
 mod negotiation;
 mod orders;
 mod price;
-mod solver;
+pub mod solver;
+pub mod survey;
 mod variants;
 
 use super::device::Accelerator;
@@ -26,10 +29,13 @@ use crate::layers::transfer::Transfer;
 use crate::pnnx;
 use crate::shape::Shapes;
 use crate::tensor::DType;
-pub use candidates::{Answers, Candidate};
+pub use candidates::Candidate;
 use candidates::{Likeness, Offer, Tensors, takes};
-use negotiation::{Conversion, conversions, negotiate};
+use conversion::Conversion;
+use negotiation::{conversions, negotiate};
 use price::Prices;
+pub use price::reformat_price;
+pub use survey::Answers;
 
 /// Which formats an engine may choose from.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,10 +5,10 @@
 //! is one problem for the [solver](super::solver).
 
 use super::candidates::{Candidate, Offer, is_plain};
+use super::conversion::{Conversion, price_of_set, sets, want};
 use super::price::Prices;
 use super::solver::{Choices, solve};
 use crate::graph::{OperandIndex, RuntimeGraph, TensorFormat, TensorMeta};
-use smallvec::SmallVec;
 use std::collections::BTreeMap;
 
 /// What a graph settled on.
@@ -17,9 +17,6 @@ pub(super) struct Agreement {
     /// For each operator the position of its candidate; none where there was nothing to choose from.
     pub(super) chosen: Vec<Option<usize>>,
 }
-
-/// Formats of a tensor that are there together.
-type Set = SmallVec<[TensorFormat; 2]>;
 
 /// Who makes or reads a tensor: with a format of its own, or by the choice of an operator.
 #[derive(Debug, Clone, Copy)]
@@ -133,22 +130,14 @@ impl Tensor<'_> {
         }
         let sets = sets(&formats);
         let variable = choices.add(vec![0.0; sets.len()]);
-        let made = |set: usize, from: &TensorFormat| self.conversions(&sets[set], from, prices);
+        let convert = |from: &TensorFormat, to: &TensorFormat| prices.of_conversion(self.meta, from, to);
+        let made = |set: usize, from: &TensorFormat| price_of_set(&sets[set], from, &convert);
         let read =
             |set: usize, wanted: &TensorFormat| if sets[set].contains(wanted) { 0.0 } else { f64::INFINITY };
         relate(choices, variable, sets.len(), (producer, offers, variables), made);
         for &reader in &self.readers {
             relate(choices, variable, sets.len(), (reader, offers, variables), read);
         }
-    }
-
-    /// What it costs to have a set of formats, if the tensor is made in one of them.
-    fn conversions(&self, set: &Set, from: &TensorFormat, prices: Prices<'_>) -> f64 {
-        if !set.contains(from) {
-            return f64::INFINITY;
-        }
-        let others = set.iter().filter(|format| *format != from);
-        others.map(|to| prices.of_conversion(self.meta, from, to)).sum()
     }
 }
 
@@ -178,34 +167,6 @@ fn relate(
     }
 }
 
-/// The sets of formats that may be there together. Few tensors are wanted in more than three formats at a time; where there
-/// are many formats, not even that is tried.
-fn sets(formats: &[TensorFormat]) -> Vec<Set> {
-    let most = if formats.len() <= 4 { formats.len() } else { 2 };
-    let mut sets: Vec<Set> = vec![Set::new()];
-    for &format in formats {
-        let with: Vec<Set> = sets
-            .iter()
-            .filter(|set| set.len() < most)
-            .map(|set| set.iter().copied().chain([format]).collect())
-            .collect();
-        sets.extend(with);
-    }
-    sets.retain(|set| !set.is_empty());
-    sets
-}
-
-/// What is made of an operand, and for whom.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Conversion {
-    pub(super) operand: OperandIndex,
-    pub(super) from: TensorFormat,
-    pub(super) to: TensorFormat,
-    /// Positions of operators, and of the operand among their inputs.
-    pub(super) readers: Vec<(usize, usize)>,
-    pub(super) is_output: bool,
-}
-
 /// The formats in which operands are made, and the conversions that an agreement needs, by operand.
 pub(super) fn conversions(
     graph: &RuntimeGraph,
@@ -229,17 +190,8 @@ pub(super) fn conversions(
     }
     let mut found: Vec<Conversion> = Vec::new();
     let mut want = |operand: OperandIndex, to: TensorFormat, reader: Option<(usize, usize)>| {
-        let Some(from) = made.get(operand.position()).copied().flatten().filter(|from| *from != to) else {
-            return;
-        };
-        let known = found.iter().position(|known| known.operand == operand && known.to == to);
-        let index = known.unwrap_or_else(|| {
-            found.push(Conversion { operand, from, to, readers: Vec::new(), is_output: false });
-            found.len() - 1
-        });
-        match reader {
-            Some(reader) => found[index].readers.push(reader),
-            None => found[index].is_output = true,
+        if let Some(from) = made.get(operand.position()).copied().flatten() {
+            want(&mut found, operand, (from, to), reader);
         }
     };
     for (step, operator) in graph.operators().iter().enumerate() {

@@ -1,6 +1,7 @@
 //! Orders of axes that an operator's tensors may have on a device: row-major, or with the channels last.
 
-use super::candidates::{Formats, Tensors};
+use super::candidates::Tensors;
+use super::survey::Combination;
 use crate::graph::{TensorFormat, TensorMeta};
 use crate::tensor::Format;
 use std::ops::RangeInclusive;
@@ -9,13 +10,18 @@ use std::ops::RangeInclusive;
 const RANKS: RangeInclusive<usize> = 3..=5;
 
 /// Whether all tensors lie in row-major order.
-pub(super) fn are_plain(formats: &Formats) -> bool {
+pub(super) fn are_plain(formats: &Combination) -> bool {
     formats.iter().all(|format| format.format == Format::Plain)
 }
 
 /// The same formats in other orders: all of the tensors with the most axes have their channels last. An operator that changes the
 /// order may also read its first input in one and have all the others in the other one; a view, tensors of any rank.
-pub(super) fn others(tensors: &Tensors, formats: &Formats, changes: bool, is_view: bool) -> Vec<Formats> {
+pub(super) fn others(
+    tensors: &Tensors,
+    formats: &Combination,
+    changes: bool,
+    is_view: bool,
+) -> Vec<Combination> {
     let ranks = |metas: &[TensorMeta]| metas.iter().map(TensorMeta::rank).max().unwrap_or(0);
     let most = ranks(&tensors.inputs).max(ranks(&tensors.outputs));
     // What makes axes of its own does not know where channels are.
@@ -30,7 +36,7 @@ pub(super) fn others(tensors: &Tensors, formats: &Formats, changes: bool, is_vie
         found.push(with(tensors, formats, |position, rank| position > 0 && may_be(rank)));
         found.push(with(tensors, formats, |_, rank| may_be(rank)));
     }
-    let mut once: Vec<Formats> = Vec::new();
+    let mut once: Vec<Combination> = Vec::new();
     for other in found {
         if other != *formats && !once.contains(&other) {
             once.push(other);
@@ -39,8 +45,8 @@ pub(super) fn others(tensors: &Tensors, formats: &Formats, changes: bool, is_vie
     once
 }
 
-/// Formats of which some have their channels last, by position and number of axes.
-fn with(tensors: &Tensors, formats: &Formats, is_last: impl Fn(usize, usize) -> bool) -> Formats {
+/// Combination of which some have their channels last, by position and number of axes.
+fn with(tensors: &Tensors, formats: &Combination, is_last: impl Fn(usize, usize) -> bool) -> Combination {
     let metas = tensors.inputs.iter().chain(&tensors.outputs).zip(formats).enumerate();
     let turned = metas.map(|(position, (meta, format))| {
         let is_last = RANKS.contains(&meta.rank()) && is_last(position, meta.rank());
@@ -55,7 +61,7 @@ mod tests {
     use super::*;
     use crate::tensor::DType;
 
-    fn tensors(inputs: &[&[i64]], output: &[i64]) -> (Tensors, Formats) {
+    fn tensors(inputs: &[&[i64]], output: &[i64]) -> (Tensors, Combination) {
         let meta = |dims: &[i64]| TensorMeta::new(DType::F32, dims.to_vec());
         let inputs: Vec<TensorMeta> = inputs.iter().map(|dims| meta(dims)).collect();
         let scales = vec![None; inputs.len() + 1];
@@ -68,7 +74,7 @@ mod tests {
     fn texts(inputs: &[&[i64]], output: &[i64], changes: bool, is_view: bool) -> Vec<String> {
         let (tensors, formats) = tensors(inputs, output);
         let letter = |format: &TensorFormat| if format.format == Format::Plain { 'p' } else { 'l' };
-        let text = |formats: Formats| formats.iter().map(letter).collect::<String>();
+        let text = |formats: Combination| formats.iter().map(letter).collect::<String>();
         others(&tensors, &formats, changes, is_view).into_iter().map(text).collect()
     }
 

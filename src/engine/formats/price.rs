@@ -76,7 +76,7 @@ impl Prices<'_> {
     /// The price of bringing a tensor from one format into another.
     fn of_reformat(&self, from: &TensorMeta, to: &TensorMeta) -> f64 {
         let measured = self.tuner.and_then(|tuner| tuner.reformat(from, to));
-        measured.unwrap_or_else(|| of_reformat(from, to))
+        measured.unwrap_or_else(|| reformat_price(from, to))
     }
 }
 
@@ -184,8 +184,9 @@ fn of_transfer(meta: &TensorMeta) -> f64 {
     TRANSFER + meta.byte_len().unwrap_or(0) as f64 / TRANSFERRED
 }
 
-/// The price of bringing a tensor from one format into another, in nanoseconds.
-fn of_reformat(from: &TensorMeta, to: &TensorMeta) -> f64 {
+/// The price of bringing a tensor on the CPU from one format into another, in nanoseconds, by the model of a processor that
+/// is used where nobody measures.
+pub fn reformat_price(from: &TensorMeta, to: &TensorMeta) -> f64 {
     let cost = Cost::of_moving(std::slice::from_ref(from), std::slice::from_ref(to));
     CALL + SCATTERED * cost.bytes as f64 / BYTES
 }

@@ -6,48 +6,83 @@
 //! networks are nearly chains, so that few variables ever depend on each other and the result is exact. Where too many
 //! would, one of them is fixed first to what it has in the best assignment that local search found; the result is then
 //! never worse than that assignment.
+//!
+//! ```
+//! use ixion::engine::formats::solver::{Choices, solve};
+//!
+//! let mut choices = Choices::default();
+//! let (first, second) = (choices.add(vec![1.0, 2.0]), choices.add(vec![9.0, 0.0]));
+//! choices.pair(first, second, |a, b| if a == b { 0.0 } else { 5.0 });
+//! assert_eq!(solve(&choices), [1, 1]);
+//! ```
 
-use smallvec::SmallVec;
-use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use super::elimination::Elimination;
 
-/// Variables that a term depends on, in ascending order.
-type Scope = SmallVec<[usize; 4]>;
-
-/// The most entries that a table may have.
-const MOST_ENTRIES: usize = 1 << 13;
-
+// ANCHOR: tables
 /// A price for every combination of options of a few variables.
-#[derive(Debug, Clone)]
-struct Term {
-    scope: Scope,
-    /// Row-major: the options of the last variable follow each other.
-    prices: Vec<f64>,
+#[derive(Debug, Clone, PartialEq)]
+pub struct Term {
+    /// The variables that it depends on, in ascending order.
+    pub scope: Vec<usize>,
+    /// A price for each combination, in row-major order: the options of the last variable follow each other.
+    pub prices: Vec<f64>,
+}
+
+/// Where in a table over the variables of `scope` the entry of an assignment stands.
+///
+/// `options` holds the number of options of each variable there is, `assignment` an option for each. The table is row-major: the
+/// options of the last variable of the scope follow each other.
+pub fn entry_of(scope: &[usize], options: &[usize], assignment: &[usize]) -> usize {
+    // ANCHOR: entry_of_todo -- task 3: as with the strides of a row-major array: times the length, plus the place, axis by axis
+    scope.iter().fold(0, |entry, &variable| entry * options[variable] + assignment[variable])
+    // ANCHOR_END: entry_of_todo
+}
+
+/// Writes into `assignment` the options that an entry of a table over `scope` stands for; it leaves other variables alone.
+pub fn spread(entry: usize, scope: &[usize], options: &[usize], assignment: &mut [usize]) {
+    // ANCHOR: spread_todo -- task 3: the way back: the last variable is the remainder, and the quotient goes on
+    let mut rest = entry;
+    for &variable in scope.iter().rev() {
+        assignment[variable] = rest % options[variable];
+        rest /= options[variable];
+    }
+    // ANCHOR_END: spread_todo
+}
+// ANCHOR_END: tables
+
+// ANCHOR: choices
+impl Term {
+    /// The price of this combination; `assignment` holds an option for each variable there is.
+    pub fn price(&self, options: &[usize], assignment: &[usize]) -> f64 {
+        self.prices[entry_of(&self.scope, options, assignment)]
+    }
 }
 
 /// Variables, and what combinations of their options cost.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Choices {
-    options: Vec<usize>,
-    terms: Vec<Term>,
+pub struct Choices {
+    /// How many options each variable has.
+    pub options: Vec<usize>,
+    /// What is added up.
+    pub terms: Vec<Term>,
 }
 
 impl Choices {
     /// Adds a variable with a price for each option; there must be at least one. Returns its number.
-    pub(super) fn add(&mut self, prices: Vec<f64>) -> usize {
+    pub fn add(&mut self, prices: Vec<f64>) -> usize {
         let variable = self.options.len();
         self.options.push(prices.len());
-        self.terms.push(Term { scope: Scope::from_slice(&[variable]), prices });
+        self.alone(variable, prices);
         variable
     }
 
     /// Prices the options of a variable once more.
-    pub(super) fn alone(&mut self, variable: usize, prices: Vec<f64>) {
-        self.terms.push(Term { scope: Scope::from_slice(&[variable]), prices });
+    pub fn alone(&mut self, variable: usize, prices: Vec<f64>) {
+        self.terms.push(Term { scope: vec![variable], prices });
     }
 
     /// Prices the options of two different variables together.
-    pub(super) fn pair(&mut self, a: usize, b: usize, price: impl Fn(usize, usize) -> f64) {
+    pub fn pair(&mut self, a: usize, b: usize, price: impl Fn(usize, usize) -> f64) {
         let (first, second) = (a.min(b), a.max(b));
         let mut prices = Vec::with_capacity(self.options[first] * self.options[second]);
         for i in 0..self.options[first] {
@@ -55,16 +90,16 @@ impl Choices {
                 prices.push(if a < b { price(i, j) } else { price(j, i) });
             }
         }
-        self.terms.push(Term { scope: Scope::from_slice(&[first, second]), prices });
+        self.terms.push(Term { scope: vec![first, second], prices });
     }
 
     /// What an assignment costs.
-    pub(super) fn price(&self, assignment: &[usize]) -> f64 {
+    pub fn price(&self, assignment: &[usize]) -> f64 {
         self.terms.iter().map(|term| term.price(&self.options, assignment)).sum()
     }
 
     /// The terms of each variable, by their positions.
-    fn by_variable(&self) -> Vec<Vec<usize>> {
+    pub fn by_variable(&self) -> Vec<Vec<usize>> {
         let mut found = vec![Vec::new(); self.options.len()];
         for (position, term) in self.terms.iter().enumerate() {
             term.scope.iter().for_each(|&variable| found[variable].push(position));
@@ -72,27 +107,75 @@ impl Choices {
         found
     }
 }
+// ANCHOR_END: choices
 
-impl Term {
-    /// The price of this combination; `assignment` holds an option for each variable there is.
-    fn price(&self, options: &[usize], assignment: &[usize]) -> f64 {
-        let index = self.scope.iter().fold(0, |index, &v| index * options[v] + assignment[v]);
-        self.prices[index]
+// ANCHOR: eliminating
+/// The best that a variable can do for each combination of options of the variables in `scope`: the least price of all `terms`
+/// together, and the option that has it, of equals the first. Both lists are tables over `scope`, which holds all variables of
+/// the terms but this one.
+pub fn best_responses(
+    options: &[usize],
+    terms: &[Term],
+    variable: usize,
+    scope: &[usize],
+) -> (Vec<f64>, Vec<usize>) {
+    // ANCHOR: best_responses_todo -- task 3: for each entry of the table try every option of the variable, and keep the cheapest
+    let entries: usize = scope.iter().map(|&other| options[other]).product();
+    let (mut prices, mut best) = (Vec::with_capacity(entries), Vec::with_capacity(entries));
+    let mut assignment = vec![0; options.len()];
+    for entry in 0..entries {
+        spread(entry, scope, options, &mut assignment);
+        let (mut option, mut least) = (0, f64::INFINITY);
+        for candidate in 0..options[variable] {
+            assignment[variable] = candidate;
+            let price: f64 = terms.iter().map(|term| term.price(options, &assignment)).sum();
+            if price < least {
+                (option, least) = (candidate, price);
+            }
+        }
+        prices.push(least);
+        best.push(option);
     }
+    (prices, best)
+    // ANCHOR_END: best_responses_todo
 }
 
-/// The cheapest assignment, or nearly so (see the [module](self)); the same for the same choices. Where every assignment
-/// is forbidden, some assignment.
-pub(super) fn solve(choices: &Choices) -> Vec<usize> {
+/// A variable that was eliminated.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decided {
+    /// Its number.
+    pub variable: usize,
+    /// Whose options decide, in ascending order. All of them were eliminated later.
+    pub scope: Vec<usize>,
+    /// Its best option for each combination of theirs: a table over the scope.
+    pub best: Vec<usize>,
+}
+
+/// An option for each variable, of those that were decided in this order.
+pub fn unwind(options: &[usize], decided: &[Decided]) -> Vec<usize> {
+    // ANCHOR: unwind_todo -- task 3: from the last to the first, each looks up its best option for what others have
+    let mut assignment = vec![0; options.len()];
+    for Decided { variable, scope, best } in decided.iter().rev() {
+        assignment[*variable] = best[entry_of(scope, options, &assignment)];
+    }
+    assignment
+    // ANCHOR_END: unwind_todo
+}
+// ANCHOR_END: eliminating
+
+// ANCHOR: solve
+/// The cheapest assignment, or nearly so where too much depends on too much; the same for the same choices. Where every
+/// assignment is forbidden, some assignment.
+pub fn solve(choices: &Choices) -> Vec<usize> {
     let incumbent = improved(choices, greedy(choices));
     let mut elimination = Elimination::new(choices, &incumbent);
     while elimination.step() {}
-    let found = elimination.assignment();
+    let found = unwind(&choices.options, elimination.decided());
     if choices.price(&found) <= choices.price(&incumbent) { found } else { incumbent }
 }
 
 /// One variable after the other takes what is cheapest given those before it.
-pub(super) fn greedy(choices: &Choices) -> Vec<usize> {
+pub fn greedy(choices: &Choices) -> Vec<usize> {
     let terms = choices.by_variable();
     let mut assignment = vec![0; choices.options.len()];
     for (variable, terms) in terms.iter().enumerate() {
@@ -135,162 +218,7 @@ fn set_best(choices: &Choices, terms: &[usize], variable: usize, assignment: &mu
     }
     assignment[variable] = best;
 }
-
-/// The variables that are left, and what was decided of the others.
-struct Elimination<'a> {
-    options: Vec<usize>,
-    incumbent: &'a [usize],
-    /// Terms that are still in use, by position; others are empty.
-    terms: Vec<Option<Term>>,
-    /// Positions of terms by variable.
-    of_variable: Vec<Vec<usize>>,
-    /// The variables that are left, each behind the size of the table that eliminating it takes.
-    left: BTreeSet<(usize, usize)>,
-    table_lens: Vec<usize>,
-    /// In the order of elimination: a variable, those that it depends on, and its best option for each of their choices.
-    decided: Vec<(usize, Scope, Vec<usize>)>,
-}
-
-impl<'a> Elimination<'a> {
-    fn new(choices: &Choices, incumbent: &'a [usize]) -> Self {
-        let count = choices.options.len();
-        let mut elimination = Self {
-            options: choices.options.clone(),
-            incumbent,
-            terms: choices.terms.iter().cloned().map(Some).collect(),
-            of_variable: choices.by_variable(),
-            left: (0..count).map(|variable| (0, variable)).collect(),
-            table_lens: vec![0; count],
-            decided: Vec::new(),
-        };
-        (0..count).for_each(|variable| elimination.measure(variable));
-        elimination
-    }
-
-    /// Decides one more variable. False when none is left.
-    fn step(&mut self) -> bool {
-        let Some(&(entries, variable)) = self.left.first() else { return false };
-        if entries <= MOST_ENTRIES {
-            self.eliminate(variable);
-        } else {
-            let count =
-                |&(_, variable): &(usize, usize)| (self.neighbours(variable).len(), Reverse(variable));
-            let busiest = self.left.iter().copied().max_by_key(count);
-            self.fix(busiest.map_or(variable, |found| found.1));
-        }
-        true
-    }
-
-    /// Notes how large a table eliminating a variable would take.
-    fn measure(&mut self, variable: usize) {
-        let len = self.table_len(variable);
-        let known = std::mem::replace(&mut self.table_lens[variable], len);
-        if self.left.remove(&(known, variable)) {
-            self.left.insert((len, variable));
-        }
-    }
-
-    /// Notes that a variable is decided, by the choices of those in the scope.
-    fn decide(&mut self, variable: usize, scope: Scope, best: Vec<usize>) {
-        self.left.remove(&(self.table_lens[variable], variable));
-        self.decided.push((variable, scope, best));
-    }
-
-    /// The variables that share a term with this one.
-    fn neighbours(&self, variable: usize) -> Scope {
-        let terms = self.of_variable[variable].iter().filter_map(|&term| self.terms[term].as_ref());
-        let mut found: Scope = terms.flat_map(|term| term.scope.iter().copied()).collect();
-        found.sort_unstable();
-        found.dedup();
-        found.retain(|other| *other != variable);
-        found
-    }
-
-    /// How many prices have to be looked at to eliminate a variable.
-    fn table_len(&self, variable: usize) -> usize {
-        let sizes = self.neighbours(variable).into_iter().chain([variable]).map(|v| self.options[v]);
-        sizes.fold(1, usize::saturating_mul)
-    }
-
-    /// Replaces a variable by the best that it can do.
-    fn eliminate(&mut self, variable: usize) {
-        let scope = self.neighbours(variable);
-        let terms = self.take_terms(variable);
-        let entries: usize = scope.iter().map(|&v| self.options[v]).product();
-        let (mut prices, mut best) = (Vec::with_capacity(entries), Vec::with_capacity(entries));
-        let mut assignment = vec![0; self.options.len()];
-        for entry in 0..entries {
-            spread(entry, &scope, &self.options, &mut assignment);
-            let (mut option, mut least) = (0, f64::INFINITY);
-            for candidate in 0..self.options[variable] {
-                assignment[variable] = candidate;
-                let price = terms.iter().map(|term| term.price(&self.options, &assignment)).sum();
-                if price < least {
-                    (option, least) = (candidate, price);
-                }
-            }
-            prices.push(least);
-            best.push(option);
-        }
-        if !scope.is_empty() {
-            self.push_term(Term { scope: scope.clone(), prices });
-        }
-        scope.iter().for_each(|&other| self.measure(other));
-        self.decide(variable, scope, best);
-    }
-
-    /// Gives a variable the option of the incumbent.
-    fn fix(&mut self, variable: usize) {
-        let (option, neighbours) = (self.incumbent[variable], self.neighbours(variable));
-        for mut term in self.take_terms(variable) {
-            let Some(axis) = term.scope.iter().position(|&v| v == variable) else { continue };
-            let inner: usize = term.scope[axis + 1..].iter().map(|&v| self.options[v]).product();
-            let len = self.options[variable];
-            let rows = term.prices.chunks(inner * len);
-            term.prices =
-                rows.flat_map(|row| row[option * inner..(option + 1) * inner].iter().copied()).collect();
-            term.scope.remove(axis);
-            if !term.scope.is_empty() {
-                self.push_term(term);
-            }
-        }
-        neighbours.iter().for_each(|&other| self.measure(other));
-        self.decide(variable, Scope::new(), vec![option]);
-    }
-
-    fn take_terms(&mut self, variable: usize) -> Vec<Term> {
-        let positions = std::mem::take(&mut self.of_variable[variable]);
-        let terms: Vec<Term> = positions.iter().filter_map(|&term| self.terms[term].take()).collect();
-        for other in terms.iter().flat_map(|term| term.scope.iter().copied()) {
-            self.of_variable[other].retain(|term| !positions.contains(term));
-        }
-        terms
-    }
-
-    fn push_term(&mut self, term: Term) {
-        let position = self.terms.len();
-        term.scope.iter().for_each(|&variable| self.of_variable[variable].push(position));
-        self.terms.push(Some(term));
-    }
-
-    /// Sets the variables in the opposite order: each finds those that it depends on.
-    fn assignment(&self) -> Vec<usize> {
-        let mut assignment = vec![0; self.options.len()];
-        for (variable, scope, best) in self.decided.iter().rev() {
-            let entry = scope.iter().fold(0, |entry, &v| entry * self.options[v] + assignment[v]);
-            assignment[*variable] = best[entry];
-        }
-        assignment
-    }
-}
-
-/// Writes the options that an entry of a table stands for.
-fn spread(mut entry: usize, scope: &[usize], options: &[usize], assignment: &mut [usize]) {
-    for &variable in scope.iter().rev() {
-        assignment[variable] = entry % options[variable];
-        entry /= options[variable];
-    }
-}
+// ANCHOR_END: solve
 
 #[cfg(test)]
 mod tests {

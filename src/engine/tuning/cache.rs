@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 /// Times of layers on this machine, for builders that measure; see [`Builder::with_tuning`](super::super::Builder::with_tuning).
 ///
@@ -26,22 +27,71 @@ pub struct TimingCache {
     added: Devices,
 }
 
-/// What was measured, by the device.
-type Devices = BTreeMap<String, Timings>;
-
+// ANCHOR: stored
 /// Nanoseconds by what was measured.
-type Timings = BTreeMap<String, f64>;
+pub type Timings = BTreeMap<String, f64>;
+
+/// What was measured, by the device.
+pub type Devices = BTreeMap<String, Timings>;
 
 /// The file.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Default, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Stored {
-    version: u32,
-    devices: Devices,
+pub struct Stored {
+    /// The version of keys and times.
+    pub version: u32,
+    /// What was measured.
+    pub devices: Devices,
 }
 
 /// The version of keys and times: of others nothing is used.
-const VERSION: u32 = 1;
+pub const CACHE_VERSION: u32 = 1;
+// ANCHOR_END: stored
+
+// ANCHOR: usable
+/// What the text of a cache holds, without times that nobody can have measured: negative ones, and those that are no numbers.
+///
+/// # Errors
+/// A text that is no cache, or one of another [`CACHE_VERSION`], with the reason. Whoever asked measures anew.
+pub fn usable(text: &[u8]) -> Result<Stored, String> {
+    // ANCHOR: usable_todo -- task 4: parse the JSON, refuse another version, drop what cannot be a time
+    let mut stored: Stored = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+    if stored.version != CACHE_VERSION {
+        return Err(format!("it has version {}, not {CACHE_VERSION}", stored.version));
+    }
+    for timings in stored.devices.values_mut() {
+        timings.retain(|_, time| time.is_finite() && *time >= 0.0);
+    }
+    Ok(stored)
+    // ANCHOR_END: usable_todo
+}
+// ANCHOR_END: usable
+
+// ANCHOR: known_or
+/// The nanoseconds that are kept under this key for this device; else what `measure` finds, which is then kept. None is no time, and
+/// nothing to keep. The cache isn't locked while something is measured.
+///
+/// # Errors
+/// That of `measure`.
+pub fn known_or<E>(
+    cache: &Mutex<TimingCache>,
+    device: &str,
+    key: &str,
+    measure: &mut dyn FnMut() -> Result<Option<f64>, E>,
+) -> Result<Option<f64>, E> {
+    // ANCHOR: known_or_todo -- task 4: look it up, let go of the lock, measure, and keep what was found
+    let lock = || cache.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = lock().get(device, key) {
+        return Ok(Some(known));
+    }
+    let found = measure()?;
+    if let Some(nanoseconds) = found {
+        lock().insert(device, key, nanoseconds);
+    }
+    Ok(found)
+    // ANCHOR_END: known_or_todo
+}
+// ANCHOR_END: known_or
 
 impl TimingCache {
     /// One that forgets everything with the builder.
@@ -70,12 +120,15 @@ impl TimingCache {
         self.len() == 0
     }
 
-    pub(super) fn get(&self, device: &str, key: &str) -> Option<f64> {
+    /// The nanoseconds that are kept under this key for this device.
+    #[must_use]
+    pub fn get(&self, device: &str, key: &str) -> Option<f64> {
         [&self.added, &self.known].into_iter().find_map(|devices| devices.get(device)?.get(key)).copied()
     }
 
-    pub(super) fn insert(&mut self, device: &str, key: String, nanoseconds: f64) {
-        self.added.entry(device.to_owned()).or_default().insert(key, nanoseconds);
+    /// Keeps a time under this key for this device.
+    pub fn insert(&mut self, device: &str, key: &str, nanoseconds: f64) {
+        self.added.entry(device.to_owned()).or_default().insert(key.to_owned(), nanoseconds);
     }
 
     /// Adds what is new to the file, whatever others added in the meantime.
@@ -90,7 +143,7 @@ impl TimingCache {
         let lock = File::create(&beside).map_err(io("lock"))?;
         lock.lock().map_err(io("lock"))?;
         let mut stored = read(path);
-        stored.version = VERSION;
+        stored.version = CACHE_VERSION;
         extend(&mut stored.devices, self.added.clone());
         let file = write_beside(path, |file| -> Result<(), PnnxError> {
             let text = serde_json::to_vec_pretty(&stored).map_err(io::Error::from);
@@ -115,25 +168,12 @@ fn read(path: &Path) -> Stored {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Stored::default(),
         Err(error) => return unusable(path, &error.to_string()),
     };
-    match serde_json::from_slice::<Stored>(&text) {
-        Ok(stored) if stored.version == VERSION => sound(stored),
-        Ok(stored) => unusable(path, &format!("it has version {}, not {VERSION}", stored.version)),
-        Err(error) => unusable(path, &error.to_string()),
-    }
+    usable(&text).unwrap_or_else(|reason| unusable(path, &reason))
 }
 
 fn unusable(path: &Path, reason: &str) -> Stored {
     log::warn!("{} holds no timings that can be used, all are measured anew: {reason}", path.display());
     Stored::default()
-}
-
-/// Without times that nobody can have measured.
-fn sound(mut stored: Stored) -> Stored {
-    stored
-        .devices
-        .values_mut()
-        .for_each(|timings| timings.retain(|_, time| time.is_finite() && *time >= 0.0));
-    stored
 }
 
 /// The processor: its name, where the system tells it, its features and which of them kernels use. Kernels change from one
@@ -177,7 +217,7 @@ mod tests {
                 scope.spawn(move || {
                     let mut cache = TimingCache::open(path);
                     for item in 0..5 {
-                        cache.insert("a", format!("{thread}.{item}"), f64::from(item));
+                        cache.insert("a", &format!("{thread}.{item}"), f64::from(item));
                         cache.store().unwrap();
                     }
                 });
@@ -196,7 +236,7 @@ mod tests {
             std::fs::write(&path, damaged).unwrap();
             let mut cache = TimingCache::open(&path);
             assert!(cache.is_empty(), "{damaged}");
-            cache.insert(&cpu(), "a".to_owned(), 1.5);
+            cache.insert(&cpu(), "a", 1.5);
             cache.store().unwrap();
             assert_eq!(TimingCache::open(&path).get(&cpu(), "a"), Some(1.5));
         }
@@ -209,7 +249,7 @@ mod tests {
         std::fs::write(&path, r#"{"version": 1, "devices": {"abacus": {"a": 9.0}}}"#).unwrap();
         let mut cache = TimingCache::open(&path);
         assert_eq!(cache.get(&cpu(), "a"), None);
-        cache.insert(&cpu(), "a".to_owned(), 1.0);
+        cache.insert(&cpu(), "a", 1.0);
         cache.store().unwrap();
         assert_eq!(TimingCache::open(&path).get(&cpu(), "a"), Some(1.0));
         assert!(std::fs::read_to_string(&path).unwrap().contains("abacus"));
@@ -222,11 +262,11 @@ mod tests {
         assert!(cpu().contains(env!("CARGO_PKG_VERSION")));
         let stored = |version: &str, time: f64| (cpu_of(version), Timings::from([("a".to_owned(), time)]));
         let devices = [stored("0.0.1", 9.0), stored("99.0.0", 8.0)].into();
-        let text = serde_json::to_vec(&Stored { version: VERSION, devices }).unwrap();
+        let text = serde_json::to_vec(&Stored { version: CACHE_VERSION, devices }).unwrap();
         std::fs::write(&path, text).unwrap();
         let mut cache = TimingCache::open(&path);
         assert_eq!(cache.get(&cpu(), "a"), None);
-        cache.insert(&cpu(), "a".to_owned(), 1.0);
+        cache.insert(&cpu(), "a", 1.0);
         cache.store().unwrap();
         assert_eq!(TimingCache::open(&path).get(&cpu(), "a"), Some(1.0));
         assert_eq!(read(&path).devices.len(), 3);

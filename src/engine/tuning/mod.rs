@@ -14,10 +14,11 @@ use crate::graph::{
 use crate::kernels::parallel::Threads;
 use crate::layers::reformat::Reformat;
 use crate::tensor::DType;
-pub use cache::TimingCache;
+pub use cache::{CACHE_VERSION, Devices, Stored, TimingCache, Timings, known_or, usable};
 use std::fmt::{Display, Write};
 use std::sync::{Mutex, PoisonError};
 use timer::Timer;
+pub use timer::{Budget, OF_A_LAYER, fastest};
 
 /// Measures, or remembers what was measured.
 #[derive(Debug)]
@@ -96,18 +97,15 @@ impl Tuner {
     fn known_or(
         &self,
         (device, key): (&str, String),
-        measure: impl FnOnce() -> Result<Option<f64>, LayerError>,
+        mut measure: impl FnMut() -> Result<Option<f64>, LayerError>,
     ) -> Result<Option<f64>, LayerError> {
-        let cache = || self.cache.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = cache().get(device, &key) {
-            return Ok(Some(known));
-        }
-        let found = guarded(measure)?;
-        if let Some(nanoseconds) = found {
-            log::debug!("{key}: {nanoseconds:.0} ns");
-            cache().insert(device, key, nanoseconds);
-        }
-        Ok(found)
+        known_or(&self.cache, device, &key, &mut || {
+            let found = guarded(&mut measure)?;
+            if let Some(nanoseconds) = found {
+                log::debug!("{key}: {nanoseconds:.0} ns");
+            }
+            Ok(found)
+        })
     }
 }
 

@@ -6,10 +6,40 @@ use crate::kernels::parallel::Threads;
 use crate::tensor::{DType, Format, Layout, Tensor, TensorView, TensorViewMut, Workspace};
 use std::time::{Duration, Instant};
 
-/// A candidate runs so long, and so often; but a slow one runs twice all the same.
-const ENOUGH: Duration = Duration::from_millis(8);
-const MOST_RUNS: usize = 100;
-const LEAST_RUNS: usize = 2;
+// ANCHOR: fastest
+/// How often a candidate runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Budget {
+    /// No run begins when all runs together took longer than this; but a slow candidate has its `least` all the same.
+    pub enough: Duration,
+    /// So many runs at least.
+    pub least: usize,
+    /// So many runs at most.
+    pub most: usize,
+}
+
+/// What a layer gets. The first run warms the caches up; so a second one is the least.
+pub const OF_A_LAYER: Budget = Budget { enough: Duration::from_millis(8), least: 2, most: 100 };
+
+/// The time of the fastest of several runs. `run` runs once and says how long that took.
+///
+/// # Errors
+/// The first error of a run. Nothing runs after it.
+pub fn fastest<E>(budget: &Budget, run: &mut dyn FnMut() -> Result<Duration, E>) -> Result<Duration, E> {
+    // ANCHOR: fastest_todo -- task 4: run, add up, keep the smallest; stop at `most`, or with enough spent once `least` is reached
+    let (mut fastest, mut spent) = (Duration::MAX, Duration::ZERO);
+    for round in 0..budget.most {
+        if round >= budget.least && spent > budget.enough {
+            break;
+        }
+        let time = run()?;
+        spent = spent.saturating_add(time);
+        fastest = fastest.min(time);
+    }
+    Ok(fastest)
+    // ANCHOR_END: fastest_todo
+}
+// ANCHOR_END: fastest
 
 /// Runs layers as a plan would.
 #[derive(Debug)]
@@ -84,18 +114,13 @@ impl Timer {
         outputs: &mut [TensorViewMut<'_>],
         workspace: &mut Workspace,
     ) -> Result<f64, LayerError> {
-        let start = Instant::now();
-        let mut fastest = f64::INFINITY;
-        for run in 0..MOST_RUNS {
-            if run >= LEAST_RUNS && start.elapsed() > ENOUGH {
-                break;
-            }
+        let mut run = || -> Result<Duration, LayerError> {
             self.limits.check_deadline()?;
             let begin = Instant::now();
             layer.forward(inputs, outputs, &mut ForwardContext::new(workspace.scratch(), &self.limits))?;
-            fastest = fastest.min(begin.elapsed().as_nanos() as f64);
-        }
-        Ok(fastest)
+            Ok(begin.elapsed())
+        };
+        Ok(fastest(&OF_A_LAYER, &mut run)?.as_nanos() as f64)
     }
 
     /// Tensors of these shapes and formats; none where sizes are not known. Real numbers are small ones of both signs, whole

@@ -1,0 +1,135 @@
+//! Task 4: times, and where they are kept.
+
+use super::super::subject::{Budget, fastest, known_or, usable};
+use ixion::engine::TimingCache;
+use std::sync::Mutex;
+use std::time::Duration;
+
+const fn ms(milliseconds: u64) -> Duration {
+    Duration::from_millis(milliseconds)
+}
+
+/// What `fastest` says of runs that take so many milliseconds, and how often it ran.
+fn timed(budget: Budget, times: &[u64]) -> (Duration, usize) {
+    let mut runs = 0;
+    let found = fastest(&budget, &mut || {
+        runs += 1;
+        let time = times.get(runs - 1).or(times.last()).copied().unwrap_or_default();
+        Ok::<Duration, String>(ms(time))
+    });
+    (found.unwrap(), runs)
+}
+
+const BUDGET: Budget = Budget { enough: ms(8), least: 2, most: 5 };
+
+#[test]
+fn task4_the_fastest_run_counts() {
+    let (found, runs) = timed(Budget { enough: ms(100), ..BUDGET }, &[9, 4, 3, 5, 6]);
+    assert_eq!(
+        (found, runs),
+        (ms(3), 5),
+        "neither the first, nor the last, nor the mean: the least disturbed one"
+    );
+}
+
+#[test]
+fn task4_the_budget_ends_it() {
+    assert_eq!(timed(BUDGET, &[4, 4, 1, 1, 1]), (ms(1), 3), "8 ms are not more than enough, 9 are");
+    assert_eq!(timed(BUDGET, &[0]), (ms(0), 5), "what costs next to nothing runs `most` times");
+}
+
+#[test]
+fn task4_a_slow_candidate_runs_twice() {
+    let hint = "the first run warms the caches up, however long it takes";
+    assert_eq!(timed(BUDGET, &[50, 20, 1]), (ms(20), 2), "{hint}");
+}
+
+#[test]
+fn task4_an_error_ends_it() {
+    let mut runs = 0;
+    let found = fastest(&BUDGET, &mut || {
+        runs += 1;
+        if runs == 2 { Err("no") } else { Ok(ms(1)) }
+    });
+    assert_eq!((found, runs), (Err("no"), 2), "a candidate that fails has no time");
+}
+
+#[test]
+fn task4_what_is_known_is_not_measured() {
+    let cache = Mutex::new(TimingCache::in_memory());
+    let mut count = 0;
+    for _ in 0..3 {
+        let found = known_or(&cache, "cpu", "conv 3×3", &mut || {
+            count += 1;
+            Ok::<_, String>(Some(120.0))
+        });
+        assert_eq!(found, Ok(Some(120.0)), "the time that was measured, each time");
+    }
+    assert_eq!(count, 1, "it is measured once, and then remembered");
+    assert_eq!(cache.lock().unwrap().get("cpu", "conv 3×3"), Some(120.0), "kept under device and key");
+}
+
+#[test]
+fn task4_device_and_key_tell_times_apart() {
+    let cache = Mutex::new(TimingCache::in_memory());
+    let time = |device, key, nanoseconds| {
+        known_or(&cache, device, key, &mut || Ok::<_, String>(Some(nanoseconds))).unwrap()
+    };
+    assert_eq!(time("cpu", "a", 1.0), Some(1.0), "nothing is known");
+    assert_eq!(time("gpu", "a", 2.0), Some(2.0), "another device: the CPU's time says nothing about it");
+    assert_eq!(time("cpu", "b", 3.0), Some(3.0), "another key: another operator, shape or type");
+    assert_eq!(time("cpu", "a", 9.0), Some(1.0), "known");
+}
+
+#[test]
+fn task4_what_is_no_time_is_not_kept() {
+    let cache = Mutex::new(TimingCache::in_memory());
+    assert_eq!(
+        known_or(&cache, "cpu", "a", &mut || Ok::<_, String>(None)),
+        Ok(None),
+        "it cannot be measured"
+    );
+    assert_eq!(
+        known_or(&cache, "cpu", "a", &mut || Err("broken")),
+        Err("broken"),
+        "an error goes to the caller"
+    );
+    assert!(cache.lock().unwrap().is_empty(), "neither is a time: nothing must be kept");
+}
+
+#[test]
+fn task4_nobody_waits_for_a_measurement() {
+    let cache = Mutex::new(TimingCache::in_memory());
+    let found = known_or(&cache, "cpu", "a", &mut || {
+        let hint =
+            "the cache is locked while something is measured: is the guard of the look-up still alive?";
+        assert!(cache.try_lock().is_ok(), "{hint}");
+        Ok::<_, String>(Some(1.0))
+    });
+    assert_eq!(found, Ok(Some(1.0)));
+}
+
+#[test]
+fn task4_a_cache_is_read() {
+    let stored = usable(br#"{"version": 1, "devices": {"cpu": {"a": 1.5, "b": 0}}}"#).unwrap();
+    assert_eq!(
+        (stored.devices["cpu"]["a"], stored.devices["cpu"]["b"]),
+        (1.5, 0.0),
+        "two times of one device"
+    );
+    let stored = usable(br#"{"version": 1, "devices": {"cpu": {"a": -2, "b": 3}}}"#).unwrap();
+    assert_eq!(stored.devices["cpu"].len(), 1, "nobody can have measured -2 ns: drop it, and keep the rest");
+}
+
+#[test]
+fn task4_a_cache_that_cannot_be_used_says_why() {
+    let hint = "keys of another version may mean something else: measure anew";
+    for version in [0, 2, 99] {
+        let text = format!("{{\"version\": {version}, \"devices\": {{\"cpu\": {{\"a\": 1}}}}}}");
+        let error = usable(text.as_bytes()).expect_err(hint);
+        assert!(error.contains(&version.to_string()), "which version it has should be in `{error}`");
+    }
+    for text in ["", "{", "[]", "{\"version\": 1}", "times"] {
+        assert!(usable(text.as_bytes()).is_err(), "`{text}` is no cache");
+    }
+}

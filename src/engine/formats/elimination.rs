@@ -1,0 +1,140 @@
+//! Variable after variable is eliminated, the one with the smallest table first: the bookkeeping of [`solve`](super::solver::solve).
+
+use super::solver::{Choices, Decided, Term, best_responses};
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
+// ANCHOR: elimination
+/// The most entries that a table may have.
+const MOST_ENTRIES: usize = 1 << 13;
+
+/// The variables that are left, and what was decided of the others.
+#[derive(Debug)]
+pub struct Elimination<'a> {
+    options: Vec<usize>,
+    incumbent: &'a [usize],
+    /// Terms that are still in use, by position; others are empty.
+    terms: Vec<Option<Term>>,
+    /// Positions of terms by variable.
+    of_variable: Vec<Vec<usize>>,
+    /// The variables that are left, each behind the size of the table that eliminating it takes.
+    left: BTreeSet<(usize, usize)>,
+    table_lens: Vec<usize>,
+    /// In the order of elimination.
+    decided: Vec<Decided>,
+}
+
+impl<'a> Elimination<'a> {
+    /// With all variables left, and what each has in an assignment that is known.
+    pub fn new(choices: &Choices, incumbent: &'a [usize]) -> Self {
+        let count = choices.options.len();
+        let mut elimination = Self {
+            options: choices.options.clone(),
+            incumbent,
+            terms: choices.terms.iter().cloned().map(Some).collect(),
+            of_variable: choices.by_variable(),
+            left: (0..count).map(|variable| (0, variable)).collect(),
+            table_lens: vec![0; count],
+            decided: Vec::new(),
+        };
+        (0..count).for_each(|variable| elimination.measure(variable));
+        elimination
+    }
+
+    /// The variables that are decided, in their order.
+    pub fn decided(&self) -> &[Decided] {
+        &self.decided
+    }
+
+    /// Decides one more variable. False when none is left.
+    pub fn step(&mut self) -> bool {
+        let Some(&(entries, variable)) = self.left.first() else { return false };
+        if entries <= MOST_ENTRIES {
+            self.eliminate(variable);
+        } else {
+            let count =
+                |&(_, variable): &(usize, usize)| (self.neighbours(variable).len(), Reverse(variable));
+            let busiest = self.left.iter().copied().max_by_key(count);
+            self.fix(busiest.map_or(variable, |found| found.1));
+        }
+        true
+    }
+
+    /// Notes how large a table eliminating a variable would take.
+    fn measure(&mut self, variable: usize) {
+        let len = self.table_len(variable);
+        let known = std::mem::replace(&mut self.table_lens[variable], len);
+        if self.left.remove(&(known, variable)) {
+            self.left.insert((len, variable));
+        }
+    }
+
+    /// Notes that a variable is decided, by the choices of those in the scope.
+    fn decide(&mut self, variable: usize, scope: Vec<usize>, best: Vec<usize>) {
+        self.left.remove(&(self.table_lens[variable], variable));
+        self.decided.push(Decided { variable, scope, best });
+    }
+
+    /// The variables that share a term with this one.
+    fn neighbours(&self, variable: usize) -> Vec<usize> {
+        let terms = self.of_variable[variable].iter().filter_map(|&term| self.terms[term].as_ref());
+        let mut found: Vec<usize> = terms.flat_map(|term| term.scope.iter().copied()).collect();
+        found.sort_unstable();
+        found.dedup();
+        found.retain(|other| *other != variable);
+        found
+    }
+
+    /// How many prices have to be looked at to eliminate a variable.
+    fn table_len(&self, variable: usize) -> usize {
+        let sizes = self.neighbours(variable).into_iter().chain([variable]).map(|v| self.options[v]);
+        sizes.fold(1, usize::saturating_mul)
+    }
+
+    /// Replaces a variable by the best that it can do.
+    fn eliminate(&mut self, variable: usize) {
+        let scope = self.neighbours(variable);
+        let terms = self.take_terms(variable);
+        let (prices, best) = best_responses(&self.options, &terms, variable, &scope);
+        if !scope.is_empty() {
+            self.push_term(Term { scope: scope.clone(), prices });
+        }
+        scope.iter().for_each(|&other| self.measure(other));
+        self.decide(variable, scope, best);
+    }
+
+    /// Gives a variable the option of the incumbent.
+    fn fix(&mut self, variable: usize) {
+        let (option, neighbours) = (self.incumbent[variable], self.neighbours(variable));
+        for mut term in self.take_terms(variable) {
+            let Some(axis) = term.scope.iter().position(|&v| v == variable) else { continue };
+            let inner: usize = term.scope[axis + 1..].iter().map(|&v| self.options[v]).product();
+            let len = self.options[variable];
+            let rows = term.prices.chunks(inner * len);
+            term.prices =
+                rows.flat_map(|row| row[option * inner..(option + 1) * inner].iter().copied()).collect();
+            term.scope.remove(axis);
+            if !term.scope.is_empty() {
+                self.push_term(term);
+            }
+        }
+        neighbours.iter().for_each(|&other| self.measure(other));
+        self.decide(variable, Vec::new(), vec![option]);
+    }
+
+    fn take_terms(&mut self, variable: usize) -> Vec<Term> {
+        let positions = std::mem::take(&mut self.of_variable[variable]);
+        let terms: Vec<Term> = positions.iter().filter_map(|&term| self.terms[term].take()).collect();
+        for other in terms.iter().flat_map(|term| term.scope.iter().copied()) {
+            self.of_variable[other].retain(|term| !positions.contains(term));
+        }
+        terms
+    }
+
+    fn push_term(&mut self, term: Term) {
+        let position = self.terms.len();
+        term.scope.iter().for_each(|&variable| self.of_variable[variable].push(position));
+        self.terms.push(Some(term));
+    }
+}
+// ANCHOR_END: elimination
