@@ -134,6 +134,18 @@ mod lesson11 {
     mod tasks;
 }
 
+#[path = "../lessons/13_shapes/tests"]
+mod lesson13 {
+    mod subject {
+        pub(super) use ixion::layers::rules::{agreed, joined, positions};
+        pub(super) use ixion::shape::update::{Update, larger, same_inputs};
+        pub(super) use ixion::shape::walk::{infer_all, infer_operator, known_inputs};
+        pub(super) use ixion::shape::{Binding, InputRange, disorder};
+        pub(super) use ixion::tensor::dim::{ceil_div, compute, evaluate, floor_div};
+    }
+    mod tasks;
+}
+
 #[path = "../lessons/14_memory/tests"]
 mod lesson14 {
     mod subject {

@@ -2,6 +2,7 @@
 
 use super::broadcast::{Converted, kind};
 use super::expression::result_type;
+use super::rules;
 use super::views::axis_of;
 use crate::graph::{
     CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorFormat, TensorMeta,
@@ -49,32 +50,15 @@ fn are_parts(inputs: &[TensorMeta]) -> bool {
     inputs.iter().all(|input| input.dtype() == dtype && input.num_elements() != 0usize)
 }
 
-/// The lengths that two tensors agree on, symbols giving way to numbers; all axes but `except` must agree.
-fn agreed(
-    position: usize,
-    left: &[Dim],
-    right: &TensorMeta,
-    except: Option<usize>,
-) -> Result<Vec<Dim>, LayerError> {
-    let refuse = || {
-        let lens: Vec<String> = left.iter().map(Dim::to_string).collect();
-        let lens = lens.join("×");
-        let wanted = match except {
-            Some(axis) => format!("a shape like {lens}, but for axis {axis}"),
-            None => format!("the shape {lens}"),
-        };
-        LayerError::shape(format!("input {position}"), wanted, right)
+/// The error for an input that does not fit those before it.
+fn misfit(position: usize, left: &[Dim], right: &TensorMeta, except: Option<usize>) -> LayerError {
+    let lens: Vec<String> = left.iter().map(Dim::to_string).collect();
+    let lens = lens.join("×");
+    let wanted = match except {
+        Some(axis) => format!("a shape like {lens}, but for axis {axis}"),
+        None => format!("the shape {lens}"),
     };
-    if left.len() != right.rank() {
-        return Err(refuse());
-    }
-    let pairs = left.iter().zip(right.dims()).enumerate();
-    let dims = pairs.map(|(axis, (left, right))| match (left.fixed(), right.fixed()) {
-        (Some(a), Some(b)) if a != b && except != Some(axis) => Err(refuse()),
-        (None, Some(_)) => Ok(right.clone()),
-        _ => Ok(left.clone()),
-    });
-    dims.collect()
+    LayerError::shape(format!("input {position}"), wanted, right)
 }
 
 impl Layer for Cat {
@@ -94,12 +78,11 @@ impl Layer for Cat {
             return Err(LayerError::Unsupported("which inputs are empty must be known".to_owned()));
         }
         let axis = axis_of(self.dim, first)?;
-        let (mut dims, mut len) = (first.dims().to_vec(), first.dims()[axis].clone());
+        let mut dims = first.dims().to_vec();
         for (position, input) in joined {
-            dims = agreed(position, &dims, input, Some(axis))?;
-            len = len + input.dims()[axis].clone();
+            let longer = rules::joined(&dims, input.dims(), axis);
+            dims = longer.ok_or_else(|| misfit(position, first.dims(), input, Some(axis)))?;
         }
-        dims[axis] = len;
         Ok(vec![TensorMeta::new(dtype, dims)])
     }
 
@@ -213,7 +196,10 @@ impl Layer for Stack {
         let axis = resolve_axis(self.dim, inputs[0].rank() + 1)?;
         let mut dims = inputs[0].dims().to_vec();
         for (position, input) in inputs.iter().enumerate().skip(1) {
-            dims = agreed(position, &dims, input, None)?;
+            let pairs = dims.iter().zip(input.dims());
+            let agreed: Option<Vec<Dim>> = pairs.map(|(left, right)| rules::agreed(left, right)).collect();
+            let agreed = agreed.filter(|_| dims.len() == input.rank());
+            dims = agreed.ok_or_else(|| misfit(position, inputs[0].dims(), input, None))?;
         }
         dims.insert(axis, Dim::from(inputs.len()));
         Ok(vec![TensorMeta::new(joined_type(inputs), dims)])

@@ -14,6 +14,7 @@ use super::float::{self, with_real};
 use super::int8::Int8;
 use super::padding::PaddingMode;
 use super::ready::Ready;
+use super::rules;
 use crate::Limits;
 use crate::graph::{
     Cost, CpuLayer, ForwardContext, FromParameter, Layer, LayerError, Registry, RegistryError,
@@ -273,8 +274,8 @@ impl Layer for Conv {
             }
             let reach = window.dilation * (window.kernel - 1) + 1;
             let padding = window.pad_before + window.pad_after;
-            let room = len.clone() + padding - reach;
-            if room.fixed().is_some_and(|room| room < 0) {
+            let positions = rules::positions(&window, len, false);
+            if positions.fixed().is_some_and(|positions| positions < 1) {
                 let wanted = format!(
                     "at least {} elements along axis {}",
                     reach.saturating_sub(padding),
@@ -282,7 +283,7 @@ impl Layer for Conv {
                 );
                 return Err(LayerError::shape("the window does not fit", wanted, input));
             }
-            dims.push(room.floor_div(window.stride) + 1);
+            dims.push(positions);
         }
         let output = input.with_dims(dims);
         epilogue::check(self.epilogue.as_ref(), &output, inputs)?;

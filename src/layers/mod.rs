@@ -135,6 +135,7 @@ pub mod regions;
 pub mod repetition;
 pub mod reshaping;
 mod rows;
+pub mod rules;
 pub mod running;
 pub mod scan;
 pub mod scattering;

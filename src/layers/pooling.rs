@@ -3,6 +3,7 @@
 use super::choices::{PerAxis, per_axis};
 use super::float::{self, with_real};
 use super::ready::Ready;
+use super::rules;
 use crate::Limits;
 use crate::graph::{
     CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorFormat, TensorMeta,
@@ -154,18 +155,6 @@ impl Pool {
         Ok(Self { reduction: reduction(&windows), windows, ceil_mode })
     }
 
-    /// The number of positions of a window, by PyTorch's rule: with `ceil_mode`, a last position that is only partly
-    /// inside counts, if it begins inside of the input or of the padding before it.
-    fn positions(&self, window: &Window, len: &Dim) -> Dim {
-        let reach = window.dilation * (window.kernel - 1) + 1;
-        let room = len.clone() + (window.pad_before + window.pad_after) - reach;
-        if !self.ceil_mode {
-            return room.floor_div(window.stride) + 1;
-        }
-        let last_start = (len.clone() + window.pad_before - 1).floor_div(window.stride);
-        room.ceil_div(window.stride).min(last_start) + 1
-    }
-
     fn infer(&self, input: &TensorMeta) -> Result<Vec<TensorMeta>, LayerError> {
         match self.reduction {
             Reduction::Max { .. } => float::check_real("the input", input)?,
@@ -176,7 +165,7 @@ impl Pool {
         let leading = leading_axes(input, self.windows.len())?;
         let mut dims = input.dims()[..leading].to_vec();
         for (axis, window) in self.windows.iter().enumerate() {
-            let positions = self.positions(window, &input.dims()[leading + axis]);
+            let positions = rules::positions(window, &input.dims()[leading + axis], self.ceil_mode);
             if positions.fixed().is_some_and(|positions| positions < 1) {
                 let wanted = format!("room for a window of {} along axis {}", window.kernel, leading + axis);
                 return Err(LayerError::shape("the input", wanted, input));

@@ -1,12 +1,11 @@
-//! The rules of all layers, one after the other.
+//! What the rules of all operators say, kept from one run to the next.
 
-use super::symbols::{settle, symbolic_inputs};
+use super::rule::{check_inputs, stored};
+use super::symbols::symbolic_inputs;
+use super::update::{Update, larger, same_inputs};
+use super::walk::infer_all;
 use super::{Changes, ShapeError};
-use crate::graph::{
-    BuildState, GraphError, InputPort, LayerError, OperandIndex, RuntimeGraph, RuntimeOperator, Stage,
-    TensorMeta, guarded,
-};
-use crate::tensor::{DType, TensorError};
+use crate::graph::{InputPort, OperandIndex, OperatorIndex, RuntimeGraph, TensorMeta};
 
 /// The shapes and element types of all operands of a graph, for given inputs.
 ///
@@ -32,7 +31,6 @@ pub struct Shapes {
     metas: Vec<Option<TensorMeta>>,
     /// The most bytes that each operand has taken since the cache was cleared.
     largest: Vec<u64>,
-    is_complete: bool,
 }
 
 impl Shapes {
@@ -88,29 +86,39 @@ impl Shapes {
         *self = Self::default();
     }
 
-    /// Whether these are the inputs that everything was inferred from.
+    /// Whether everything was inferred from these inputs.
     pub(super) fn has_inputs(&self, graph: &RuntimeGraph, inputs: &[TensorMeta]) -> bool {
-        let same = |(port, input): (&InputPort, &TensorMeta)| self.get(port.operand) == Some(input);
-        self.is_complete
-            && graph.inputs().len() == inputs.len()
-            && graph.inputs().iter().zip(inputs).all(same)
+        self.is_complete(graph) && same_inputs(graph, &self.metas, inputs)
     }
 
-    /// Takes over the inputs and applies the rules of all operators that depend on what changed.
+    fn is_complete(&self, graph: &RuntimeGraph) -> bool {
+        !self.metas.is_empty() && self.metas.len() == graph.operands().len()
+    }
+
+    /// Takes over the inputs and applies the rules of all operators that depend on what changed; of all operators, where
+    /// nothing is known yet.
     pub(super) fn apply(
         &mut self,
         graph: &RuntimeGraph,
         inputs: &[Option<TensorMeta>],
     ) -> Result<Changes, ShapeError> {
+        let stored_input = |(port, input): (&InputPort, &Option<TensorMeta>)| {
+            input.clone().map(|input| stored(graph.operand(port.operand), input))
+        };
         check_inputs(graph, inputs)?;
-        let mut update = Update::new(self, graph);
-        let result = update.run(inputs);
-        let Update { before, changes, .. } = update;
-        if let Err(error) = result {
-            before.into_iter().for_each(|(position, old)| self.metas[position] = old);
-            return Err(error);
-        }
-        self.is_complete = true;
+        let inputs: Vec<_> = graph.inputs().iter().zip(inputs).map(stored_input).collect();
+        let (operands, operators) = if self.is_complete(graph) {
+            let mut update = Update::new(graph, &mut self.metas);
+            update.run(&inputs)?;
+            update.changed()
+        } else {
+            self.metas = infer_all(graph, &inputs)?;
+            self.largest = vec![0; self.metas.len()];
+            let operators = (0..graph.operators().len()).map(OperatorIndex::new).collect();
+            ((0..self.metas.len()).map(OperandIndex::new).collect(), operators)
+        };
+        let larger = larger(&self.metas, &operands, &mut self.largest);
+        let changes = Changes { operands, larger, operators };
         self.report(graph, &changes);
         Ok(changes)
     }
@@ -123,200 +131,5 @@ impl Shapes {
             changes.operands.len(),
             changes.larger.len()
         );
-    }
-}
-
-/// One walk through the operators.
-struct Update<'a> {
-    shapes: &'a mut Shapes,
-    graph: &'a RuntimeGraph,
-    /// By the operand's position.
-    is_changed: Vec<bool>,
-    /// What was there, for the way back after an error.
-    before: Vec<(usize, Option<TensorMeta>)>,
-    changes: Changes,
-    /// The inputs of the operator that is looked at.
-    inputs: Vec<TensorMeta>,
-}
-
-impl<'a> Update<'a> {
-    fn new(shapes: &'a mut Shapes, graph: &'a RuntimeGraph) -> Self {
-        let count = graph.operands().len();
-        if shapes.metas.len() != count {
-            *shapes = Shapes { metas: vec![None; count], largest: vec![0; count], is_complete: false };
-        }
-        let is_changed = vec![false; count];
-        Self {
-            shapes,
-            graph,
-            is_changed,
-            before: Vec::new(),
-            changes: Changes::default(),
-            inputs: Vec::new(),
-        }
-    }
-
-    fn run(&mut self, inputs: &[Option<TensorMeta>]) -> Result<(), ShapeError> {
-        let graph = self.graph;
-        for (port, input) in graph.inputs().iter().zip(inputs) {
-            self.set(port.operand, input.clone());
-        }
-        for operator in graph.operators() {
-            let is_stale = operator.inputs().iter().any(|input| self.is_changed[input.position()]);
-            if is_stale || !self.shapes.is_complete {
-                self.infer(operator)?;
-            }
-        }
-        let shapes = &mut *self.shapes;
-        for &operand in &self.changes.operands {
-            let bytes = shapes.get(operand).and_then(TensorMeta::byte_len).unwrap_or(0);
-            let largest = &mut shapes.largest[operand.position()];
-            if bytes > *largest {
-                *largest = bytes;
-                self.changes.larger.push(operand);
-            }
-        }
-        Ok(())
-    }
-
-    fn set(&mut self, operand: OperandIndex, meta: Option<TensorMeta>) {
-        let (position, runtime) = (operand.position(), self.graph.operand(operand));
-        let meta = meta.map(|meta| {
-            let meta = if runtime.scale().is_some() { meta.with_dtype(DType::I8) } else { meta };
-            meta.with_format(runtime.format()).with_scale(runtime.scale())
-        });
-        let place = &mut self.shapes.metas[position];
-        if *place == meta && self.shapes.is_complete {
-            return;
-        }
-        self.is_changed[position] = true;
-        self.changes.operands.push(operand);
-        self.before.push((position, std::mem::replace(place, meta)));
-    }
-
-    fn infer(&mut self, operator: &RuntimeOperator) -> Result<(), ShapeError> {
-        let outputs = self.outputs(operator)?;
-        log::trace!("{} `{}`: {}", operator.op_type(), operator.name(), Listed(outputs.as_deref()));
-        let producer = operator.outputs().first().and_then(|&output| self.graph.operand(output).producer());
-        self.changes.operators.extend(producer);
-        let mut outputs = outputs.unwrap_or_default().into_iter();
-        for &operand in operator.outputs() {
-            self.set(operand, outputs.next());
-        }
-        Ok(())
-    }
-
-    /// What the layer says of its outputs; none where it cannot know.
-    fn outputs(&mut self, operator: &RuntimeOperator) -> Result<Option<Vec<TensorMeta>>, ShapeError> {
-        let Some(layer) = operator.layer() else { return Err(GraphError::NotBuilt.into()) };
-        self.inputs.clear();
-        for &input in operator.inputs() {
-            let Some(meta) = self.shapes.get(input) else { return Ok(None) };
-            self.inputs.push(real(meta));
-        }
-        let inferred = guarded(|| self.with_constant(operator, layer.infer(&self.inputs)?));
-        match inferred {
-            Ok(outputs) if outputs.len() != operator.outputs().len() => {
-                let wanted = format!("{} outputs", operator.outputs().len());
-                let found = outputs.len().to_string();
-                Err(self.error(operator, LayerError::BrokenPromise { wanted, found }))
-            }
-            Ok(mut outputs) => {
-                settle(operator, &mut outputs);
-                Ok(Some(outputs))
-            }
-            Err(error) if needs_more(&error) && self.inputs.iter().any(|input| !input.is_known()) => {
-                log::debug!("{} `{}`: not known: {error}", operator.op_type(), operator.name());
-                Ok(None)
-            }
-            Err(error) => Err(self.error(operator, error)),
-        }
-    }
-
-    /// Adds the values of small integers that do not depend on anything, and sizes that only computing them tells.
-    fn with_constant(
-        &self,
-        operator: &RuntimeOperator,
-        mut outputs: Vec<TensorMeta>,
-    ) -> Result<Vec<TensorMeta>, LayerError> {
-        if let (Some(layer), [output], true) =
-            (operator.layer(), &mut outputs[..], operator.inputs().is_empty())
-            && (output.may_have_values() || output.shape().is_err())
-            && let Some(tensor) = layer.constant(self.graph.limits())?
-        {
-            *output = TensorMeta::of(&tensor.view());
-        }
-        Ok(outputs)
-    }
-
-    /// The error with what is known of the operator's inputs, and where they come from.
-    fn error(&self, operator: &RuntimeOperator, source: LayerError) -> ShapeError {
-        let notes: Vec<String> = operator.inputs().iter().map(|&input| self.origin(input)).collect();
-        self.graph.operator_error(operator, Stage::Infer, source, &notes).into()
-    }
-
-    fn origin(&self, index: OperandIndex) -> String {
-        let operand = self.graph.operand(index);
-        let shape = self.shapes.get(index).map_or_else(|| "unknown".to_owned(), TensorMeta::to_string);
-        match operand.producer().map(|producer| self.graph.operator(producer)) {
-            Some(producer) => {
-                format!("`{}` from {} `{}` is {shape}", operand.name(), producer.op_type(), producer.name())
-            }
-            None => {
-                let port = self.graph.inputs().iter().find(|port| port.operand == index);
-                format!("input `{}` is {shape}", port.map_or(operand.name(), |port| &port.name))
-            }
-        }
-    }
-}
-
-/// What a rule sees: whole numbers that an engine chose for real ones are its own affair.
-fn real(meta: &TensorMeta) -> TensorMeta {
-    match meta.scale() {
-        Some(_) => meta.with_dtype(DType::F32).with_format(meta.format()),
-        None => meta.clone(),
-    }
-}
-
-/// Whether an error says that something is not known, and not that something known is wrong.
-fn needs_more(error: &LayerError) -> bool {
-    matches!(error, LayerError::Unsupported(_) | LayerError::Tensor(TensorError::InvalidArgument(_)))
-}
-
-/// Checks that there are as many inputs as the model has, and that they may be its inputs.
-pub(super) fn check_inputs(graph: &RuntimeGraph, inputs: &[Option<TensorMeta>]) -> Result<(), ShapeError> {
-    if graph.state() != BuildState::Complete {
-        return Err(GraphError::NotBuilt.into());
-    }
-    if graph.inputs().len() != inputs.len() {
-        let names = graph.inputs().iter().map(|port| port.name.clone()).collect();
-        return Err(ShapeError::InputCount { found: inputs.len(), names });
-    }
-    let mut pairs = graph.inputs().iter().zip(inputs);
-    pairs.try_for_each(|(port, input)| input.as_ref().map_or(Ok(()), |input| check_input(graph, port, input)))
-}
-
-/// As the interpreter does: type and rank are those of the file, lengths may be others.
-fn check_input(graph: &RuntimeGraph, port: &InputPort, input: &TensorMeta) -> Result<(), ShapeError> {
-    let (name, operand) = (port.name.clone(), graph.operand(port.operand));
-    if let Some(wanted) = operand.dtype().filter(|&wanted| wanted != input.dtype()) {
-        return Err(ShapeError::InputDType { name, wanted, found: input.dtype() });
-    }
-    match operand.shape() {
-        Some(wanted) if wanted.len() != input.rank() => {
-            Err(ShapeError::InputRank { name, wanted: wanted.len(), found: input.to_string() })
-        }
-        _ => Ok(()),
-    }
-}
-
-/// The outputs of an operator as the log names them.
-struct Listed<'a>(Option<&'a [TensorMeta]>);
-
-impl std::fmt::Display for Listed<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Some(metas) = self.0 else { return f.write_str("not known") };
-        let texts: Vec<String> = metas.iter().map(TensorMeta::to_string).collect();
-        f.write_str(&texts.join(", "))
     }
 }

@@ -1,7 +1,8 @@
 //! What a user says of the shapes of inputs.
 
+use super::ShapeError;
+use super::rule::check_inputs;
 use super::symbols::{axis_symbol, symbolic_inputs};
-use super::{ShapeError, infer};
 use crate::graph::{GraphError, RuntimeGraph, TensorMeta};
 use crate::tensor::Dim;
 use std::fmt;
@@ -75,7 +76,7 @@ impl InputShape {
             let dtype = graph.operand(graph.inputs()[position].operand).dtype();
             inputs[position] = dtype.map(|dtype| TensorMeta::new(dtype, shape.dims(name)));
         }
-        infer::check_inputs(graph, &inputs)?;
+        check_inputs(graph, &inputs)?;
         Ok(inputs)
     }
 }

@@ -10,7 +10,10 @@ mod error;
 mod infer;
 mod input;
 mod profile;
+mod rule;
 mod symbols;
+pub mod update;
+pub mod walk;
 
 #[cfg(test)]
 mod tests;
@@ -20,5 +23,6 @@ pub use changes::Changes;
 pub use error::ShapeError;
 pub use infer::Shapes;
 pub use input::InputShape;
-pub use profile::{InputRange, Profile};
+pub use profile::{InputRange, Profile, disorder};
+pub use rule::{apply_rule, at_operator, check_inputs, is_open};
 pub use symbols::symbolic_inputs;

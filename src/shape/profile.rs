@@ -4,6 +4,17 @@ use super::ShapeError;
 use crate::graph::{GraphError, RuntimeGraph, TensorMeta};
 use crate::tensor::DType;
 
+// ANCHOR: disorder
+/// The first axis that does not grow from minimum to optimum to maximum.
+pub fn disorder(min: &[usize], optimum: &[usize], max: &[usize]) -> Option<usize> {
+    // ANCHOR: disorder_todo -- task 6: the position of the first axis that is out of order
+    let mut axes = min.iter().zip(optimum).zip(max);
+    axes.position(|((min, optimum), max)| min > optimum || optimum > max)
+    // ANCHOR_END: disorder_todo
+}
+// ANCHOR_END: disorder
+
+// ANCHOR: range
 /// The shapes that one input may have: on each axis from the smallest to the largest length.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InputRange {
@@ -27,24 +38,47 @@ impl InputRange {
         max: impl Into<Vec<usize>>,
     ) -> Result<Self, ShapeError> {
         let (name, min, optimum, max) = (name.into(), min.into(), optimum.into(), max.into());
-        let refuse = |reason| Err(ShapeError::Profile { name: name.clone(), reason });
         if min.len() != optimum.len() || max.len() != optimum.len() {
-            let ranks = (min.len(), optimum.len(), max.len());
-            return refuse(format!(
-                "minimum, optimum and maximum need equally many axes, but have {}, {} and {}",
-                ranks.0, ranks.1, ranks.2
-            ));
+            let ranks = format!("{}, {} and {}", min.len(), optimum.len(), max.len());
+            let reason = format!("minimum, optimum and maximum need equally many axes, but have {ranks}");
+            return Err(ShapeError::Profile { name, reason });
         }
-        for (axis, ((min, optimum), max)) in min.iter().zip(&optimum).zip(&max).enumerate() {
-            if min > optimum || optimum > max {
-                return refuse(format!(
-                    "axis {axis} should grow from minimum to optimum to maximum, but is {min}, {optimum}, {max}"
-                ));
-            }
+        if let Some(axis) = disorder(&min, &optimum, &max) {
+            let lens = format!("{}, {}, {}", min[axis], optimum[axis], max[axis]);
+            let reason = format!("axis {axis} should grow from minimum to optimum to maximum, but is {lens}");
+            return Err(ShapeError::Profile { name, reason });
         }
         Ok(Self { name, dtype, min, optimum, max })
     }
 
+    /// Checks the description of an input.
+    ///
+    /// # Errors
+    /// [`ShapeError::InputDType`], [`ShapeError::InputRank`], and [`ShapeError::OutOfRange`] with the first axis whose
+    /// length is not allowed, or is no number.
+    pub fn check(&self, input: &TensorMeta) -> Result<(), ShapeError> {
+        // ANCHOR: check_todo -- task 6: the type, the number of axes, then each length
+        let name = self.name.clone();
+        if input.dtype() != self.dtype {
+            return Err(ShapeError::InputDType { name, wanted: self.dtype, found: input.dtype() });
+        }
+        if input.rank() != self.min.len() {
+            return Err(ShapeError::InputRank { name, wanted: self.min.len(), found: input.to_string() });
+        }
+        for (axis, dim) in input.dims().iter().enumerate() {
+            let (min, max) = (self.min[axis], self.max[axis]);
+            let len = dim.fixed().and_then(|len| usize::try_from(len).ok());
+            if !len.is_some_and(|len| (min..=max).contains(&len)) {
+                return Err(ShapeError::OutOfRange { name, axis, found: dim.clone(), min, max });
+            }
+        }
+        Ok(())
+        // ANCHOR_END: check_todo
+    }
+}
+// ANCHOR_END: range
+
+impl InputRange {
     /// The input.
     pub fn name(&self) -> &str {
         &self.name
@@ -68,24 +102,6 @@ impl InputRange {
     /// The largest shape.
     pub fn max(&self) -> &[usize] {
         &self.max
-    }
-
-    fn check(&self, input: &TensorMeta) -> Result<(), ShapeError> {
-        let name = self.name.clone();
-        if input.dtype() != self.dtype {
-            return Err(ShapeError::InputDType { name, wanted: self.dtype, found: input.dtype() });
-        }
-        if input.rank() != self.min.len() {
-            return Err(ShapeError::InputRank { name, wanted: self.min.len(), found: input.to_string() });
-        }
-        for (axis, dim) in input.dims().iter().enumerate() {
-            let (min, max) = (self.min[axis], self.max[axis]);
-            let len = dim.fixed().and_then(|len| usize::try_from(len).ok());
-            if !len.is_some_and(|len| (min..=max).contains(&len)) {
-                return Err(ShapeError::OutOfRange { name, axis, found: dim.clone(), min, max });
-            }
-        }
-        Ok(())
     }
 }
 
@@ -135,7 +151,7 @@ impl Profile {
         }
         let profile = Self { ranges: sorted };
         let inputs: Vec<_> = profile.optimum().into_iter().map(Some).collect();
-        super::infer::check_inputs(graph, &inputs)?;
+        super::rule::check_inputs(graph, &inputs)?;
         Ok(profile)
     }
 

@@ -11,9 +11,11 @@ mod bounds;
 mod display;
 mod rebuild;
 mod sum;
+mod value;
 
-pub(crate) use rebuild::Operation;
+pub use rebuild::{Leaf, Operation};
 pub use sum::DimSum;
+pub use value::{ceil_div, compute, evaluate, floor_div};
 
 use std::fmt;
 use std::ops::{Add, Mul, Sub};
@@ -144,32 +146,24 @@ impl Dim {
     /// The same with other lengths in the place of some symbols.
     #[must_use]
     pub fn replace(&self, value_of: &dyn Fn(&str) -> Option<Dim>) -> Dim {
-        let Some(expr) = self.expr() else { return self.clone() };
-        match expr {
-            DimExpr::Symbol(name) => value_of(name).unwrap_or_else(|| self.clone()),
-            DimExpr::Sum(sum) => sum.replace(value_of),
-            DimExpr::FloorDiv(l, r) => l.replace(value_of).floor_div(r.replace(value_of)),
-            DimExpr::CeilDiv(l, r) => l.replace(value_of).ceil_div(r.replace(value_of)),
-            DimExpr::Max(l, r) => l.replace(value_of).max(r.replace(value_of)),
-            DimExpr::Min(l, r) => l.replace(value_of).min(r.replace(value_of)),
-        }
+        let leaf = |leaf: Leaf<'_>| match leaf {
+            Leaf::Number(number) => Dim::Fixed(number),
+            Leaf::Symbol(name) => value_of(name).unwrap_or_else(|| Dim::symbol(name)),
+        };
+        let operate = |operation, left: Dim, right: Dim| match operation {
+            Operation::Add => left + right,
+            Operation::Mul => left * right,
+            Operation::FloorDiv => left.floor_div(right),
+            Operation::CeilDiv => left.ceil_div(right),
+            Operation::Max => left.max(right),
+            Operation::Min => left.min(right),
+        };
+        self.rebuild(&leaf, &operate)
     }
 
-    /// The number that results when every symbol gets a value, or `None` if one has none.
+    /// The number that results when every symbol gets a value, or `None` if one has none; see [`evaluate`].
     pub fn evaluate(&self, value_of: &dyn Fn(&str) -> Option<i64>) -> Option<i64> {
-        let expr = match self {
-            Dim::Fixed(value) => return Some(*value),
-            Dim::Symbolic(expr) => &**expr,
-        };
-        let both = |left: &Dim, right: &Dim| Some((left.evaluate(value_of)?, right.evaluate(value_of)?));
-        match expr {
-            DimExpr::Symbol(name) => value_of(name),
-            DimExpr::Sum(sum) => sum.evaluate(value_of),
-            DimExpr::FloorDiv(l, r) => both(l, r).map(|(l, r)| floor_div(l, r)),
-            DimExpr::CeilDiv(l, r) => both(l, r).map(|(l, r)| ceil_div(l, r)),
-            DimExpr::Max(l, r) => both(l, r).map(|(l, r)| l.max(r)),
-            DimExpr::Min(l, r) => both(l, r).map(|(l, r)| l.min(r)),
-        }
+        evaluate(self, value_of)
     }
 
     /// How many symbols, numbers and operations it is made of.
@@ -203,19 +197,6 @@ fn symmetric(make: fn(Dim, Dim) -> DimExpr, left: Dim, right: Dim) -> Dim {
         }
         (node, _) => symbolic(node),
     }
-}
-
-fn floor_div(left: i64, right: i64) -> i64 {
-    match left.checked_div(right) {
-        None if right == 0 => 0,
-        None => i64::MAX,
-        Some(quotient) if left % right != 0 && (left < 0) != (right < 0) => quotient - 1,
-        Some(quotient) => quotient,
-    }
-}
-
-fn ceil_div(left: i64, right: i64) -> i64 {
-    floor_div(left.saturating_neg(), right).saturating_neg()
 }
 
 impl<T: Into<Dim>> Add<T> for Dim {

@@ -3,7 +3,8 @@
 use crate::graph::{LayerError, TensorFormat, TensorMeta};
 use crate::plugin::abi::{self, Host};
 use crate::plugin::tensors::dtype as dtype_of;
-use crate::tensor::{DType, Dim, Format, Layout, Operation, Shape, TensorView, TensorViewMut};
+use crate::tensor::dim::{Leaf, Operation};
+use crate::tensor::{DType, Dim, Format, Layout, Shape, TensorView, TensorViewMut};
 
 type Result<T> = std::result::Result<T, LayerError>;
 
@@ -64,9 +65,11 @@ pub(super) fn fill(tensor: &mut abi::Tensor, meta: &TensorMeta, host: *const Hos
     let Some(places) = tensor.dims.get_mut(..meta.rank()) else {
         return Err(LayerError::shape("an output", "at most 8 axes", meta));
     };
-    let leaf = |leaf: std::result::Result<i64, &str>| match leaf {
-        Ok(number) => number,
-        Err(name) => name.strip_prefix(PREFIX).and_then(|symbol| symbol.parse().ok()).unwrap_or(abi::UNKNOWN),
+    let leaf = |leaf: Leaf<'_>| match leaf {
+        Leaf::Number(number) => number,
+        Leaf::Symbol(name) => {
+            name.strip_prefix(PREFIX).and_then(|symbol| symbol.parse().ok()).unwrap_or(abi::UNKNOWN)
+        }
     };
     let operate = |operation, a, b| {
         let operation = match operation {

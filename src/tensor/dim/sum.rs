@@ -151,25 +151,6 @@ impl DimSum {
         }
     }
 
-    pub(super) fn replace(&self, value_of: &dyn Fn(&str) -> Option<Dim>) -> Dim {
-        let product = |term: &Term| {
-            let factors = term.factors.iter().map(|factor| factor.replace(value_of));
-            factors.fold(Dim::Fixed(term.coefficient), |product, factor| product * factor)
-        };
-        self.terms.iter().map(product).fold(Dim::Fixed(self.constant), |sum, term| sum + term)
-    }
-
-    pub(super) fn evaluate(&self, value_of: &dyn Fn(&str) -> Option<i64>) -> Option<i64> {
-        let product = |term: &Term| {
-            let mut factors = term.factors.iter();
-            factors.try_fold(term.coefficient, |product, factor| {
-                Some(product.saturating_mul(factor.evaluate(value_of)?))
-            })
-        };
-        let mut terms = self.terms.iter();
-        terms.try_fold(self.constant, |sum, term| Some(sum.saturating_add(product(term)?)))
-    }
-
     pub(super) fn weight(&self) -> usize {
         let term = |term: &Term| 1 + term.factors.iter().map(Dim::weight).sum::<usize>();
         1 + self.terms.iter().map(term).sum::<usize>()

@@ -1,0 +1,83 @@
+//! The rules of all operators, one after the other.
+//!
+//! What is known of the operands is a list of descriptions, each at the position of its operand.
+
+use super::ShapeError;
+use super::rule::{apply_rule, at_operator, check_inputs, is_open};
+use crate::graph::{OperandIndex, RuntimeGraph, RuntimeOperator, TensorMeta};
+
+// ANCHOR: known_inputs
+/// What is known of an operator's inputs, in their order; `None` if nothing is known of one of them.
+pub fn known_inputs(operator: &RuntimeOperator, metas: &[Option<TensorMeta>]) -> Option<Vec<TensorMeta>> {
+    // ANCHOR: known_inputs_todo -- task 3: the description of each input, or none at all
+    operator.inputs().iter().map(|input| metas[input.position()].clone()).collect()
+    // ANCHOR_END: known_inputs_todo
+}
+// ANCHOR_END: known_inputs
+
+// ANCHOR: origin
+/// Where an operand comes from and what is known of it, as messages say it.
+pub fn origin(graph: &RuntimeGraph, index: OperandIndex, metas: &[Option<TensorMeta>]) -> String {
+    let operand = graph.operand(index);
+    let shape = metas[index.position()].as_ref().map_or_else(|| "unknown".to_owned(), TensorMeta::to_string);
+    match operand.producer().map(|producer| graph.operator(producer)) {
+        Some(producer) => {
+            format!("`{}` from {} `{}` is {shape}", operand.name(), producer.op_type(), producer.name())
+        }
+        None => {
+            let port = graph.inputs().iter().find(|port| port.operand == index);
+            format!("input `{}` is {shape}", port.map_or(operand.name(), |port| &port.name))
+        }
+    }
+}
+// ANCHOR_END: origin
+
+// ANCHOR: infer_operator
+/// What the rule of one operator says of its outputs; `None` if it needs what is not known.
+///
+/// # Errors
+/// An operator that does not fit its inputs, with its name, and with the operators that they come from.
+pub fn infer_operator(
+    graph: &RuntimeGraph,
+    operator: &RuntimeOperator,
+    metas: &[Option<TensorMeta>],
+) -> Result<Option<Vec<TensorMeta>>, ShapeError> {
+    // ANCHOR: infer_operator_todo -- task 3: apply the rule; what is not known is no error, what is wrong has a name
+    let Some(inputs) = known_inputs(operator, metas) else { return Ok(None) };
+    match apply_rule(graph, operator, &inputs) {
+        Ok(outputs) => Ok(Some(outputs)),
+        Err(error) if is_open(&error, &inputs) => Ok(None),
+        Err(error) => {
+            let origins = operator.inputs().iter().map(|&input| origin(graph, input, metas));
+            Err(at_operator(graph, operator, error, &origins.collect::<Vec<_>>()))
+        }
+    }
+    // ANCHOR_END: infer_operator_todo
+}
+// ANCHOR_END: infer_operator
+
+// ANCHOR: infer_all
+/// What is known of all operands, by their position, given the model's inputs in their order.
+///
+/// # Errors
+/// As [`check_inputs`]; the first operator that does not fit its inputs.
+pub fn infer_all(
+    graph: &RuntimeGraph,
+    inputs: &[Option<TensorMeta>],
+) -> Result<Vec<Option<TensorMeta>>, ShapeError> {
+    // ANCHOR: infer_all_todo -- task 3: check, enter the inputs, then one operator after the other
+    check_inputs(graph, inputs)?;
+    let mut metas = vec![None; graph.operands().len()];
+    for (port, input) in graph.inputs().iter().zip(inputs) {
+        metas[port.operand.position()] = input.clone();
+    }
+    for operator in graph.operators() {
+        let Some(outputs) = infer_operator(graph, operator, &metas)? else { continue };
+        for (operand, output) in operator.outputs().iter().zip(outputs) {
+            metas[operand.position()] = Some(output);
+        }
+    }
+    Ok(metas)
+    // ANCHOR_END: infer_all_todo
+}
+// ANCHOR_END: infer_all
