@@ -41,7 +41,7 @@ pub(super) fn is_list(graph: &Graph, operand: OperandId) -> bool {
 
 /// Why `old` cannot be left out in favour of `new`, which holds the same: the model's inputs and outputs keep their
 /// names.
-pub(super) fn refuse_bypass(graph: &Graph, old: OperandId, new: OperandId) -> Option<String> {
+pub fn refuse_bypass(graph: &Graph, old: OperandId, new: OperandId) -> Option<String> {
     let name = |id: OperandId| graph.operand(id).name().to_owned();
     if is_list(graph, old) || is_list(graph, new) {
         return Some(format!("`{}` or `{}` is a list", name(old), name(new)));
@@ -65,7 +65,10 @@ pub(super) fn refuse_bypass(graph: &Graph, old: OperandId, new: OperandId) -> Op
 
 /// Makes everybody who reads `old` read `new`. `old` loses its producer and vanishes; `new` takes its name if the model
 /// returns it. [`refuse_bypass`] says where this must not be done.
-pub(super) fn bypass(graph: &mut Graph, old: OperandId, new: OperandId) -> Result<(), GraphError> {
+///
+/// # Errors
+/// An edit that the graph refuses.
+pub fn bypass(graph: &mut Graph, old: OperandId, new: OperandId) -> Result<(), GraphError> {
     let (name, returned) = (graph.operand(old).name().to_owned(), is_returned(graph, old));
     graph.replace_uses(old, new)?;
     if let Some(producer) = graph.operand(old).producer() {

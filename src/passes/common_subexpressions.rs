@@ -23,41 +23,61 @@ impl Pass for CommonSubexpressions {
     fn run(&self, graph: &mut Graph, context: &mut PassContext) -> Result<Outcome, PassError> {
         let mut outcome = Outcome::default();
         let frozen = written_through(graph);
-        let mut seen: HashMap<String, Vec<OperatorId>> = HashMap::new();
+        let mut seen = HashMap::new();
         for id in graph.operator_ids().to_vec() {
             context.limits().check_deadline().map_err(PassError::limit(self.name()))?;
             let operator = graph.operator(id);
             if frozen.contains(&id) || !context.is_pure(operator.op_type()) {
                 continue;
             }
-            let alike = seen.entry(key(operator)).or_default();
-            match alike.iter().find(|&&other| same_attributes(operator, graph.operator(other))) {
-                None => alike.push(id),
-                Some(&first) => match refusal(graph, id, first) {
-                    Some(reason) => outcome.refuse(operator.name(), reason),
-                    None => {
-                        merge(graph, id, first).map_err(PassError::edit(self.name()))?;
-                        outcome.fired += 1;
-                    }
-                },
+            let Some(first) = first_alike(&mut seen, graph, id) else { continue };
+            match refusal(graph, id, first) {
+                Some(reason) => outcome.refuse(operator.name(), reason),
+                None => {
+                    merge(graph, id, first).map_err(PassError::edit(self.name()))?;
+                    outcome.fired += 1;
+                }
             }
         }
         Ok(outcome)
     }
 }
 
-/// Everything that must be equal but the bytes of attributes.
-fn key(operator: &Operator) -> String {
+// ANCHOR: key
+/// Everything that must be equal for two operators to compute the same, but the bytes of attributes: type, inputs and their
+/// argument names, number of outputs, parameters as they are written, types and shapes of attributes.
+pub fn key(operator: &Operator) -> String {
+    // ANCHOR: key_todo -- task 2: put all of it into one tuple, and that into a text with {:?}
     let params = operator.params().iter().map(|(key, value)| (key, value.raw()));
     let attrs = operator.attrs().iter().map(|(key, value)| (key, value.dtype(), value.shape()));
     let (params, attrs): (Vec<_>, Vec<_>) = (params.collect(), attrs.collect());
     let (inputs, names, outputs) = (operator.inputs(), operator.input_names(), operator.outputs().len());
     format!("{:?}", (operator.op_type(), inputs, names, outputs, params, attrs))
+    // ANCHOR_END: key_todo
 }
+// ANCHOR_END: key
 
-fn same_attributes(a: &Operator, b: &Operator) -> bool {
-    a.attrs().values().zip(b.attrs().values()).all(|(a, b)| a == b)
+// ANCHOR: first_alike
+/// The first operator that computes the same as this one, if there is one; else this one is the first, and remembered.
+/// `seen` has the operators that were looked at before, by their [`key`].
+pub fn first_alike(
+    seen: &mut HashMap<String, Vec<OperatorId>>,
+    graph: &Graph,
+    id: OperatorId,
+) -> Option<OperatorId> {
+    // ANCHOR: first_alike_todo -- task 2: of those with the same key, the one whose attributes are equal, bytes included
+    let operator = graph.operator(id);
+    let alike = seen.entry(key(operator)).or_default();
+    let is_same =
+        |other: &&OperatorId| graph.operator(**other).attrs().values().eq(operator.attrs().values());
+    let first = alike.iter().find(is_same).copied();
+    if first.is_none() {
+        alike.push(id);
+    }
+    first
+    // ANCHOR_END: first_alike_todo
 }
+// ANCHOR_END: first_alike
 
 fn outputs(graph: &Graph, second: OperatorId, first: OperatorId) -> Vec<(OperandId, OperandId)> {
     let [second, first] = [second, first].map(|id| graph.operator(id).outputs());
@@ -68,12 +88,22 @@ fn refusal(graph: &Graph, second: OperatorId, first: OperatorId) -> Option<Strin
     outputs(graph, second, first).into_iter().find_map(|(second, first)| refuse_bypass(graph, second, first))
 }
 
-fn merge(graph: &mut Graph, second: OperatorId, first: OperatorId) -> Result<(), GraphError> {
-    for (second, first) in outputs(graph, second, first) {
-        bypass(graph, second, first)?;
+// ANCHOR: merge
+/// Makes everybody who reads a result of `second` read that of `first`, which computes the same, and removes `second`.
+///
+/// # Errors
+/// An edit that the graph refuses.
+pub fn merge(graph: &mut Graph, second: OperatorId, first: OperatorId) -> Result<(), GraphError> {
+    // ANCHOR: merge_todo -- task 2: bypass each output of the second in favour of the first's at the same position
+    let old = graph.operator(second).outputs().to_vec();
+    let new = graph.operator(first).outputs().to_vec();
+    for (old, new) in old.into_iter().zip(new) {
+        bypass(graph, old, new)?;
     }
     graph.remove_operator(second).map(|_| ())
+    // ANCHOR_END: merge_todo
 }
+// ANCHOR_END: merge
 
 #[cfg(test)]
 mod tests {

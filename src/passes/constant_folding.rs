@@ -31,7 +31,7 @@ impl Pass for ConstantFolding {
 
     fn run(&self, graph: &mut Graph, context: &mut PassContext) -> Result<Outcome, PassError> {
         let mut outcome = Outcome::default();
-        for operand in frontier(graph, context) {
+        for operand in candidates(graph, context) {
             context.limits().check_deadline().map_err(PassError::limit(self.name()))?;
             let folding = Folding::of(graph, operand);
             let value =
@@ -55,33 +55,71 @@ impl Pass for ConstantFolding {
 }
 
 /// The operands that are computed from constants alone and read by operators that are not.
-fn frontier(graph: &Graph, context: &PassContext) -> Vec<OperandId> {
+fn candidates(graph: &Graph, context: &PassContext) -> Vec<OperandId> {
     let frozen = written_through(graph);
-    let mut constants: HashSet<OperandId> = HashSet::new();
-    let mut computed = Vec::new();
-    for (id, operator) in graph.operators() {
-        let foldable = context.is_pure(operator.op_type())
+    let may_fold = |id: OperatorId| {
+        let operator = graph.operator(id);
+        context.is_pure(operator.op_type())
             && !operator.op_type().contains("::")
             && !frozen.contains(&id)
             && !is_literal(operator)
-            && operator.inputs().iter().all(|input| constants.contains(input));
-        if foldable {
+    };
+    let constants = constants(graph, &may_fold);
+    let mut candidates = frontier(graph, &constants);
+    candidates.retain(|&operand| {
+        let consumers = graph.operand(operand).consumers();
+        !consumers.iter().any(|id| wants_literals(graph.operator(*id).op_type()))
+    });
+    candidates
+}
+
+// ANCHOR: constants
+/// The operands that are computed from constants alone, by operators that may be computed beforehand.
+pub fn constants(graph: &Graph, may_fold: &dyn Fn(OperatorId) -> bool) -> HashSet<OperandId> {
+    // ANCHOR: constants_todo -- task 3: in order, the outputs of operators that may fold and read constants alone, or nothing
+    let mut constants = HashSet::new();
+    for (id, operator) in graph.operators() {
+        if may_fold(id) && operator.inputs().iter().all(|input| constants.contains(input)) {
             constants.extend(operator.outputs());
-            if operator.op_type() != "pnnx.Attribute" {
-                computed.extend(operator.outputs().iter().copied());
-            }
         }
     }
-    let is_read = |operand: &OperandId| {
-        let consumers = graph.operand(*operand).consumers();
-        let folds =
-            |id: &OperatorId| graph.operator(*id).outputs().iter().all(|output| constants.contains(output));
-        consumers.iter().any(|id| graph.operator(*id).outputs().is_empty() || !folds(id))
-            && !consumers.iter().any(|id| wants_literals(graph.operator(*id).op_type()))
-    };
-    computed.retain(is_read);
-    computed
+    constants
+    // ANCHOR_END: constants_todo
 }
+// ANCHOR_END: constants
+
+// ANCHOR: frontier
+/// The constants at which folding ends: computed, not stored, and read by an operator that is not folded itself.
+pub fn frontier(graph: &Graph, constants: &HashSet<OperandId>) -> Vec<OperandId> {
+    // ANCHOR: frontier_todo -- task 3: in the order of the graph, those that are no pnnx.Attribute's and have a consumer that does not fold
+    let folds = |id: &OperatorId| {
+        let outputs = graph.operator(*id).outputs();
+        !outputs.is_empty() && outputs.iter().all(|output| constants.contains(output))
+    };
+    let is_read = |operand: &OperandId| !graph.operand(*operand).consumers().iter().all(folds);
+    let computed = graph.operators().filter(|(_, operator)| operator.op_type() != "pnnx.Attribute");
+    let outputs = computed.flat_map(|(_, operator)| operator.outputs().iter().copied());
+    outputs.filter(|output| constants.contains(output) && is_read(output)).collect()
+    // ANCHOR_END: frontier_todo
+}
+// ANCHOR_END: frontier
+
+// ANCHOR: needed
+/// The operators that an operand is computed by, in the order of the graph.
+pub fn needed(graph: &Graph, operand: OperandId) -> Vec<OperatorId> {
+    // ANCHOR: needed_todo -- task 3: from the operand back to its producer, that one's inputs, and so on
+    let (mut needed, mut open) = (HashSet::new(), vec![operand]);
+    while let Some(operand) = open.pop() {
+        if let Some(producer) = graph.operand(operand).producer()
+            && needed.insert(producer)
+        {
+            open.extend(graph.operator(producer).inputs());
+        }
+    }
+    graph.operator_ids().iter().copied().filter(|id| needed.contains(id)).collect()
+    // ANCHOR_END: needed_todo
+}
+// ANCHOR_END: needed
 
 /// Numbers, words and lists of the text: parameters of whoever reads them.
 fn is_literal(operator: &pnnx::Operator) -> bool {
@@ -106,16 +144,7 @@ struct Folding {
 
 impl Folding {
     fn of(graph: &Graph, operand: OperandId) -> Self {
-        let (mut needed, mut open) = (HashSet::new(), vec![operand]);
-        while let Some(operand) = open.pop() {
-            if let Some(producer) =
-                graph.operand(operand).producer().filter(|producer| needed.insert(*producer))
-            {
-                open.extend(graph.operator(producer).inputs());
-            }
-        }
-        let operators: Vec<OperatorId> =
-            graph.operator_ids().iter().copied().filter(|id| needed.contains(id)).collect();
+        let operators = needed(graph, operand);
         let attributes = operators.iter().flat_map(|&id| graph.operator(id).attrs().values());
         let bytes = attributes.map(|attribute| attribute.byte_len() as u64).fold(0, u64::saturating_add);
         Self { operand, operators, bytes }

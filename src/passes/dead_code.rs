@@ -1,7 +1,7 @@
 //! Operators whose results nobody uses.
 
 use super::{Outcome, Pass, PassContext, PassError};
-use crate::pnnx::{Graph, OperatorId};
+use crate::pnnx::{Graph, GraphError, OperatorId};
 
 /// Removes operators whose results nobody uses. The model's inputs stay.
 #[derive(Debug, Clone, Copy)]
@@ -17,23 +17,41 @@ impl Pass for DeadCode {
     }
 
     fn run(&self, graph: &mut Graph, _: &mut PassContext) -> Result<Outcome, PassError> {
-        let mut outcome = Outcome::default();
-        // From the last to the first: what only a dead operator uses is dead, too.
-        for id in graph.operator_ids().iter().rev().copied().collect::<Vec<_>>() {
-            if is_dead(graph, id) {
-                graph.remove_operator(id).map_err(PassError::edit(self.name()))?;
-                outcome.fired += 1;
-            }
-        }
-        Ok(outcome)
+        let fired = remove_dead(graph).map_err(PassError::edit(self.name()))?;
+        Ok(Outcome { fired, ..Outcome::default() })
     }
 }
 
-fn is_dead(graph: &Graph, id: OperatorId) -> bool {
+// ANCHOR: is_dead
+/// Whether nobody reads any result of an operator. The model's inputs are never dead, nor is what it returns.
+pub fn is_dead(graph: &Graph, id: OperatorId) -> bool {
+    // ANCHOR: is_dead_todo -- task 1: no operator but pnnx.Input and pnnx.Output, none of whose outputs has a consumer
     let operator = graph.operator(id);
     let unused = |&output| graph.operand(output).consumers().is_empty();
     !matches!(operator.op_type(), "pnnx.Input" | "pnnx.Output") && operator.outputs().iter().all(unused)
+    // ANCHOR_END: is_dead_todo
 }
+// ANCHOR_END: is_dead
+
+// ANCHOR: remove_dead
+/// Removes all operators that are dead, and those that only they read. Returns how many.
+///
+/// # Errors
+/// An operator that cannot be removed.
+pub fn remove_dead(graph: &mut Graph) -> Result<usize, GraphError> {
+    // ANCHOR: remove_dead_todo -- task 1: from the last operator to the first, remove those that are dead, and count them
+    let mut removed = 0;
+    // What only a dead operator reads is dead once that is gone.
+    for id in graph.operator_ids().to_vec().into_iter().rev() {
+        if is_dead(graph, id) {
+            graph.remove_operator(id)?;
+            removed += 1;
+        }
+    }
+    Ok(removed)
+    // ANCHOR_END: remove_dead_todo
+}
+// ANCHOR_END: remove_dead
 
 #[cfg(test)]
 mod tests {

@@ -4,7 +4,8 @@ mod expression;
 mod line;
 mod parse;
 mod solve;
-mod value;
+pub mod uses;
+pub mod value;
 
 use line::variants;
 pub(super) use line::{Line, Word, WordKind, is_name, read_body, read_lines};

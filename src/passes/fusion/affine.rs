@@ -2,6 +2,7 @@
 
 use super::weights;
 use crate::passes::Replacement;
+use crate::passes::folding::{folded_bias, scaled};
 use crate::pnnx::{Attribute, Graph, GraphError, Operator, OperatorId};
 
 /// What convolutions and linear layers have in common: each output channel is a sum of weighted inputs, plus a bias.
@@ -85,21 +86,18 @@ impl<'g> Channels<'g> {
         }
         let (dtype, shape) = (self.weight.dtype(), self.weight.shape());
         let numbers = weights::numbers(self.weight)?;
-        let scaled = match self.kind {
+        let weight = match self.kind {
             Kind::Transposed => self.transposed(&numbers, factors),
-            _ => weights::scaled(&numbers, shape, 0, factors),
+            _ => scaled(&numbers, shape, 0, factors),
         };
         let bias = match self.operator.attr("bias") {
-            Some(bias) => Some(weights::scaled(&weights::numbers(bias)?, &[self.count], 0, factors)),
+            Some(bias) => Some(weights::numbers(bias)?),
             None => None,
         };
-        let bias = match (bias, summands) {
-            (Some(bias), Some(summands)) => Some(bias.iter().zip(summands).map(|(b, s)| b + s).collect()),
-            (bias, summands) => bias.or_else(|| summands.map(<[f64]>::to_vec)),
-        };
+        let bias = folded_bias(bias.as_deref(), factors, summands);
         let bias = bias.map(|bias: Vec<f64>| weights::attribute(dtype, &[self.count], &bias));
         Some(Folded {
-            weight: weights::attribute(dtype, shape, &scaled)?,
+            weight: weights::attribute(dtype, shape, &weight)?,
             bias: bias.map_or(Some(None), |bias| bias.map(Some))?,
         })
     }
@@ -112,7 +110,7 @@ impl<'g> Channels<'g> {
         let in_group = inputs.checked_div(self.groups).unwrap_or(0).max(1) * rows_len.max(1);
         let share = self.count.checked_div(self.groups).unwrap_or(0).max(1);
         let groups = numbers.chunks(in_group).zip(factors.chunks(share));
-        groups.flat_map(|(numbers, factors)| weights::scaled(numbers, rows, 0, factors)).collect()
+        groups.flat_map(|(numbers, factors)| scaled(numbers, rows, 0, factors)).collect()
     }
 
     /// The weights that make the same of inputs · factor + summand of each input channel; not for transposed ones.

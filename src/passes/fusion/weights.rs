@@ -42,14 +42,6 @@ pub(super) fn constant(graph: &Graph, operand: OperandId) -> Option<&Attribute> 
     (producer.op_type() == "pnnx.Attribute" && stored.is_present()).then_some(stored)
 }
 
-/// The elements of an n-d weight with each index of one axis times its own factor.
-pub(super) fn scaled(numbers: &[f64], shape: &[usize], axis: usize, factors: &[f64]) -> Vec<f64> {
-    let inner: usize = shape.iter().skip(axis + 1).product::<usize>().max(1);
-    let len = factors.len().max(1);
-    let factor = |position: usize| factors.get(position / inner % len).copied().unwrap_or(1.0);
-    numbers.iter().enumerate().map(|(position, number)| number * factor(position)).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -83,18 +75,5 @@ mod tests {
         let operand = graph.operand_named("x").unwrap();
         assert!(constant(&graph, operand).is_none());
         assert!(numbers(graph.operators().next().unwrap().1.attr("data").unwrap()).is_none());
-    }
-
-    #[test]
-    fn every_index_of_an_axis_has_its_factor() {
-        let ones = [1.0; 12];
-        assert_eq!(
-            scaled(&ones, &[2, 3, 2], 0, &[2.0, 3.0]),
-            [2., 2., 2., 2., 2., 2., 3., 3., 3., 3., 3., 3.]
-        );
-        assert_eq!(
-            scaled(&ones, &[2, 3, 2], 1, &[2.0, 3.0, 4.0]),
-            [2., 2., 3., 3., 4., 4., 2., 2., 3., 3., 4., 4.]
-        );
     }
 }

@@ -5,6 +5,7 @@
 //! second is tried when the first does not lead to a match.
 
 use super::expression::{Binding, bindings};
+use super::uses::used_elsewhere;
 use super::value::Captures;
 use super::{DimPattern, FactPattern, OperatorPattern, ParamPattern, Pattern, TypePattern};
 use crate::graph::TensorMeta;
@@ -254,14 +255,14 @@ impl Solver<'_> {
     fn check_uses(&self, found: &Found) -> Result<(), String> {
         let matched: HashSet<OperatorId> = found.replaced(self.pattern).collect();
         for (at, operand) in found.operands.iter().enumerate() {
-            let Some(operand) = operand.map(|operand| self.graph.operand(operand)) else { continue };
-            let mut elsewhere = operand.consumers().iter().filter(|consumer| !matched.contains(consumer));
+            let Some(id) = *operand else { continue };
+            let operand = self.graph.operand(id);
             let inside = operand.producer().is_some_and(|producer| matched.contains(&producer));
             if inside && self.pattern.inputs.contains(&at) {
                 return Err(format!("`{}` is both taken and made", operand.name()));
             }
             if self.pattern.is_interior(at) {
-                if let Some(&consumer) = elsewhere.next() {
+                if let Some(consumer) = used_elsewhere(self.graph, id, &matched) {
                     let consumer = self.graph.operator(consumer).name();
                     return Err(format!("`{}` is used elsewhere, too: by `{consumer}`", operand.name()));
                 }

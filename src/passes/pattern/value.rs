@@ -3,20 +3,27 @@
 use crate::pnnx::{Parameter, Value};
 use std::collections::BTreeMap;
 
-/// The captured parameters of a match.
-pub(in crate::passes) type Captures = BTreeMap<String, Parameter>;
+// ANCHOR: value
+/// The captured parameters of a match, by name.
+pub type Captures = BTreeMap<String, Parameter>;
 
 /// A wish for the value of a parameter.
 #[derive(Debug, Clone)]
-pub(super) enum ValuePattern {
+pub enum ValuePattern {
+    /// `*`: any value.
     Any,
+    /// `%x`: any value, which is captured; where the name stands twice, both must be the same.
     Capture(String),
+    /// This value.
     Literal(Parameter),
+    /// `(%a,1,*)`: a list, item by item.
     Items(Vec<ValuePattern>),
 }
 
 impl ValuePattern {
-    pub(super) fn parse(raw: &str) -> Self {
+    /// Reads a wish as patterns write it.
+    pub fn parse(raw: &str) -> Self {
+        // ANCHOR: parse_todo -- task 4: `*`, `%name`, a list in brackets that has one of the two in it, or else a value
         if raw == "*" {
             return Self::Any;
         }
@@ -28,10 +35,12 @@ impl ValuePattern {
             Some(body) => Self::Items(body.split(',').map(Self::parse).collect()),
             None => Self::Literal(Parameter::parse(raw)),
         }
+        // ANCHOR_END: parse_todo
     }
 
     /// Whether a value is as wanted; what it captures is added.
-    pub(super) fn matches(&self, value: &Parameter, captures: &mut Captures) -> bool {
+    pub fn matches(&self, value: &Parameter, captures: &mut Captures) -> bool {
+        // ANCHOR: matches_todo -- task 4: each kind of wish; the items of a list are as many, and each is as wanted
         match self {
             Self::Any => true,
             Self::Literal(wanted) => same(wanted, value),
@@ -42,11 +51,13 @@ impl ValuePattern {
                     && wanted.iter().zip(&items).all(|(wanted, item)| wanted.matches(item, captures))
             }
         }
+        // ANCHOR_END: matches_todo
     }
 }
 
 /// Captures a value, or compares it with what was captured before.
-pub(super) fn capture(captures: &mut Captures, name: &str, value: &Parameter) -> bool {
+pub fn capture(captures: &mut Captures, name: &str, value: &Parameter) -> bool {
+    // ANCHOR: capture_todo -- task 4: the first time it is noted; later it must be the same
     match captures.get(name) {
         Some(before) => same(before, value),
         None => {
@@ -54,10 +65,13 @@ pub(super) fn capture(captures: &mut Captures, name: &str, value: &Parameter) ->
             true
         }
     }
+    // ANCHOR_END: capture_todo
 }
+// ANCHOR_END: value
 
+// ANCHOR: same
 /// Whether two values mean the same: `1` and `1.0` do, `1` and `True` do not.
-pub(super) fn same(a: &Parameter, b: &Parameter) -> bool {
+pub fn same(a: &Parameter, b: &Parameter) -> bool {
     let number = |value: &Value| match value {
         Value::Int(number) => Some(*number as f64),
         Value::Float(number) => Some(*number),
@@ -74,8 +88,8 @@ pub(super) fn same(a: &Parameter, b: &Parameter) -> bool {
     }
 }
 
-/// The items of a list.
-fn items(value: &Value) -> Vec<Parameter> {
+/// The items of a list; none for what is no list.
+pub fn items(value: &Value) -> Vec<Parameter> {
     match value {
         Value::Bools(items) => items.iter().map(|&item| item.into()).collect(),
         Value::Ints(items) => items.iter().map(|&item| item.into()).collect(),
@@ -85,6 +99,7 @@ fn items(value: &Value) -> Vec<Parameter> {
         _ => Vec::new(),
     }
 }
+// ANCHOR_END: same
 
 #[cfg(test)]
 mod tests {
