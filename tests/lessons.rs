@@ -134,6 +134,20 @@ mod lesson11 {
     mod tasks;
 }
 
+#[path = "../lessons/12_passes/tests"]
+mod lesson12 {
+    mod subject {
+        pub(super) use ixion::passes::common_subexpressions::{first_alike, key, merge};
+        pub(super) use ixion::passes::constant_folding::{constants, frontier, needed};
+        pub(super) use ixion::passes::dead_code::{is_dead, remove_dead};
+        pub(super) use ixion::passes::folding::{Affine, batch_norm, folded_bias, scaled};
+        pub(super) use ixion::passes::pattern::uses::used_elsewhere;
+        pub(super) use ixion::passes::pattern::value::{Captures, ValuePattern, capture};
+        pub(super) use ixion::passes::rounds;
+    }
+    mod tasks;
+}
+
 #[path = "../lessons/13_shapes/tests"]
 mod lesson13 {
     mod subject {
