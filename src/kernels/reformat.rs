@@ -1,5 +1,6 @@
 //! Moves elements between plain and blocked layouts, and between the types that real numbers are stored in.
 
+use super::naive::{dequantize, quantize};
 use super::parallel::for_each_chunk;
 use super::transpose::{to_columns, to_rows};
 use super::wide::widest;
@@ -224,12 +225,11 @@ impl Stored for bf16 {
 impl Stored for i8 {
     #[inline(always)]
     fn load(self, scale: f32) -> f32 {
-        f32::from(self) * scale
+        dequantize(self, scale)
     }
     #[inline(always)]
     fn store(value: f32, scale: f32) -> Self {
-        // By way of i32, which processors convert to.
-        (value / scale).round_ties_even().clamp(-127.0, 127.0) as i32 as i8
+        quantize(value, scale)
     }
 }
 

@@ -18,6 +18,7 @@ use crate::graph::{
     FieldValue, LayerError, NO_KEY, OperatorReader, RuntimeAttribute, TensorFormat, TensorMeta, Weight,
 };
 use crate::kernels::elementwise::Finish;
+use crate::kernels::naive::{ChannelStep, channel_scale, whole_channel};
 use crate::kernels::quantized::{Outcome, Rows, centered};
 use crate::kernels::reformat::Stored;
 use crate::kernels::widest;
@@ -48,35 +49,7 @@ struct Settled {
 #[derive(Debug)]
 pub(super) struct WholeWeights<W> {
     pub(super) factors: W,
-    steps: Vec<Step>,
-}
-
-/// What makes an output channel's sums real numbers.
-#[derive(Debug, Clone, Copy)]
-struct Step {
-    /// A whole number, or the real one where nothing is added to it.
-    bias: f64,
-    scale: f32,
-}
-
-impl Step {
-    /// That of a channel, if its sums count: a step that is no normal number has no finite reciprocal, and beside a bias that
-    /// is no `f32` in such steps no sum makes a difference.
-    fn new(scale: f32, bias: f32) -> Option<Self> {
-        let steps = (f64::from(bias) / f64::from(scale)).round_ties_even();
-        let counts = scale.is_normal() && (steps as f32).is_finite();
-        counts.then_some(Self { bias: steps, scale })
-    }
-
-    /// That of a channel whose sums are all 0.
-    fn of_bias(bias: f32) -> Self {
-        Self { bias: f64::from(bias), scale: 1.0 }
-    }
-
-    #[inline(always)]
-    fn real(self, sum: f64) -> f32 {
-        (sum + self.bias) as f32 * self.scale
-    }
+    steps: Vec<ChannelStep>,
 }
 
 impl<W> Default for Int8<W> {
@@ -254,7 +227,7 @@ pub(super) trait Fill<W> {
 /// Weights as whole numbers, a row for each output channel.
 struct Whole {
     values: Vec<i16>,
-    steps: Vec<Step>,
+    steps: Vec<ChannelStep>,
     depth: usize,
 }
 
@@ -276,18 +249,11 @@ impl Whole {
         let (mut whole, mut steps) = (Vec::with_capacity(values.len()), Vec::with_capacity(outputs));
         for output in 0..outputs {
             let row = values.get(output * depth..(output + 1) * depth).unwrap_or_default();
-            let (scale, bias) = (weight_scale(row)?, bias.as_ref().and_then(|bias| bias.get(output)));
-            let bias = bias.copied().unwrap_or(0.0);
-            match Step::new(step_of(scale, input_scale)?, bias) {
-                Some(step) => {
-                    whole.extend(row.iter().map(|&x| i16::from(i8::store(x, scale))));
-                    steps.push(step);
-                }
-                None => {
-                    whole.extend(row.iter().map(|_| 0));
-                    steps.push(Step::of_bias(bias));
-                }
-            }
+            let bias = bias.as_ref().and_then(|bias| bias.get(output)).copied().unwrap_or(0.0);
+            check(row, input_scale)?;
+            let (channel, step) = whole_channel(row, bias, input_scale);
+            whole.extend(channel.into_iter().map(i16::from));
+            steps.push(step);
         }
         Ok(Self { values: whole, steps, depth })
     }
@@ -301,26 +267,20 @@ fn numbers(attribute: &RuntimeAttribute) -> std::result::Result<Vec<f32>, LayerE
     Ok(attribute.decode()?.to_vec::<f32>()?)
 }
 
-/// The scale of a channel: its largest magnitude over 127.
-fn weight_scale(row: &[f32]) -> std::result::Result<f32, LayerError> {
+/// Refuses weights that are not finite, and steps that are not.
+fn check(row: &[f32], input_scale: f32) -> std::result::Result<(), LayerError> {
     if row.iter().any(|x| !x.is_finite()) {
         let reason = "weights that are not finite cannot be held in int8; keep this operator in f32";
         return Err(LayerError::Unsupported(reason.to_owned()));
     }
-    Ok(row.iter().fold(0.0f32, |largest, x| largest.max(x.abs())) / 127.0)
-}
-
-/// What one more in a channel's sums stands for.
-fn step_of(scale: f32, input_scale: f32) -> std::result::Result<f32, LayerError> {
-    let step = scale * input_scale;
-    if !step.is_finite() {
+    let scale = channel_scale(row);
+    if !(scale * input_scale).is_finite() {
         let reason = format!(
             "weights of steps of {scale:e} times an input of steps of {input_scale:e} are beyond f32; keep this operator in f32"
         );
         return Err(LayerError::Unsupported(reason));
     }
-    // A subnormal scale has no finite reciprocal, and its weights are next to nothing.
-    Ok(if scale >= f32::MIN_POSITIVE { step } else { 0.0 })
+    Ok(())
 }
 
 /// How outputs lie.
@@ -335,7 +295,7 @@ pub(super) enum Channels {
 /// Makes real numbers of sums, and whole ones of these.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Real<'a> {
-    steps: &'a [Step],
+    steps: &'a [ChannelStep],
     channels: Channels,
     /// The position of the first row in the whole output.
     first: usize,

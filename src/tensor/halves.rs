@@ -27,19 +27,37 @@ impl Half for f16 {
 /// The upper half of an `f32`.
 impl Half for bf16 {
     fn load_all(from: &[Self], to: &mut [f32]) {
-        to.iter_mut().zip(from).for_each(|(to, from)| *to = f32::from_bits(u32::from(from.to_bits()) << 16));
+        to.iter_mut().zip(from).for_each(|(to, from)| *to = bf16_value(from.to_bits()));
     }
 
     fn store_all(from: &[f32], to: &mut [Self]) {
-        for (to, from) in to.iter_mut().zip(from) {
-            let bits = from.to_bits();
-            let nearest = bits.wrapping_add(0x7fff + (bits >> 16 & 1)) >> 16;
-            // Rounding could carry a NaN into the exponent.
-            let quiet = bits >> 16 | 0x40;
-            *to = Self::from_bits(if from.is_nan() { quiet } else { nearest } as u16);
-        }
+        to.iter_mut().zip(from).for_each(|(to, &from)| *to = Self::from_bits(bf16_bits(from)));
     }
 }
+
+#[inline(always)]
+// ANCHOR: bf16_bits
+/// The bits of the nearest `bf16`, ties to even: the upper half of those of an `f32`. NaN stays NaN.
+pub fn bf16_bits(x: f32) -> u16 {
+    // ANCHOR: bf16_bits_todo -- task 1: add half a step, and drop the lower half
+    let bits = x.to_bits();
+    let nearest = bits.wrapping_add(0x7fff + (bits >> 16 & 1)) >> 16;
+    // Rounding could carry a NaN into the exponent.
+    let quiet = bits >> 16 | 0x40;
+    (if x.is_nan() { quiet } else { nearest }) as u16
+    // ANCHOR_END: bf16_bits_todo
+}
+// ANCHOR_END: bf16_bits
+
+#[inline(always)]
+// ANCHOR: bf16_value
+/// The number that the bits of a `bf16` are, without loss.
+pub fn bf16_value(bits: u16) -> f32 {
+    // ANCHOR: bf16_value_todo -- task 1: the bits become the upper half of an `f32`'s
+    f32::from_bits(u32::from(bits) << 16)
+    // ANCHOR_END: bf16_value_todo
+}
+// ANCHOR_END: bf16_value
 
 #[cfg(test)]
 mod tests {

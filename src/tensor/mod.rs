@@ -43,7 +43,7 @@ pub use dim::{Dim, DimExpr, DimSum};
 pub use dtype::{DType, Element, with_element};
 pub use error::{Result, TensorError};
 pub use half::{bf16, f16};
-pub use halves::Half;
+pub use halves::{Half, bf16_bits, bf16_value};
 pub use layout::{Format, Layout, resolve_axes};
 pub use mapping::Mapping;
 pub use num_complex::Complex;

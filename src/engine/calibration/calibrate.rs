@@ -1,6 +1,6 @@
 //! From inputs to scales.
 
-use super::loss::Trial;
+use super::loss::{Trial, too_lossy};
 use super::{Fingerprint, Histogram, Loss, Range, Scales, threshold};
 use crate::engine::{Builder, EngineError};
 use crate::graph::{LayerError, OperandIndex, RuntimeGraph, RuntimeOperator, Stage};
@@ -151,8 +151,7 @@ impl Calibration {
 
     /// The scales, with those operators kept in `f32` whose ratio of signal to noise is below so many decibels, or no number.
     pub fn keep_below(&self, scales: Scales, decibels: f64) -> Scales {
-        let bad = self.losses().into_iter().filter(|loss| loss.is_below(decibels));
-        scales.with_kept(bad.map(|loss| loss.operator.clone()))
+        scales.with_kept(too_lossy(self.losses(), decibels))
     }
 }
 

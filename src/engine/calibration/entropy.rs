@@ -7,6 +7,7 @@
 
 use super::Histogram;
 
+// ANCHOR: constants
 /// What is left of the magnitudes in int8: 0 to 127.
 const STEPS: usize = 128;
 
@@ -16,9 +17,14 @@ const STRIDE: usize = 16;
 /// So much is cut off at most. Where all numbers lie far from zero, the divergence has nothing to say against all of them in
 /// one bin.
 const MOST_CUT: f64 = 0.01;
+// ANCHOR_END: constants
 
+// ANCHOR: threshold
 /// The magnitude beyond which numbers are best cut off; none where there are no numbers but zeros.
+///
+/// Every [`STRIDE`] bins from [`STEPS`] on is a candidate. Where none of them can be judged, nothing is cut off.
 pub fn threshold(histogram: &Histogram) -> Option<f32> {
+    // ANCHOR: threshold_todo -- task 5: the candidate that loses the least
     let counts = histogram.counts();
     if counts.iter().all(|&count| count == 0) {
         return None;
@@ -27,37 +33,61 @@ pub fn threshold(histogram: &Histogram) -> Option<f32> {
     let losses = candidates.filter_map(|bins| Some((bins, loss(counts, bins)?)));
     let best = losses.min_by(|a, b| a.1.total_cmp(&b.1));
     Some(histogram.edge(best.map_or(counts.len(), |(bins, _)| bins)))
+    // ANCHOR_END: threshold_todo
 }
+// ANCHOR_END: threshold
 
+// ANCHOR: loss
 /// What is lost where only so many bins are kept; none where that cannot be told, because numbers are cut off and none is
 /// left beside them, and where too many are.
-fn loss(counts: &[u64], bins: usize) -> Option<f64> {
-    let (kept, cut) = counts.split_at(bins);
-    let outside = cut.iter().sum::<u64>();
-    if outside as f64 > MOST_CUT * counts.iter().sum::<u64>() as f64 {
+pub fn loss(counts: &[u64], bins: usize) -> Option<f64> {
+    let (kept, cut) = counts.split_at(bins.min(counts.len()));
+    let (outside, all) = (cut.iter().sum::<u64>(), counts.iter().sum::<u64>());
+    if outside as f64 > MOST_CUT * all as f64 {
         return None;
     }
-    let mut clipped = kept.to_vec();
-    *clipped.last_mut()? += outside;
-    let in_steps = in_steps(kept, &clipped);
-    divergence(&clipped, &in_steps)
+    let clipped = clipped(counts, bins);
+    divergence(&clipped, &in_steps(kept, &clipped, STEPS))
 }
+// ANCHOR_END: loss
 
-/// The counts as [`STEPS`] steps can tell them apart: each step's numbers are spread over those of its bins that have any.
-fn in_steps(kept: &[u64], clipped: &[u64]) -> Vec<f64> {
-    let bounds = |step: usize| step * kept.len() / STEPS..(step + 1) * kept.len() / STEPS;
-    let mut spread = Vec::with_capacity(kept.len());
-    for step in 0..STEPS {
-        let (kept, clipped) = (&kept[bounds(step)], &clipped[bounds(step)]);
+// ANCHOR: clipped
+/// The counts of so many bins, the last of which also gets all that lies behind it. No bins have no counts.
+pub fn clipped(counts: &[u64], bins: usize) -> Vec<u64> {
+    // ANCHOR: clipped_todo -- task 5: what is cut off goes into the last bin
+    let (kept, cut) = counts.split_at(bins.min(counts.len()));
+    let mut clipped = kept.to_vec();
+    if let Some(last) = clipped.last_mut() {
+        *last += cut.iter().sum::<u64>();
+    }
+    clipped
+    // ANCHOR_END: clipped_todo
+}
+// ANCHOR_END: clipped
+
+// ANCHOR: in_steps
+/// The counts as so many steps can tell them apart: step s has the bins from s · bins / steps on, rounded down, up to where
+/// the next begins. The numbers that are kept in them are spread evenly over those that aren't empty once it is clipped.
+pub fn in_steps(kept: &[u64], clipped: &[u64], steps: usize) -> Vec<f64> {
+    // ANCHOR: in_steps_todo -- task 5: each step spreads what it has over its bins that aren't empty
+    let bins = kept.len().min(clipped.len());
+    let mut spread = Vec::with_capacity(bins);
+    for step in 0..steps {
+        let bounds = step * bins / steps..(step + 1) * bins / steps;
+        let (kept, clipped) = (&kept[bounds.clone()], &clipped[bounds]);
         let numbers = kept.iter().sum::<u64>() as f64;
         let places = clipped.iter().filter(|&&count| count > 0).count().max(1) as f64;
         spread.extend(clipped.iter().map(|&count| if count > 0 { numbers / places } else { 0.0 }));
     }
     spread
+    // ANCHOR_END: in_steps_todo
 }
+// ANCHOR_END: in_steps
 
-/// Σ P·log(P/Q) of two distributions that are given as counts; none where Q has nothing at a place where P has something.
-fn divergence(p: &[u64], q: &[f64]) -> Option<f64> {
+// ANCHOR: divergence
+/// Σ P·ln(P/Q) of two distributions that are given as counts; none where Q has nothing at a place where P has something.
+pub fn divergence(p: &[u64], q: &[f64]) -> Option<f64> {
+    // ANCHOR: divergence_todo -- task 5: shares first, then the sum; places without P add nothing
     let all_p = p.iter().sum::<u64>() as f64;
     let all_q: f64 = q.iter().sum();
     let places = p.iter().zip(q).filter(|&(&p, _)| p > 0);
@@ -66,7 +96,9 @@ fn divergence(p: &[u64], q: &[f64]) -> Option<f64> {
         (q > 0.0).then(|| p * (p * all_q / q).ln())
     });
     terms.sum()
+    // ANCHOR_END: divergence_todo
 }
+// ANCHOR_END: divergence
 
 #[cfg(test)]
 mod tests {
@@ -90,11 +122,12 @@ mod tests {
 
     #[test]
     fn steps_spread_what_their_bins_have() {
-        let mut kept = vec![0; 2 * STEPS];
-        kept[..4].copy_from_slice(&[3, 1, 5, 0]);
-        let spread = in_steps(&kept, &kept);
-        assert_eq!(spread[..4], [2.0, 2.0, 5.0, 0.0]);
-        assert_eq!(spread.len(), kept.len());
+        assert_eq!(in_steps(&[3, 1, 5, 0], &[3, 1, 5, 0], 2), [2.0, 2.0, 5.0, 0.0]);
+        // Five bins in two steps: two and three. The last bin has nothing but what is cut off.
+        assert_eq!(in_steps(&[4, 0, 1, 2, 0], &[4, 0, 1, 2, 6], 2), [4.0, 0.0, 1.0, 1.0, 1.0]);
+        assert_eq!(clipped(&[4, 0, 1, 2], 2), [4, 3]);
+        assert_eq!((clipped(&[4, 1], 9), clipped(&[4, 1], 0)), (vec![4, 1], vec![]));
+        assert!(in_steps(&[], &[], STEPS).is_empty());
     }
 
     /// Numbers that all occur as often lose more by being cut off than by being blurred.

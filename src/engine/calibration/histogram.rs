@@ -1,5 +1,6 @@
 //! How often an operand's magnitudes occur.
 
+// ANCHOR: histogram
 /// Counts of magnitudes in bins of equal width, from zero to the largest.
 ///
 /// Zeros are left out: every scale holds them exactly, and behind a ReLU they would drown the rest.
@@ -18,13 +19,15 @@ impl Histogram {
         Self { largest, counts: vec![0; Self::BINS] }
     }
 
-    /// Counts these numbers. One above the largest magnitude goes into the last bin.
+    /// Counts these numbers, but neither zeros nor NaN. One above the largest magnitude goes into the last bin.
     pub fn add(&mut self, values: &[f32]) {
+        // ANCHOR: add_todo -- task 4: one more in the bin of each magnitude above zero
         let bins_per_unit = Self::BINS as f32 / self.largest;
         for magnitude in values.iter().map(|x| x.abs()).filter(|&x| x > 0.0) {
             let bin = (magnitude * bins_per_unit) as usize;
             self.counts[bin.min(Self::BINS - 1)] += 1;
         }
+        // ANCHOR_END: add_todo
     }
 
     /// How many numbers are in each bin.
@@ -34,7 +37,9 @@ impl Histogram {
 
     /// The magnitude at which a bin begins.
     pub fn edge(&self, bin: usize) -> f32 {
+        // ANCHOR: edge_todo -- task 4: bins are all as wide
         self.largest * (bin as f32 / Self::BINS as f32)
+        // ANCHOR_END: edge_todo
     }
 
     /// Which part of the numbers, zeros left out, lies in bins that begin at this magnitude or above.
@@ -44,6 +49,7 @@ impl Histogram {
         above as f64 / self.counts.iter().sum::<u64>().max(1) as f64
     }
 }
+// ANCHOR_END: histogram
 
 #[cfg(test)]
 mod tests {

@@ -10,6 +10,7 @@ use crate::kernels::reformat::Stored;
 use crate::tensor::{DType, Tensor, TensorView, Workspace};
 use std::cmp::Ordering;
 
+// ANCHOR: loss
 /// What an operator's output is in int8, compared with `f32`.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Loss {
@@ -26,21 +27,39 @@ pub struct Loss {
 impl Loss {
     /// The ratio of signal to noise in decibels: infinite where nothing is lost.
     pub fn decibels(&self) -> f64 {
+        // ANCHOR: decibels_todo -- task 6: ten times the logarithm of the ratio
         if self.noise == 0.0 { f64::INFINITY } else { 10.0 * (self.signal / self.noise).log10() }
+        // ANCHOR_END: decibels_todo
     }
 
     /// Whether the ratio is below so many decibels; one that is no number is, for then the output is none.
     pub fn is_below(&self, decibels: f64) -> bool {
+        // ANCHOR: is_below_todo -- task 6: what compares as nothing is below everything
         self.decibels().partial_cmp(&decibels).is_none_or(Ordering::is_lt)
+        // ANCHOR_END: is_below_todo
     }
 
-    fn add(&mut self, wanted: &[f32], found: &[f32]) {
+    /// Adds outputs in `f32`, and what they are in int8.
+    pub fn add(&mut self, wanted: &[f32], found: &[f32]) {
+        // ANCHOR: add_todo -- task 6: sums of squares, in f64
         for (&wanted, &found) in wanted.iter().zip(found) {
             self.signal += f64::from(wanted).powi(2);
             self.noise += (f64::from(wanted) - f64::from(found)).powi(2);
         }
+        // ANCHOR_END: add_todo
     }
 }
+// ANCHOR_END: loss
+
+// ANCHOR: too_lossy
+/// The operators that are to stay in `f32`, because they are below so many decibels.
+pub fn too_lossy<'a>(losses: impl IntoIterator<Item = &'a Loss>, decibels: f64) -> Vec<String> {
+    // ANCHOR: too_lossy_todo -- task 6: the names of those that are below
+    let bad = losses.into_iter().filter(|loss| loss.is_below(decibels));
+    bad.map(|loss| loss.operator.clone()).collect()
+    // ANCHOR_END: too_lossy_todo
+}
+// ANCHOR_END: too_lossy
 
 /// An operator that can compute in int8, on trial.
 #[derive(Debug)]

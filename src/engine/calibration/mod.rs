@@ -30,7 +30,7 @@
 //! ```
 
 mod calibrate;
-mod entropy;
+pub mod entropy;
 mod histogram;
 mod loss;
 mod range;
@@ -39,6 +39,6 @@ mod scales;
 pub use calibrate::{Calibration, Method, Operand};
 pub use entropy::threshold;
 pub use histogram::Histogram;
-pub use loss::Loss;
+pub use loss::{Loss, too_lossy};
 pub use range::Range;
 pub use scales::{Fingerprint, Scales, ScalesError, ScalesProblem};

@@ -80,10 +80,14 @@ pub fn whole_conv2d(
     })
 }
 
+// ANCHOR: whole_product
 /// The sums of rows R×I times the transpose of O×I weights of whole numbers whose zero is 0.
 pub fn whole_product(rows: ArrayView2<'_, i32>, weight: ArrayView2<'_, i32>) -> Array2<i64> {
+    // ANCHOR: whole_product_todo -- task 3: each row times each row of weights, in i64
     Array2::from_shape_fn((rows.nrows(), weight.nrows()), |(row, output)| {
         let pairs = rows.row(row).into_iter().zip(weight.row(output));
         pairs.map(|(&x, &w)| i64::from(x) * i64::from(w)).sum()
     })
+    // ANCHOR_END: whole_product_todo
 }
+// ANCHOR_END: whole_product
