@@ -197,6 +197,20 @@ mod lesson16 {
     mod tasks;
 }
 
+#[path = "../lessons/17_low_precision/tests"]
+mod lesson17 {
+    mod subject {
+        pub(super) use ixion::engine::calibration::entropy::{clipped, divergence, in_steps, threshold};
+        pub(super) use ixion::engine::calibration::{Histogram, Loss, Range, too_lossy};
+        pub(super) use ixion::kernels::naive::{
+            ChannelStep, channel_scale, dequantize, f16_bits, quantize, whole_channel, whole_linear,
+            whole_product,
+        };
+        pub(super) use ixion::tensor::{bf16_bits, bf16_value};
+    }
+    mod tasks;
+}
+
 #[path = "../lessons/18_capstone/tests"]
 mod lesson18 {
     mod subject {
