@@ -15,7 +15,7 @@ pub struct Part {
 
 // ANCHOR: root
 /// The buffer that is nobody's part and that holds the buffer at `index`, and the byte of it at which that one begins. `parts`
-/// has an entry for each buffer: none for those that are nobody's part.
+/// has an entry for each buffer: none for those that are nobody's part. Nobody may be a part of itself, by whatever detour.
 pub fn root(parts: &[Option<Part>], index: usize) -> (usize, usize) {
     // ANCHOR: root_todo -- task 5: go from part to whole as long as there is one, and add the offsets up
     let (mut root, mut start) = (index, 0);

@@ -5,7 +5,7 @@ use super::packing::{Packing, Request, lower_bound, pack_by_time, pack_in};
 use std::cmp::Reverse;
 
 /// More requests than these are laid down once, in the order of time.
-const MOST: usize = 10_000;
+pub(super) const MOST: usize = 10_000;
 
 /// Lays requests into an arena, each into the smallest gap that it fits: in several orders, of which the best is taken,
 /// and from there on in orders that are a little different, until the lower bound is met or it has taken long enough.

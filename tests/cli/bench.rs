@@ -136,3 +136,13 @@ fn a_trace_must_have_a_place() {
     let ended = ixion(["profile", "digits/digits.pnnx.param", "--trace", "digits/digits.pnnx.bin"]);
     assert_eq!(ended.code, 2, "{}", ended.stderr);
 }
+
+#[test]
+fn trace_and_timeline_need_a_file_each() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("both");
+    let text = path.to_str().unwrap();
+    let ended = ixion(["profile", "digits/digits.pnnx.param", "--trace", text, "--timeline", text]);
+    assert!(ended.code == 2 && ended.stderr.contains("the same file"), "{}", ended.stderr);
+    assert!(!path.exists(), "nothing is written");
+}

@@ -87,20 +87,19 @@ impl Timeline {
         self.bars.iter().any(|bar| bar.kind == kind)
     }
 
-    /// Where a time lies, from the left end of the plot.
-    fn x(&self, time: Duration) -> f64 {
+    /// The time that is as wide as the plot.
+    fn whole(&self) -> Duration {
         let last = self.bars.iter().map(|bar| bar.start.saturating_add(bar.time)).max().unwrap_or_default();
-        let whole = self.total.max(last);
-        if whole.is_zero() { 0.0 } else { WIDTH * time.div_duration_f64(whole).min(1.0) }
+        self.total.max(last)
     }
 
     /// Times above, and lines down.
     fn draw_grid(&self, text: &mut String) {
         let down = Px(ROW * self.bars.len() as f64);
-        let whole = u64::try_from(self.total.as_nanos()).unwrap_or(u64::MAX);
-        for time in ticks(whole).into_iter().map(Duration::from_nanos) {
+        let (whole, most) = (self.whole(), u64::try_from(self.total.as_nanos()).unwrap_or(u64::MAX));
+        for time in ticks(most).into_iter().map(Duration::from_nanos) {
             let label = if time.is_zero() { "0".to_owned() } else { numbers::time(time) };
-            let (x, left) = (self.x(time), self.x(time) - TICK_FONT.width(&label) / 2.0);
+            let (x, left) = (x(time, whole), x(time, whole) - TICK_FONT.width(&label) / 2.0);
             line(text, format_args!(r#"<path class="grid" d="M{} 0v{down}"/>"#, Px(x)));
             line(text, format_args!(r#"<text class="detail" x="{}" y="-{GAP}">{label}</text>"#, Px(left)));
         }
@@ -108,9 +107,10 @@ impl Timeline {
 
     fn draw_bars(&self, text: &mut String, names: f64) {
         text.push_str("<g class=\"bars\">\n");
+        let whole = self.whole();
         for (row, bar) in self.bars.iter().enumerate() {
             let top = ROW * row as f64;
-            let (x, right) = (self.x(bar.start), self.x(bar.start.saturating_add(bar.time)));
+            let (x, right) = (x(bar.start, whole), x(bar.start.saturating_add(bar.time), whole));
             let (class, width) = (bar.kind.class(), (right - x).max(0.7));
             let tooltip = escape(&bar.tooltip.join("\n"));
             line(text, format_args!(r#"<g class="{class}"><title>{tooltip}</title>"#));
@@ -139,6 +139,11 @@ impl Timeline {
         }
         text.push_str("</g>\n");
     }
+}
+
+/// Where a time lies, from the left end of a plot as wide as `whole`.
+fn x(time: Duration, whole: Duration) -> f64 {
+    if whole.is_zero() { 0.0 } else { WIDTH * time.div_duration_f64(whole).min(1.0) }
 }
 
 #[cfg(test)]
@@ -181,7 +186,7 @@ mod tests {
     #[test]
     fn bars_lie_where_their_time_is() {
         let timeline = timeline(4);
-        assert_eq!(timeline.x(Duration::from_millis(1)), WIDTH / 4.0);
+        assert_eq!(x(Duration::from_millis(1), timeline.whole()), WIDTH / 4.0);
         let second = format!(r#"x="{}" y="{}" width="{}""#, Px(WIDTH / 4.0), Px(ROW + 3.0), Px(WIDTH / 4.0));
         assert!(timeline.to_svg().contains(&second), "{second}");
         assert!(timeline.to_svg().contains(">layer1.&lt;conv&gt;</text>"));
@@ -191,6 +196,6 @@ mod tests {
     #[test]
     fn no_bar_leaves_the_plot() {
         let short = Timeline { total: Duration::from_millis(1), ..timeline(4) };
-        assert_eq!(short.x(Duration::from_millis(4)), WIDTH);
+        assert_eq!(x(Duration::from_millis(4), short.whole()), WIDTH);
     }
 }

@@ -274,7 +274,10 @@ impl Device {
     fn loaded(&self, unit: &Unit) -> Result<Arc<Loaded>> {
         let place = {
             let mut modules = self.0.modules.lock().unwrap_or_else(PoisonError::into_inner);
-            Arc::clone(modules.entry(unit.clone()).or_default())
+            match modules.get(unit) {
+                Some(known) => Arc::clone(known),
+                None => Arc::clone(modules.entry(unit.clone()).or_default()),
+            }
         };
         // Held while compiling: others that want the same source would only do it twice. Other sources have other places.
         let mut place = place.lock().unwrap_or_else(PoisonError::into_inner);

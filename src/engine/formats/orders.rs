@@ -45,7 +45,7 @@ pub(super) fn others(
     once
 }
 
-/// Combination of which some have their channels last, by position and number of axes.
+/// Formats of which some have their channels last, by position and number of axes.
 fn with(tensors: &Tensors, formats: &Combination, is_last: impl Fn(usize, usize) -> bool) -> Combination {
     let metas = tensors.inputs.iter().chain(&tensors.outputs).zip(formats).enumerate();
     let turned = metas.map(|(position, (meta, format))| {

@@ -102,8 +102,11 @@ pub fn route<L: ?Sized + DeviceLayer>(
     creator.plugin = Some(name.into());
     let before = registry.replace(op_type, creator);
     // A built-in layer stood under its type alone, which now leads elsewhere.
-    if let Some(before) = before.filter(|before| before.plugin.is_none()) {
-        registry.replace(format!("{}/{op_type}/{}", before.namespace, before.version), before);
+    if let Some(before) = before.filter(|before| before.plugin.is_none())
+        && let Ok(own) = PluginName::new(&*before.namespace, op_type, &*before.version)
+        && find(registry, &own).is_none()
+    {
+        registry.replace(own.to_string(), before);
     }
     Ok(())
     // ANCHOR_END: route_todo

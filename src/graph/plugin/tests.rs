@@ -101,6 +101,17 @@ fn routes_lead_from_types_to_plugins_and_back() {
     assert!(registry.find(&name("ixion/nn.Hardswish/1")).is_some());
 }
 
+/// Who was put in the place of a built-in layer by its name is not lost behind a route.
+#[test]
+fn a_replacement_of_a_built_in_layer_survives_a_route() {
+    let mut registry = Registry::default();
+    registry.add_plugin("Relu", creator("acme", "1")).unwrap();
+    registry.replace_plugin("nn.ReLU", creator("ixion", "1")).unwrap();
+    registry.route("nn.ReLU", &name("acme/Relu/1")).unwrap();
+    let kept = registry.find(&name("ixion/nn.ReLU/1")).unwrap();
+    assert_eq!(kept.plugin.as_deref(), Some("ixion/nn.ReLU/1"), "not the built-in one");
+}
+
 #[test]
 fn modules_kept_whole_and_operators_of_ones_own_lead_to_plugins() {
     let field = |key, kind| Field { key, kind, default: None, doc: "" };

@@ -40,7 +40,7 @@ fn damaged_states_are_refused_or_run() {
             workspace.reserve(15 * 9 * 4).unwrap();
             let limits = crate::Limits::default();
             let mut context = ForwardContext::new(&mut workspace, &limits);
-            // Overflow would panic here.
+            // Overflow would panic here, for tests are built with overflow checks.
             conv.forward(&[x.view()], &mut [y.view_mut().unwrap()], &mut context).unwrap();
         }
     }
