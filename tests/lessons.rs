@@ -137,13 +137,18 @@ mod lesson11 {
 #[path = "../lessons/12_passes/tests"]
 mod lesson12 {
     mod subject {
-        pub(super) use ixion::passes::common_subexpressions::{first_alike, key, merge};
-        pub(super) use ixion::passes::constant_folding::{constants, frontier, needed};
+        pub(super) use ixion::passes::common_subexpressions::{key, merge, twin};
+        pub(super) use ixion::passes::constant_folding::{
+            MOST_BYTES, SMALL_BYTES, check_size, constants, frontier,
+        };
         pub(super) use ixion::passes::dead_code::{is_dead, remove_dead};
-        pub(super) use ixion::passes::folding::{Affine, batch_norm, folded_bias, scaled};
-        pub(super) use ixion::passes::pattern::uses::used_elsewhere;
-        pub(super) use ixion::passes::pattern::value::{Captures, ValuePattern, capture};
-        pub(super) use ixion::passes::rounds;
+        pub(super) use ixion::passes::folding::{
+            Affine, Norm, affine, folded_bias, scaled, scaled_transposed,
+        };
+        pub(super) use ixion::passes::pattern::{
+            Captures, ValuePattern, bind_operand, capture, match_params, used_elsewhere,
+        };
+        pub(super) use ixion::passes::{in_rounds, repeatable};
     }
     mod tasks;
 }

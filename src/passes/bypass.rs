@@ -67,7 +67,7 @@ pub fn refuse_bypass(graph: &Graph, old: OperandId, new: OperandId) -> Option<St
 /// returns it. [`refuse_bypass`] says where this must not be done.
 ///
 /// # Errors
-/// An edit that the graph refuses.
+/// When one of them is not in the graph.
 pub fn bypass(graph: &mut Graph, old: OperandId, new: OperandId) -> Result<(), GraphError> {
     let (name, returned) = (graph.operand(old).name().to_owned(), is_returned(graph, old));
     graph.replace_uses(old, new)?;

@@ -1,7 +1,7 @@
 //! Operators that compute the same.
 
 use super::bypass::{bypass, refuse_bypass};
-use super::writes::written_through;
+use super::context::repeatable;
 use super::{Outcome, Pass, PassContext, PassError};
 use crate::pnnx::{Graph, GraphError, OperandId, Operator, OperatorId};
 use std::collections::HashMap;
@@ -22,17 +22,16 @@ impl Pass for CommonSubexpressions {
 
     fn run(&self, graph: &mut Graph, context: &mut PassContext) -> Result<Outcome, PassError> {
         let mut outcome = Outcome::default();
-        let frozen = written_through(graph);
-        let mut seen = HashMap::new();
+        let shareable = repeatable(graph, context);
+        let mut seen = Seen::new();
         for id in graph.operator_ids().to_vec() {
             context.limits().check_deadline().map_err(PassError::limit(self.name()))?;
-            let operator = graph.operator(id);
-            if frozen.contains(&id) || !context.is_pure(operator.op_type()) {
+            if !shareable.contains(&id) {
                 continue;
             }
-            let Some(first) = first_alike(&mut seen, graph, id) else { continue };
+            let Some(first) = twin(graph, id, &mut seen) else { continue };
             match refusal(graph, id, first) {
-                Some(reason) => outcome.refuse(operator.name(), reason),
+                Some(reason) => outcome.refuse(graph.operator(id).name(), reason),
                 None => {
                     merge(graph, id, first).map_err(PassError::edit(self.name()))?;
                     outcome.fired += 1;
@@ -43,11 +42,13 @@ impl Pass for CommonSubexpressions {
     }
 }
 
+/// The operators that were looked at so far, by their keys.
+pub type Seen = HashMap<String, Vec<OperatorId>>;
+
 // ANCHOR: key
-/// Everything that must be equal for two operators to compute the same, but the bytes of attributes: type, inputs and their
-/// argument names, number of outputs, parameters as they are written, types and shapes of attributes.
+/// Everything that must be equal for two operators to compute the same, but for the bytes of their attributes.
 pub fn key(operator: &Operator) -> String {
-    // ANCHOR: key_todo -- task 2: put all of it into one tuple, and that into a text with {:?}
+    // ANCHOR: key_todo -- task 2: put all that must be equal into one text
     let params = operator.params().iter().map(|(key, value)| (key, value.raw()));
     let attrs = operator.attrs().iter().map(|(key, value)| (key, value.dtype(), value.shape()));
     let (params, attrs): (Vec<_>, Vec<_>) = (params.collect(), attrs.collect());
@@ -57,50 +58,49 @@ pub fn key(operator: &Operator) -> String {
 }
 // ANCHOR_END: key
 
-// ANCHOR: first_alike
-/// The first operator that computes the same as this one, if there is one; else this one is the first, and remembered.
-/// `seen` has the operators that were looked at before, by their [`key`].
-pub fn first_alike(
-    seen: &mut HashMap<String, Vec<OperatorId>>,
-    graph: &Graph,
-    id: OperatorId,
-) -> Option<OperatorId> {
-    // ANCHOR: first_alike_todo -- task 2: of those with the same key, the one whose attributes are equal, bytes included
+/// Whether attributes of the same keys have the same bytes.
+pub fn same_attributes(a: &Operator, b: &Operator) -> bool {
+    a.attrs().values().zip(b.attrs().values()).all(|(a, b)| a == b)
+}
+
+// ANCHOR: twin
+/// The operator among those seen that computes what this one computes. If there is none, this one is seen from now on.
+pub fn twin(graph: &Graph, id: OperatorId, seen: &mut Seen) -> Option<OperatorId> {
+    // ANCHOR: twin_todo -- task 2: find an operator of the same key and attributes, or remember this one
     let operator = graph.operator(id);
     let alike = seen.entry(key(operator)).or_default();
-    let is_same =
-        |other: &&OperatorId| graph.operator(**other).attrs().values().eq(operator.attrs().values());
-    let first = alike.iter().find(is_same).copied();
-    if first.is_none() {
+    let twin = alike.iter().copied().find(|&other| same_attributes(operator, graph.operator(other)));
+    if twin.is_none() {
         alike.push(id);
     }
-    first
-    // ANCHOR_END: first_alike_todo
+    twin
+    // ANCHOR_END: twin_todo
 }
-// ANCHOR_END: first_alike
+// ANCHOR_END: twin
 
-fn outputs(graph: &Graph, second: OperatorId, first: OperatorId) -> Vec<(OperandId, OperandId)> {
+/// Each output of an operator with that of the operator which computes the same.
+pub fn outputs(graph: &Graph, second: OperatorId, first: OperatorId) -> Vec<(OperandId, OperandId)> {
     let [second, first] = [second, first].map(|id| graph.operator(id).outputs());
     second.iter().copied().zip(first.iter().copied()).collect()
 }
 
-fn refusal(graph: &Graph, second: OperatorId, first: OperatorId) -> Option<String> {
+/// Why the second of two operators that compute the same must stay: the model returns what both compute.
+pub fn refusal(graph: &Graph, second: OperatorId, first: OperatorId) -> Option<String> {
     outputs(graph, second, first).into_iter().find_map(|(second, first)| refuse_bypass(graph, second, first))
 }
 
 // ANCHOR: merge
-/// Makes everybody who reads a result of `second` read that of `first`, which computes the same, and removes `second`.
+/// Makes those who read the second of two operators read the first, and removes the second.
 ///
 /// # Errors
-/// An edit that the graph refuses.
+/// When the graph refuses an edit.
 pub fn merge(graph: &mut Graph, second: OperatorId, first: OperatorId) -> Result<(), GraphError> {
-    // ANCHOR: merge_todo -- task 2: bypass each output of the second in favour of the first's at the same position
-    let old = graph.operator(second).outputs().to_vec();
-    let new = graph.operator(first).outputs().to_vec();
-    for (old, new) in old.into_iter().zip(new) {
-        bypass(graph, old, new)?;
+    // ANCHOR: merge_todo -- task 2: bypass each output of the second, then remove the second
+    for (output, same) in outputs(graph, second, first) {
+        bypass(graph, output, same)?;
     }
-    graph.remove_operator(second).map(|_| ())
+    graph.remove_operator(second)?;
+    Ok(())
     // ANCHOR_END: merge_todo
 }
 // ANCHOR_END: merge

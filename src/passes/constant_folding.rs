@@ -1,8 +1,8 @@
 //! What does not depend on the model's inputs is computed once.
 
 use super::bypass::is_returned;
+use super::context::repeatable;
 use super::replacement::fresh;
-use super::writes::written_through;
 use super::{Facts, Outcome, Pass, PassContext, PassError};
 use crate::graph::{GraphError, RuntimeGraph};
 use crate::pnnx::{self, Attribute, Graph, OperandId, OperatorId};
@@ -13,12 +13,14 @@ use std::collections::{HashMap, HashSet};
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ConstantFolding;
 
-/// Results may be this large, ...
-const MOST_BYTES: u64 = 16 << 20;
-/// ... and so many times as large as the constants that they are computed from, ...
-const MOST_TIMES: u64 = 4;
-/// ... unless they are small.
-const SMALL_BYTES: u64 = 64 << 10;
+// ANCHOR: limits
+/// Results may take this many bytes, ...
+pub const MOST_BYTES: u64 = 16 << 20;
+/// ... and so many times as many as the constants that they are computed from, ...
+pub const MOST_TIMES: u64 = 4;
+/// ... unless they take no more than this.
+pub const SMALL_BYTES: u64 = 64 << 10;
+// ANCHOR_END: limits
 
 impl Pass for ConstantFolding {
     fn name(&self) -> &str {
@@ -31,7 +33,9 @@ impl Pass for ConstantFolding {
 
     fn run(&self, graph: &mut Graph, context: &mut PassContext) -> Result<Outcome, PassError> {
         let mut outcome = Outcome::default();
-        for operand in candidates(graph, context) {
+        let constants = constants(graph, &foldable(graph, context));
+        let tensors = |operand: &OperandId| !is_read_as_literal(graph, *operand);
+        for operand in frontier(graph, &constants).into_iter().filter(tensors).collect::<Vec<_>>() {
             context.limits().check_deadline().map_err(PassError::limit(self.name()))?;
             let folding = Folding::of(graph, operand);
             let value =
@@ -54,32 +58,24 @@ impl Pass for ConstantFolding {
     }
 }
 
-/// The operands that are computed from constants alone and read by operators that are not.
-fn candidates(graph: &Graph, context: &PassContext) -> Vec<OperandId> {
-    let frozen = written_through(graph);
-    let may_fold = |id: OperatorId| {
+/// The operators that can be computed ahead: repeatable, with a layer that needs no other operator, and no literals.
+pub fn foldable(graph: &Graph, context: &PassContext) -> HashSet<OperatorId> {
+    let mut foldable = repeatable(graph, context);
+    foldable.retain(|&id| {
         let operator = graph.operator(id);
-        context.is_pure(operator.op_type())
-            && !operator.op_type().contains("::")
-            && !frozen.contains(&id)
-            && !is_literal(operator)
-    };
-    let constants = constants(graph, &may_fold);
-    let mut candidates = frontier(graph, &constants);
-    candidates.retain(|&operand| {
-        let consumers = graph.operand(operand).consumers();
-        !consumers.iter().any(|id| wants_literals(graph.operator(*id).op_type()))
+        !operator.op_type().contains("::") && !is_literal(operator)
     });
-    candidates
+    foldable
 }
 
 // ANCHOR: constants
-/// The operands that are computed from constants alone, by operators that may be computed beforehand.
-pub fn constants(graph: &Graph, may_fold: &dyn Fn(OperatorId) -> bool) -> HashSet<OperandId> {
-    // ANCHOR: constants_todo -- task 3: in order, the outputs of operators that may fold and read constants alone, or nothing
+/// The operands that depend on constants alone: computed by operators that can be computed ahead, from nothing or from
+/// such operands.
+pub fn constants(graph: &Graph, foldable: &HashSet<OperatorId>) -> HashSet<OperandId> {
+    // ANCHOR: constants_todo -- task 3: collect the results of foldable operators that read constants alone
     let mut constants = HashSet::new();
     for (id, operator) in graph.operators() {
-        if may_fold(id) && operator.inputs().iter().all(|input| constants.contains(input)) {
+        if foldable.contains(&id) && operator.inputs().iter().all(|input| constants.contains(input)) {
             constants.extend(operator.outputs());
         }
     }
@@ -89,25 +85,24 @@ pub fn constants(graph: &Graph, may_fold: &dyn Fn(OperatorId) -> bool) -> HashSe
 // ANCHOR_END: constants
 
 // ANCHOR: frontier
-/// The constants at which folding ends: computed, not stored, and read by an operator that is not folded itself.
+/// The constants that are worth storing, in the order in which they are computed: those that are not stored yet, and
+/// that somebody reads whose own results are no constants.
 pub fn frontier(graph: &Graph, constants: &HashSet<OperandId>) -> Vec<OperandId> {
-    // ANCHOR: frontier_todo -- task 3: in the order of the graph, those that are no pnnx.Attribute's and have a consumer that does not fold
-    let folds = |id: &OperatorId| {
-        let outputs = graph.operator(*id).outputs();
-        !outputs.is_empty() && outputs.iter().all(|output| constants.contains(output))
+    // ANCHOR: frontier_todo -- task 3: pick the constants that are computed, and read where constants end
+    let ends_there = |&reader: &OperatorId| {
+        let results = graph.operator(reader).outputs();
+        !results.iter().any(|result| constants.contains(result))
     };
-    let is_read = |operand: &OperandId| !graph.operand(*operand).consumers().iter().all(folds);
     let computed = graph.operators().filter(|(_, operator)| operator.op_type() != "pnnx.Attribute");
-    let outputs = computed.flat_map(|(_, operator)| operator.outputs().iter().copied());
-    outputs.filter(|output| constants.contains(output) && is_read(output)).collect()
+    let results = computed.flat_map(|(_, operator)| operator.outputs().iter().copied());
+    let is_worth = |id: &OperandId| graph.operand(*id).consumers().iter().any(ends_there);
+    results.filter(|id| constants.contains(id)).filter(is_worth).collect()
     // ANCHOR_END: frontier_todo
 }
 // ANCHOR_END: frontier
 
-// ANCHOR: needed
-/// The operators that an operand is computed by, in the order of the graph.
-pub fn needed(graph: &Graph, operand: OperandId) -> Vec<OperatorId> {
-    // ANCHOR: needed_todo -- task 3: from the operand back to its producer, that one's inputs, and so on
+/// The operators that compute an operand, directly or not, in their order.
+fn needed(graph: &Graph, operand: OperandId) -> Vec<OperatorId> {
     let (mut needed, mut open) = (HashSet::new(), vec![operand]);
     while let Some(operand) = open.pop() {
         if let Some(producer) = graph.operand(operand).producer()
@@ -117,15 +112,36 @@ pub fn needed(graph: &Graph, operand: OperandId) -> Vec<OperatorId> {
         }
     }
     graph.operator_ids().iter().copied().filter(|id| needed.contains(id)).collect()
-    // ANCHOR_END: needed_todo
 }
-// ANCHOR_END: needed
+
+// ANCHOR: check_size
+/// Whether a result of so many bytes may be stored, computed `from` constants of so many.
+///
+/// # Errors
+/// The reason why not.
+pub fn check_size(bytes: u64, from: u64) -> Result<(), String> {
+    // ANCHOR: check_size_todo -- task 3: refuse what is too large, or too large for what it is computed from
+    if bytes > MOST_BYTES {
+        return Err(format!("the result would take {bytes} bytes, and {MOST_BYTES} are allowed"));
+    }
+    if bytes > SMALL_BYTES.max(from.saturating_mul(MOST_TIMES)) {
+        return Err(format!("the result would take {bytes} bytes, and what it is computed from only {from}"));
+    }
+    Ok(())
+    // ANCHOR_END: check_size_todo
+}
+// ANCHOR_END: check_size
 
 /// Numbers, words and lists of the text: parameters of whoever reads them.
 fn is_literal(operator: &pnnx::Operator) -> bool {
     operator.op_type() == "pnnx.Expression"
         && (operator.inputs().is_empty()
             || operator.param("expr").is_some_and(|expr| expr.raw().starts_with('[')))
+}
+
+/// Whether one of those who read an operand looks at who made it.
+fn is_read_as_literal(graph: &Graph, operand: OperandId) -> bool {
+    graph.operand(operand).consumers().iter().any(|&id| wants_literals(graph.operator(id).op_type()))
 }
 
 /// Operators that look at who made their inputs.
@@ -154,26 +170,13 @@ impl Folding {
     fn check(&self, graph: &Graph, facts: &Facts) -> Result<(), String> {
         let name = graph.operand(self.operand).name();
         let known = facts.get(name).and_then(|meta| meta.byte_len());
-        known.map_or(Ok(()), |bytes| self.check_size(bytes))
-    }
-
-    fn check_size(&self, bytes: u64) -> Result<(), String> {
-        if bytes > MOST_BYTES {
-            return Err(format!("the result would take {bytes} bytes, and {MOST_BYTES} are allowed"));
-        }
-        if bytes > SMALL_BYTES.max(self.bytes.saturating_mul(MOST_TIMES)) {
-            return Err(format!(
-                "the result would take {bytes} bytes, and what it is computed from only {}",
-                self.bytes
-            ));
-        }
-        Ok(())
+        known.map_or(Ok(()), |bytes| check_size(bytes, self.bytes))
     }
 
     fn compute(&self, graph: &Graph, context: &PassContext) -> Result<Attribute, String> {
         let part = self.part(graph).map_err(|error| error.to_string())?;
         let value = self.run(part, graph, context).map_err(|error| error.to_string())?;
-        self.check_size(value.byte_len() as u64)?;
+        check_size(value.byte_len() as u64, self.bytes)?;
         let bytes = value.to_le_bytes().map_err(|error| error.to_string())?;
         Attribute::new(value.dtype(), value.shape().to_vec(), bytes).map_err(|error| error.to_string())
     }

@@ -1,12 +1,13 @@
 //! What passes may know beside the graph.
 
 use super::Facts;
+use super::writes::written_through;
 use crate::Limits;
 use crate::graph::CpuLayer;
 use crate::graph::{Creator, Registry, TensorMeta};
-use crate::pnnx::Graph;
+use crate::pnnx::{Graph, OperatorId};
 use std::cell::OnceCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 /// Operators whose results depend on their names, or on nothing at all.
 const RANDOM: [&str; 26] = [
@@ -54,6 +55,18 @@ pub struct PassContext {
     limits: Limits,
     facts: OnceCell<Facts>,
 }
+
+// ANCHOR: repeatable
+/// The operators that give the same results for the same inputs, every time, and through which nothing is written. Only
+/// they can be computed once for all.
+pub fn repeatable(graph: &Graph, context: &PassContext) -> HashSet<OperatorId> {
+    // ANCHOR: repeatable_todo -- task 2: collect the pure operators that nothing is written through
+    let frozen = written_through(graph);
+    let pure = graph.operators().filter(|(_, operator)| context.is_pure(operator.op_type()));
+    pure.map(|(id, _)| id).filter(|id| !frozen.contains(id)).collect()
+    // ANCHOR_END: repeatable_todo
+}
+// ANCHOR_END: repeatable
 
 impl PassContext {
     /// Works within these limits.

@@ -22,26 +22,32 @@ impl Pass for DeadCode {
     }
 }
 
-// ANCHOR: is_dead
-/// Whether nobody reads any result of an operator. The model's inputs are never dead, nor is what it returns.
+// ANCHOR: dead_code
+/// Whether an operator may go: nobody reads any of its results. The model's own inputs and outputs never may.
 pub fn is_dead(graph: &Graph, id: OperatorId) -> bool {
-    // ANCHOR: is_dead_todo -- task 1: no operator but pnnx.Input and pnnx.Output, none of whose outputs has a consumer
+    // ANCHOR: is_dead_todo -- task 1: say whether nobody reads any result of the operator
     let operator = graph.operator(id);
     let unused = |&output| graph.operand(output).consumers().is_empty();
     !matches!(operator.op_type(), "pnnx.Input" | "pnnx.Output") && operator.outputs().iter().all(unused)
     // ANCHOR_END: is_dead_todo
 }
-// ANCHOR_END: is_dead
 
-// ANCHOR: remove_dead
-/// Removes all operators that are dead, and those that only they read. Returns how many.
+/// Removes operators whose results nobody reads, and those that only they read. Returns how many.
+///
+/// ```
+/// use ixion::{Limits, passes::dead_code::remove_dead, pnnx::Graph};
+/// let text = "7767517\n4 3\npnnx.Input in 0 1 x\nF.relu a 1 1 x y\nF.tanh b 1 1 x z\npnnx.Output out 1 0 y\n";
+/// let mut graph = Graph::parse(text, &Limits::default())?;
+/// assert_eq!(remove_dead(&mut graph)?, 1);
+/// assert_eq!(graph.operator_named("b"), None);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// # Errors
-/// An operator that cannot be removed.
+/// When the graph refuses to remove an operator.
 pub fn remove_dead(graph: &mut Graph) -> Result<usize, GraphError> {
-    // ANCHOR: remove_dead_todo -- task 1: from the last operator to the first, remove those that are dead, and count them
+    // ANCHOR: remove_dead_todo -- task 1: remove what is dead, and what is dead then
     let mut removed = 0;
-    // What only a dead operator reads is dead once that is gone.
     for id in graph.operator_ids().to_vec().into_iter().rev() {
         if is_dead(graph, id) {
             graph.remove_operator(id)?;
@@ -51,7 +57,7 @@ pub fn remove_dead(graph: &mut Graph) -> Result<usize, GraphError> {
     Ok(removed)
     // ANCHOR_END: remove_dead_todo
 }
-// ANCHOR_END: remove_dead
+// ANCHOR_END: dead_code
 
 #[cfg(test)]
 mod tests {

@@ -1,11 +1,14 @@
 //! Patterns: pieces of a graph, written as PNNX writes models.
 
+mod compare;
 mod expression;
 mod line;
 mod parse;
 mod solve;
-pub mod uses;
-pub mod value;
+mod value;
+
+pub use compare::{Keyed, bind_operand, match_params, used_elsewhere};
+pub use value::{Captures, ValuePattern, capture, items, same};
 
 use line::variants;
 pub(super) use line::{Line, Word, WordKind, is_name, read_body, read_lines};
@@ -14,7 +17,6 @@ pub(super) use solve::{Found, Solver};
 use super::PatternError;
 use crate::pnnx::Expr;
 use crate::tensor::DType;
-use value::ValuePattern;
 
 /// A piece of a graph, written as PNNX writes models. See the [module `passes`](super) for a pass made of one.
 ///
@@ -75,23 +77,11 @@ struct OperatorPattern {
     inputs: Vec<(Option<String>, usize)>,
     further: bool,
     outputs: Vec<usize>,
-    params: Vec<Keyed<ParamPattern>>,
+    params: Vec<Keyed<ValuePattern>>,
+    /// What `expr` says, where it is a tree to be compared.
+    expression: Option<Expr>,
     attrs: Vec<Keyed<Option<TypePattern>>>,
     open: bool,
-}
-
-/// A wish for a key.
-#[derive(Debug, Clone)]
-struct Keyed<T> {
-    key: String,
-    optional: bool,
-    wanted: T,
-}
-
-#[derive(Debug, Clone)]
-enum ParamPattern {
-    Value(ValuePattern),
-    Expression(Expr),
 }
 
 /// Element type and sizes.

@@ -108,35 +108,39 @@ impl Passes {
             log::debug!("no pass works on a graph with misused quantised tensors: {error}");
             return Ok(statistics);
         }
-        statistics.rounds = rounds(self.max_rounds, &mut || {
-            let mut fired = 0;
-            for &pass in &enabled {
-                fired += run_one(pass, graph, &mut context, &mut statistics)?;
-            }
-            Ok(fired)
-        })?;
+        let mut step = |pass: &&dyn Pass| run_one(*pass, graph, &mut context, &mut statistics);
+        let rounds = in_rounds(&enabled, self.max_rounds, &mut step)?;
+        statistics.rounds = rounds;
         statistics.nodes_after = graph.operator_count();
         Ok(statistics)
     }
 }
 
-// ANCHOR: rounds
-/// Does rounds until one of them changes nothing, and `most` at most. A round says how often it changed something. Returns how
-/// many rounds there were.
+// ANCHOR: in_rounds
+/// Runs all passes one after the other, again and again, until a round in which none fires, or until there were `most`
+/// rounds. Returns how many there were. `run` says whether a pass fired.
 ///
 /// # Errors
-/// The error of a round, which is the last one.
-pub fn rounds<E>(most: usize, round: &mut dyn FnMut() -> Result<usize, E>) -> Result<usize, E> {
-    // ANCHOR: rounds_todo -- task 6: again and again; the round that changes nothing counts as well
-    for done in 1..=most {
-        if round()? == 0 {
-            return Ok(done);
+/// The first one of `run`.
+pub fn in_rounds<P, E>(
+    passes: &[P],
+    most: usize,
+    run: &mut dyn FnMut(&P) -> Result<bool, E>,
+) -> Result<usize, E> {
+    // ANCHOR: in_rounds_todo -- task 6: run all passes until a whole round changes nothing
+    for round in 0..most {
+        let mut fired = false;
+        for pass in passes {
+            fired |= run(pass)?;
+        }
+        if !fired {
+            return Ok(round + 1);
         }
     }
     Ok(most)
-    // ANCHOR_END: rounds_todo
+    // ANCHOR_END: in_rounds_todo
 }
-// ANCHOR_END: rounds
+// ANCHOR_END: in_rounds
 
 /// Runs one pass, and makes sure that the graph can still run, with the same inputs and outputs.
 fn run_one(
@@ -144,11 +148,11 @@ fn run_one(
     graph: &mut Graph,
     context: &mut PassContext,
     statistics: &mut Statistics,
-) -> Result<usize, PassError> {
+) -> Result<bool, PassError> {
     let (start, nodes, ports) = (Instant::now(), graph.operator_count(), ports(graph));
     let outcome = pass.run(graph, context)?;
-    let fired = outcome.fired;
-    if fired > 0 {
+    let fired = outcome.fired > 0;
+    if fired {
         context.graph_changed();
         check(pass, graph, &ports)?;
     }
@@ -159,7 +163,7 @@ fn run_one(
     });
     let size = |nodes: usize| i64::try_from(nodes).unwrap_or(i64::MAX);
     if let Some(known) = statistics.passes.get_mut(at) {
-        known.fired += fired;
+        known.fired += outcome.fired;
         known.refused = outcome.refused;
         known.nodes_saved += size(nodes) - size(graph.operator_count());
         known.time += start.elapsed();

@@ -7,7 +7,7 @@ use crate::pnnx::{Graph, OperatorId};
 use std::collections::HashSet;
 
 /// The writes of a graph, and the views that they write through.
-pub(super) fn written_through(graph: &Graph) -> HashSet<OperatorId> {
+pub fn written_through(graph: &Graph) -> HashSet<OperatorId> {
     let mut frozen = HashSet::new();
     for (id, operator) in graph.operators() {
         if !matches!(operator.op_type(), "Tensor.copy" | "aten::copy") {

@@ -1,88 +1,114 @@
-//! Lesson 12: improving a graph.
+//! Lesson 12: passes, which make a graph smaller and keep what it computes.
 //!
 //! The page of the book: `book/src/lessons/12_passes.md`. Replace each `todo!` by code. This is the only file to edit.
 
 use ixion::passes::bypass::bypass;
-use ixion::pnnx::{Graph, GraphError, OperandId, Operator, OperatorId, Parameter, Value};
+use ixion::passes::common_subexpressions::{Seen, outputs, same_attributes};
+use ixion::passes::pattern::{Keyed, items, same};
+use ixion::passes::{PassContext, written_through};
+use ixion::pnnx::{Graph, GraphError, OperandId, Operator, OperatorId, Parameter};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 // Task 1: dead code.
 
-/// Whether nobody reads any result of an operator. The model's inputs are never dead, nor is what it returns.
+/// Whether an operator may go: nobody reads any of its results. The model's own inputs and outputs never may.
 pub fn is_dead(graph: &Graph, id: OperatorId) -> bool {
     todo!(
-        "lesson 12, task 1: no operator but pnnx.Input and pnnx.Output, none of whose outputs has a consumer (book chapter 12; stuck? cargo learn hint 12)"
+        "lesson 12, task 1: say whether nobody reads any result of the operator (book chapter 12; stuck? cargo learn hint 12)"
     )
 }
 
-/// Removes all operators that are dead, and those that only they read. Returns how many.
+/// Removes operators whose results nobody reads, and those that only they read. Returns how many.
+///
+/// ```
+/// use ixion::{Limits, passes::dead_code::remove_dead, pnnx::Graph};
+/// let text = "7767517\n4 3\npnnx.Input in 0 1 x\nF.relu a 1 1 x y\nF.tanh b 1 1 x z\npnnx.Output out 1 0 y\n";
+/// let mut graph = Graph::parse(text, &Limits::default())?;
+/// assert_eq!(remove_dead(&mut graph)?, 1);
+/// assert_eq!(graph.operator_named("b"), None);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// # Errors
-/// An operator that cannot be removed.
+/// When the graph refuses to remove an operator.
 pub fn remove_dead(graph: &mut Graph) -> Result<usize, GraphError> {
     todo!(
-        "lesson 12, task 1: from the last operator to the first, remove those that are dead, and count them (book chapter 12; stuck? cargo learn hint 12)"
+        "lesson 12, task 1: remove what is dead, and what is dead then (book chapter 12; stuck? cargo learn hint 12)"
     )
 }
 
 // Task 2: common subexpressions.
 
-/// Everything that must be equal for two operators to compute the same, but the bytes of attributes: type, inputs and their
-/// argument names, number of outputs, parameters as they are written, types and shapes of attributes.
+/// The operators that give the same results for the same inputs, every time, and through which nothing is written. Only
+/// they can be computed once for all.
+pub fn repeatable(graph: &Graph, context: &PassContext) -> HashSet<OperatorId> {
+    todo!(
+        "lesson 12, task 2: collect the pure operators that nothing is written through (book chapter 12; stuck? cargo learn hint 12)"
+    )
+}
+
+/// Everything that must be equal for two operators to compute the same, but for the bytes of their attributes.
 pub fn key(operator: &Operator) -> String {
     todo!(
-        "lesson 12, task 2: put all of it into one tuple, and that into a text with {{:?}} (book chapter 12; stuck? cargo learn hint 12)"
+        "lesson 12, task 2: put all that must be equal into one text (book chapter 12; stuck? cargo learn hint 12)"
     )
 }
 
-/// The first operator that computes the same as this one, if there is one; else this one is the first, and remembered.
-/// `seen` has the operators that were looked at before, by their [`key`].
-pub fn first_alike(
-    seen: &mut HashMap<String, Vec<OperatorId>>,
-    graph: &Graph,
-    id: OperatorId,
-) -> Option<OperatorId> {
+/// The operator among those seen that computes what this one computes. If there is none, this one is seen from now on.
+pub fn twin(graph: &Graph, id: OperatorId, seen: &mut Seen) -> Option<OperatorId> {
     todo!(
-        "lesson 12, task 2: of those with the same key, the one whose attributes are equal, bytes included (book chapter 12; stuck? cargo learn hint 12)"
+        "lesson 12, task 2: find an operator of the same key and attributes, or remember this one (book chapter 12; stuck? cargo learn hint 12)"
     )
 }
 
-/// Makes everybody who reads a result of `second` read that of `first`, which computes the same, and removes `second`.
+/// Makes those who read the second of two operators read the first, and removes the second.
 ///
 /// # Errors
-/// An edit that the graph refuses.
+/// When the graph refuses an edit.
 pub fn merge(graph: &mut Graph, second: OperatorId, first: OperatorId) -> Result<(), GraphError> {
     todo!(
-        "lesson 12, task 2: bypass each output of the second in favour of the first's at the same position (book chapter 12; stuck? cargo learn hint 12)"
+        "lesson 12, task 2: bypass each output of the second, then remove the second (book chapter 12; stuck? cargo learn hint 12)"
     )
 }
 
-// Task 3: constant folding.
+// Task 3: constants.
 
-/// The operands that are computed from constants alone, by operators that may be computed beforehand.
-pub fn constants(graph: &Graph, may_fold: &dyn Fn(OperatorId) -> bool) -> HashSet<OperandId> {
+/// The operands that depend on constants alone: computed by operators that can be computed ahead, from nothing or from
+/// such operands.
+pub fn constants(graph: &Graph, foldable: &HashSet<OperatorId>) -> HashSet<OperandId> {
     todo!(
-        "lesson 12, task 3: in order, the outputs of operators that may fold and read constants alone, or nothing (book chapter 12; stuck? cargo learn hint 12)"
+        "lesson 12, task 3: collect the results of foldable operators that read constants alone (book chapter 12; stuck? cargo learn hint 12)"
     )
 }
 
-/// The constants at which folding ends: computed, not stored, and read by an operator that is not folded itself.
+/// The constants that are worth storing, in the order in which they are computed: those that are not stored yet, and
+/// that somebody reads whose own results are no constants.
 pub fn frontier(graph: &Graph, constants: &HashSet<OperandId>) -> Vec<OperandId> {
     todo!(
-        "lesson 12, task 3: in the order of the graph, those that are no pnnx.Attribute's and have a consumer that does not fold (book chapter 12; stuck? cargo learn hint 12)"
+        "lesson 12, task 3: pick the constants that are computed, and read where constants end (book chapter 12; stuck? cargo learn hint 12)"
     )
 }
 
-/// The operators that an operand is computed by, in the order of the graph.
-pub fn needed(graph: &Graph, operand: OperandId) -> Vec<OperatorId> {
+/// Results may take this many bytes, ...
+pub const MOST_BYTES: u64 = 16 << 20;
+/// ... and so many times as many as the constants that they are computed from, ...
+pub const MOST_TIMES: u64 = 4;
+/// ... unless they take no more than this.
+pub const SMALL_BYTES: u64 = 64 << 10;
+
+/// Whether a result of so many bytes may be stored, computed `from` constants of so many.
+///
+/// # Errors
+/// The reason why not.
+pub fn check_size(bytes: u64, from: u64) -> Result<(), String> {
     todo!(
-        "lesson 12, task 3: from the operand back to its producer, that one's inputs, and so on (book chapter 12; stuck? cargo learn hint 12)"
+        "lesson 12, task 3: refuse what is too large, or too large for what it is computed from (book chapter 12; stuck? cargo learn hint 12)"
     )
 }
 
-// Task 4: matching a pattern.
+// Task 4: matching a pattern. Given: a wish for the value of a parameter.
 
-/// The captured parameters of a match, by name.
+/// The captured parameters of a match, by the names of the captures.
 pub type Captures = BTreeMap<String, Parameter>;
 
 /// A wish for the value of a parameter.
@@ -90,125 +116,173 @@ pub type Captures = BTreeMap<String, Parameter>;
 pub enum ValuePattern {
     /// `*`: any value.
     Any,
-    /// `%x`: any value, which is captured; where the name stands twice, both must be the same.
+    /// `%x`: any value, under this name; where a name stands twice, both values must be the same.
     Capture(String),
     /// This value.
     Literal(Parameter),
-    /// `(%a,1,*)`: a list, item by item.
+    /// `(%a,1,*)`: a list with a wish for each item.
     Items(Vec<ValuePattern>),
 }
 
 impl ValuePattern {
-    /// Reads a wish as patterns write it.
+    /// Reads a wish. Every text is one.
     pub fn parse(raw: &str) -> Self {
-        todo!(
-            "lesson 12, task 4: `*`, `%name`, a list in brackets that has one of the two in it, or else a value (book chapter 12; stuck? cargo learn hint 12)"
-        )
-    }
-
-    /// Whether a value is as wanted; what it captures is added.
-    pub fn matches(&self, value: &Parameter, captures: &mut Captures) -> bool {
-        todo!(
-            "lesson 12, task 4: each kind of wish; the items of a list are as many, and each is as wanted (book chapter 12; stuck? cargo learn hint 12)"
-        )
+        if raw == "*" {
+            return Self::Any;
+        }
+        if let Some(name) = raw.strip_prefix('%') {
+            return Self::Capture(name.to_owned());
+        }
+        let body = raw.strip_prefix('(').and_then(|rest| rest.strip_suffix(')'));
+        match body.filter(|body| body.contains(['%', '*'])) {
+            Some(body) => Self::Items(body.split(',').map(Self::parse).collect()),
+            None => Self::Literal(Parameter::parse(raw)),
+        }
     }
 }
 
-/// Captures a value, or compares it with what was captured before.
+/// Captures a value, or compares it with what was captured under this name before.
 pub fn capture(captures: &mut Captures, name: &str, value: &Parameter) -> bool {
     todo!(
-        "lesson 12, task 4: the first time it is noted; later it must be the same (book chapter 12; stuck? cargo learn hint 12)"
+        "lesson 12, task 4: remember the value, or compare it with the one before (book chapter 12; stuck? cargo learn hint 12)"
     )
 }
 
-/// Whether two values mean the same: `1` and `1.0` do, `1` and `True` do not.
-pub fn same(a: &Parameter, b: &Parameter) -> bool {
-    let number = |value: &Value| match value {
-        Value::Int(number) => Some(*number as f64),
-        Value::Float(number) => Some(*number),
-        _ => None,
-    };
-    match (a.value(), b.value()) {
-        (Value::Int(a), Value::Int(b)) => a == b,
-        (a, b) if number(a).is_some() => number(a) == number(b),
-        (Value::Ints(_) | Value::Floats(_), _) => {
-            let (a, b) = (items(a.value()), items(b.value()));
-            a.len() == b.len() && a.iter().zip(&b).all(|(a, b)| same(a, b))
-        }
-        (first, second) => a.raw() == b.raw() || first == second,
+impl ValuePattern {
+    /// Whether a value is as wanted; what it captures is added.
+    pub fn matches(&self, value: &Parameter, captures: &mut Captures) -> bool {
+        todo!(
+            "lesson 12, task 4: compare a value with each of the four kinds of wishes (book chapter 12; stuck? cargo learn hint 12)"
+        )
     }
 }
 
-/// The items of a list; none for what is no list.
-pub fn items(value: &Value) -> Vec<Parameter> {
-    match value {
-        Value::Bools(items) => items.iter().map(|&item| item.into()).collect(),
-        Value::Ints(items) => items.iter().map(|&item| item.into()).collect(),
-        Value::Floats(items) => items.iter().map(|&item| item.into()).collect(),
-        Value::Strs(items) => items.iter().map(|item| item.as_str().into()).collect(),
-        Value::Complexes(items) => items.iter().map(|&item| item.into()).collect(),
-        _ => Vec::new(),
-    }
+/// What to say of a parameter that is not as wanted, or not wanted at all.
+fn wrong_param(operator: &Operator, key: &str, value: &Parameter) -> String {
+    format!("`{}` has {key}={}", operator.name(), value.raw())
 }
 
-/// An operator that reads an operand, though it is none of those that will be replaced. Returning it from the model is
-/// reading it, too.
+/// Whether an operator has the parameters that a pattern wants, and, unless the pattern is `open`, no others.
+///
+/// ```
+/// use ixion::passes::pattern::{Captures, Keyed, ValuePattern, match_params};
+/// use ixion::{Limits, pnnx::Graph};
+/// let text = "7767517\n2 2\npnnx.Input in 0 1 x\nnn.LeakyReLU act 1 1 x y negative_slope=0.1\n";
+/// let graph = Graph::parse(text, &Limits::default())?;
+/// let operator = graph.operator(graph.operator_ids()[1]);
+/// let slope = Keyed { key: "negative_slope".into(), optional: false, wanted: ValuePattern::parse("%s") };
+/// let mut captures = Captures::new();
+/// match_params(&[slope], false, operator, &mut captures)?;
+/// assert_eq!(captures["s"].raw(), "0.1");
+/// assert_eq!(match_params(&[], false, operator, &mut captures).unwrap_err(), "`act` has negative_slope=0.1");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// The reason why not.
+pub fn match_params(
+    wanted: &[Keyed<ValuePattern>],
+    open: bool,
+    operator: &Operator,
+    captures: &mut Captures,
+) -> Result<(), String> {
+    todo!(
+        "lesson 12, task 4: look up each wanted key, then look for keys that nobody wants (book chapter 12; stuck? cargo learn hint 12)"
+    )
+}
+
+/// Says that number `at` of a pattern's operands is this one of the graph. Whether that can be: it is not another one
+/// already.
+pub fn bind_operand(found: &mut [Option<OperandId>], at: usize, operand: OperandId) -> bool {
+    todo!(
+        "lesson 12, task 4: fill an empty place, or compare with what stands there (book chapter 12; stuck? cargo learn hint 12)"
+    )
+}
+
+/// The first of those who read an operand that is not among the operators that will be replaced.
 pub fn used_elsewhere(
     graph: &Graph,
     operand: OperandId,
     replaced: &HashSet<OperatorId>,
 ) -> Option<OperatorId> {
-    todo!(
-        "lesson 12, task 4: the first consumer that is not replaced (book chapter 12; stuck? cargo learn hint 12)"
-    )
+    todo!("lesson 12, task 4: find a reader that stays (book chapter 12; stuck? cargo learn hint 12)")
 }
 
-// Task 5: batch norm disappears.
+// Task 5: folding batch norm. Given: its numbers, and what they come to.
 
-/// What is done to each channel: channel · factor + summand.
+/// The numbers of a batch norm that no longer learns, one for each channel, and ε.
+#[derive(Debug, Clone, Copy)]
+pub struct Norm<'a> {
+    /// γ, the factors that were learnt.
+    pub gamma: &'a [f64],
+    /// β, the summands that were learnt.
+    pub beta: &'a [f64],
+    /// μ, the means of the channels.
+    pub mean: &'a [f64],
+    /// σ², the variances of the channels.
+    pub variance: &'a [f64],
+    /// ε, which keeps the root away from 0.
+    pub eps: f64,
+}
+
+/// What becomes of each channel: channel · factor + summand.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Affine {
-    /// One for each channel.
+    /// The factors.
     pub factors: Vec<f64>,
-    /// One for each channel.
+    /// The summands.
     pub summands: Vec<f64>,
 }
 
-/// What is known of each channel for batch norm, in this order: γ, β, the running mean μ, and the running variance σ².
-pub type Statistics<'a> = [&'a [f64]; 4];
-
-/// Batch norm as an affine map: γ · (x − μ) / √(σ² + ε) + β is x · factor + summand. None where the four have not as many
-/// channels.
-pub fn batch_norm([gamma, beta, mean, variance]: Statistics<'_>, eps: f64) -> Option<Affine> {
+/// Batch norm as a factor and a summand: γ · (x − μ) / √(σ² + ε) + β.
+///
+/// ```
+/// use ixion::passes::folding::{Norm, affine};
+/// let norm = Norm { gamma: &[6.0], beta: &[1.0], mean: &[5.0], variance: &[8.0], eps: 1.0 };
+/// let affine = affine(&norm);
+/// assert_eq!((affine.factors, affine.summands), (vec![2.0], vec![-9.0]));
+/// ```
+pub fn affine(norm: &Norm<'_>) -> Affine {
     todo!(
-        "lesson 12, task 5: the factor is γ / √(σ² + ε), the summand β − μ · factor (book chapter 12; stuck? cargo learn hint 12)"
+        "lesson 12, task 5: compute a factor and a summand for each channel (book chapter 12; stuck? cargo learn hint 12)"
     )
 }
 
-/// The elements of an n-d weight, in row-major order, with each index of one axis times its own factor.
+/// The numbers of an array of this shape, each index of one axis times its own factor.
 pub fn scaled(numbers: &[f64], shape: &[usize], axis: usize, factors: &[f64]) -> Vec<f64> {
     todo!(
-        "lesson 12, task 5: which index of the axis an element has follows from its position and the axes behind (book chapter 12; stuck? cargo learn hint 12)"
+        "lesson 12, task 5: multiply each number by the factor of its index along the axis (book chapter 12; stuck? cargo learn hint 12)"
     )
 }
 
-/// The bias of an operator whose channels are multiplied and shifted: bias · factor + summand. An operator without a bias
-/// gets one where there are summands.
-pub fn folded_bias(bias: Option<&[f64]>, factors: &[f64], summands: Option<&[f64]>) -> Option<Vec<f64>> {
+/// The same for a transposed convolution, whose weight is C×(O/groups)×…: each group of input channels has its own share
+/// of the output channels, and so of the factors.
+pub fn scaled_transposed(numbers: &[f64], shape: &[usize], groups: usize, factors: &[f64]) -> Vec<f64> {
     todo!(
-        "lesson 12, task 5: four cases: with and without a bias, with and without summands (book chapter 12; stuck? cargo learn hint 12)"
+        "lesson 12, task 5: cut numbers and factors into groups, and scale each along its second axis (book chapter 12; stuck? cargo learn hint 12)"
     )
 }
 
-// Task 6: until nothing changes.
+/// The bias that takes in the summands; where there was none, it was 0.
+pub fn folded_bias(bias: Option<&[f64]>, factors: &[f64], summands: &[f64]) -> Vec<f64> {
+    todo!(
+        "lesson 12, task 5: scale and shift the bias as any other summand of the channel (book chapter 12; stuck? cargo learn hint 12)"
+    )
+}
 
-/// Does rounds until one of them changes nothing, and `most` at most. A round says how often it changed something. Returns how
-/// many rounds there were.
+// Task 6: several passes.
+
+/// Runs all passes one after the other, again and again, until a round in which none fires, or until there were `most`
+/// rounds. Returns how many there were. `run` says whether a pass fired.
 ///
 /// # Errors
-/// The error of a round, which is the last one.
-pub fn rounds<E>(most: usize, round: &mut dyn FnMut() -> Result<usize, E>) -> Result<usize, E> {
+/// The first one of `run`.
+pub fn in_rounds<P, E>(
+    passes: &[P],
+    most: usize,
+    run: &mut dyn FnMut(&P) -> Result<bool, E>,
+) -> Result<usize, E> {
     todo!(
-        "lesson 12, task 6: again and again; the round that changes nothing counts as well (book chapter 12; stuck? cargo learn hint 12)"
+        "lesson 12, task 6: run all passes until a whole round changes nothing (book chapter 12; stuck? cargo learn hint 12)"
     )
 }

@@ -1,8 +1,8 @@
 //! Factors and summands of channels, folded into the weights of the operator that computes the channels.
 
+use super::folding::{folded_bias, scaled, scaled_transposed};
 use super::weights;
 use crate::passes::Replacement;
-use crate::passes::folding::{folded_bias, scaled};
 use crate::pnnx::{Attribute, Graph, GraphError, Operator, OperatorId};
 
 /// What convolutions and linear layers have in common: each output channel is a sum of weighted inputs, plus a bias.
@@ -46,7 +46,9 @@ impl<'g> Channels<'g> {
         let groups = usize::try_from(operator.get_or::<i64>("groups", 1).ok()?).ok().filter(|&n| n > 0)?;
         let is_plain = operator.inputs().len() == 1 && !operator.has_param("epilogue");
         let count = match (kind, weight.shape()) {
-            (Kind::Transposed, [_, share, _, ..]) => share.checked_mul(groups)?,
+            (Kind::Transposed, [inputs, share, _, ..]) if inputs % groups == 0 => {
+                share.checked_mul(groups)?
+            }
             (Kind::Conv, [count, _, _, ..]) | (Kind::Linear, [count, _]) => *count,
             _ => return None,
         };
@@ -86,31 +88,24 @@ impl<'g> Channels<'g> {
         }
         let (dtype, shape) = (self.weight.dtype(), self.weight.shape());
         let numbers = weights::numbers(self.weight)?;
-        let weight = match self.kind {
-            Kind::Transposed => self.transposed(&numbers, factors),
+        let scaled = match self.kind {
+            Kind::Transposed => scaled_transposed(&numbers, shape, self.groups, factors),
             _ => scaled(&numbers, shape, 0, factors),
         };
         let bias = match self.operator.attr("bias") {
             Some(bias) => Some(weights::numbers(bias)?),
             None => None,
         };
-        let bias = folded_bias(bias.as_deref(), factors, summands);
-        let bias = bias.map(|bias: Vec<f64>| weights::attribute(dtype, &[self.count], &bias));
+        let bias = match (bias.as_deref(), summands) {
+            (None, None) => None,
+            (bias, Some(summands)) => Some(folded_bias(bias, factors, summands)),
+            (bias, None) => Some(folded_bias(bias, factors, &vec![0.0; self.count])),
+        };
+        let bias = bias.map(|bias| weights::attribute(dtype, &[self.count], &bias));
         Some(Folded {
-            weight: weights::attribute(dtype, shape, &weight)?,
+            weight: weights::attribute(dtype, shape, &scaled)?,
             bias: bias.map_or(Some(None), |bias| bias.map(Some))?,
         })
-    }
-
-    /// Each group of input channels has its own share of the output channels.
-    fn transposed(&self, numbers: &[f64], factors: &[f64]) -> Vec<f64> {
-        let shape = self.weight.shape();
-        let (inputs, rows) = (shape.first().copied().unwrap_or(0), shape.get(1..).unwrap_or_default());
-        let rows_len: usize = rows.iter().product();
-        let in_group = inputs.checked_div(self.groups).unwrap_or(0).max(1) * rows_len.max(1);
-        let share = self.count.checked_div(self.groups).unwrap_or(0).max(1);
-        let groups = numbers.chunks(in_group).zip(factors.chunks(share));
-        groups.flat_map(|(numbers, factors)| scaled(numbers, rows, 0, factors)).collect()
     }
 
     /// The weights that make the same of inputs · factor + summand of each input channel; not for transposed ones.

@@ -1,10 +1,10 @@
 //! Batch norm disappears in the weights of its neighbour: γ · (w·x + b − μ) / √(σ² + ε) + β is w'·x + b'.
 
 use super::affine::{Channels, Folded};
+use super::folding::{Affine, Norm, affine};
 use super::site::rank;
 use super::visit::{Verdict, Visit};
 use super::weights;
-use crate::passes::folding::{Affine, batch_norm};
 use crate::passes::{Facts, Match, Replacement, Rewrite, Rule};
 use crate::pnnx::{Graph, GraphError, Operator, OperatorId};
 
@@ -53,8 +53,8 @@ pub(super) const FOLD_BATCH_NORM_AHEAD: Visit = Visit {
     visit: ahead,
 };
 
-/// What batch norm makes of a channel, if its statistics are there and fixed.
-fn affine(norm: &Operator) -> Option<Affine> {
+/// What a batch norm makes of its channels, if its numbers are there and fixed.
+fn affine_of(norm: &Operator) -> Option<Affine> {
     let is_norm = matches!(norm.op_type(), "nn.BatchNorm1d" | "nn.BatchNorm2d" | "nn.BatchNorm3d");
     let training = norm.get_or("training", false).ok()?;
     if !is_norm || training || norm.inputs().len() != 1 {
@@ -68,7 +68,10 @@ fn affine(norm: &Operator) -> Option<Affine> {
     let variance = weights::numbers(norm.attr("running_var")?)?;
     let (gamma, beta) = (read("weight", 1.0, mean.len())?, read("bias", 0.0, mean.len())?);
     let eps = norm.get_or("eps", 1e-5).ok()?;
-    batch_norm([&gamma, &beta, &mean, &variance], eps)
+    if [variance.len(), gamma.len(), beta.len()] != [mean.len(); 3] {
+        return None;
+    }
+    Some(affine(&Norm { gamma: &gamma, beta: &beta, mean: &mean, variance: &variance, eps }))
 }
 
 fn channels<'a>(found: &Match<'a>) -> Result<Channels<'a>, String> {
@@ -97,13 +100,13 @@ fn rank_of_channels(found: &Match<'_>) -> Option<usize> {
 }
 
 fn fold(found: &Match<'_>, new: &mut Replacement) -> Result<(), String> {
-    let affine = affine(found.operator("norm")?).ok_or("its statistics are not there, or not fixed")?;
+    let affine = affine_of(found.operator("norm")?).ok_or("its statistics are not there, or not fixed")?;
     let folded = channels(found)?.folded(&affine.factors, Some(&affine.summands));
     folded.ok_or("the weights could not hold the result")?.write(new, "product")
 }
 
 fn ahead(graph: &mut Graph, facts: &Facts, id: OperatorId) -> Result<Verdict, GraphError> {
-    let Some(affine) = graph.get_operator(id).and_then(affine) else { return Ok(Verdict::Other) };
+    let Some(affine) = graph.get_operator(id).and_then(affine_of) else { return Ok(Verdict::Other) };
     let norm = graph.operator(id);
     let (&[input], &[output]) = (norm.inputs(), norm.outputs()) else { return Ok(Verdict::Other) };
     let readers = graph.operand(output).consumers().to_vec();

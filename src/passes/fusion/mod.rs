@@ -27,6 +27,7 @@ mod algebra;
 mod attention;
 mod batch_norm;
 mod epilogue;
+pub mod folding;
 mod formula;
 mod linear;
 mod norm;

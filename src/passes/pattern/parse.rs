@@ -2,7 +2,7 @@
 
 use super::line::{Line, Word, WordKind, is_name};
 use super::value::ValuePattern;
-use super::{DimPattern, FactPattern, Keyed, OperatorPattern, ParamPattern, Pattern, TypePattern};
+use super::{DimPattern, FactPattern, Keyed, OperatorPattern, Pattern, TypePattern};
 use crate::passes::PatternError;
 use crate::pnnx::Expr;
 use crate::tensor::DType;
@@ -70,11 +70,16 @@ fn operator(line: &Line, inputs: &[usize], outputs: Vec<usize>) -> Result<Operat
     let types: Vec<String> = line.op_type.trim_end_matches('~').split('|').map(str::to_owned).collect();
     let named = line.inputs.iter().zip(inputs);
     let inputs = named.map(|(name, &operand)| (line.input_name(name).map(str::to_owned), operand)).collect();
-    let (mut params, mut attrs) = (Vec::new(), Vec::new());
+    let (mut params, mut attrs, mut expression) = (Vec::new(), Vec::new(), None);
     for word in &line.words {
         let (key, optional) = (word.key.clone(), word.optional);
         match word.kind {
-            WordKind::Param => params.push(Keyed { key, optional, wanted: param(line, word)? }),
+            WordKind::Param => {
+                let tree = tree(line, word)?;
+                let raw = word.value.as_deref().filter(|_| tree.is_none()).unwrap_or("*");
+                params.push(Keyed { key, optional, wanted: ValuePattern::parse(raw) });
+                expression = expression.or(tree);
+            }
             WordKind::Attribute => {
                 let wanted = word.value.as_ref().map(|_| type_pattern(line, word)).transpose()?;
                 attrs.push(Keyed { key, optional, wanted });
@@ -84,20 +89,33 @@ fn operator(line: &Line, inputs: &[usize], outputs: Vec<usize>) -> Result<Operat
     }
     let open = line.words.iter().any(|word| word.kind == WordKind::Open);
     let (name, stays, further) = (line.name.clone(), line.stays, line.further);
-    Ok(OperatorPattern { name, types, either_way, stays, inputs, further, outputs, params, attrs, open })
+    Ok(OperatorPattern {
+        name,
+        types,
+        either_way,
+        stays,
+        inputs,
+        further,
+        outputs,
+        params,
+        expression,
+        attrs,
+        open,
+    })
 }
 
-fn param(line: &Line, word: &Word) -> Result<ParamPattern, PatternError> {
+/// The expression that a word wants, if it wants one: it is compared as a tree, not as a value.
+fn tree(line: &Line, word: &Word) -> Result<Option<Expr>, PatternError> {
     let raw = word.value.as_deref().unwrap_or_default();
-    if line.op_type == "pnnx.Expression" && word.key == "expr" && !matches!(raw, "*") && !raw.starts_with('%')
-    {
-        let expr = Expr::parse(raw).map_err(|error| line.error(error.to_string()))?;
-        return match expr.input_count() <= line.inputs.len() {
-            true => Ok(ParamPattern::Expression(expr)),
-            false => Err(line.error(format!("`{raw}` wants {} inputs", expr.input_count()))),
-        };
+    let is_tree = line.op_type == "pnnx.Expression" && word.key == "expr";
+    if !is_tree || raw == "*" || raw.starts_with('%') {
+        return Ok(None);
     }
-    Ok(ParamPattern::Value(ValuePattern::parse(raw)))
+    let expr = Expr::parse(raw).map_err(|error| line.error(error.to_string()))?;
+    match expr.input_count() <= line.inputs.len() {
+        true => Ok(Some(expr)),
+        false => Err(line.error(format!("`{raw}` wants {} inputs", expr.input_count()))),
+    }
 }
 
 /// Reads `(1,?,%n)f32`, `(*)f32` or `(2,3)`.

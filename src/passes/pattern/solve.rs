@@ -4,13 +4,13 @@
 //! its operands, back to producers and forth to consumers, and where two ways are open (a sum either way round), the
 //! second is tried when the first does not lead to a match.
 
+use super::compare::{bind_operand, match_params, used_elsewhere};
 use super::expression::{Binding, bindings};
-use super::uses::used_elsewhere;
 use super::value::Captures;
-use super::{DimPattern, FactPattern, OperatorPattern, ParamPattern, Pattern, TypePattern};
+use super::{DimPattern, FactPattern, OperatorPattern, Pattern, TypePattern};
 use crate::graph::TensorMeta;
 use crate::passes::PassContext;
-use crate::pnnx::{Attribute, Expr, Graph, Operand, OperandId, Operator, OperatorId, Parameter};
+use crate::pnnx::{Attribute, Expr, Graph, Operand, OperandId, Operator, OperatorId};
 use crate::tensor::Dim;
 use std::collections::{BTreeMap, HashSet};
 
@@ -103,7 +103,7 @@ impl Solver<'_> {
         if let Some((next, candidates)) = self.next_input(found) {
             return first(candidates, |candidate| {
                 let mut way = found.clone();
-                bind_operand(&mut way, next, candidate);
+                bind_operand(&mut way.operands, next, candidate);
                 self.extend(&way, accept)
             });
         }
@@ -196,7 +196,7 @@ impl Solver<'_> {
             *slot = Some(candidate);
         }
         for (&output, &operand) in wanted.outputs.iter().zip(operator.outputs()) {
-            if !bind_operand(&mut found, output, operand) {
+            if !bind_operand(&mut found.operands, output, operand) {
                 return Err(None);
             }
         }
@@ -214,9 +214,9 @@ impl Solver<'_> {
         mut found: Found,
         near: &dyn Fn(String) -> Miss,
     ) -> Result<Vec<Found>, Miss> {
-        match_params(wanted, operator, &mut found).map_err(near)?;
+        match_params(&wanted.params, wanted.open, operator, &mut found.params).map_err(near)?;
         match_attributes(wanted, operator, &mut found).map_err(near)?;
-        if let Some(expression) = wanted.expression() {
+        if let Some(expression) = &wanted.expression {
             return Ok(bind_expression(expression, wanted, operator, &found));
         }
         let (few, count) = (wanted.inputs.len(), operator.inputs().len());
@@ -314,17 +314,9 @@ fn first<W, T>(
 }
 
 impl OperatorPattern {
-    /// The expression that it wants.
-    fn expression(&self) -> Option<&Expr> {
-        self.params.iter().find_map(|param| match &param.wanted {
-            ParamPattern::Expression(expr) => Some(expr),
-            ParamPattern::Value(_) => None,
-        })
-    }
-
     /// Whether the pattern's inputs may stand anywhere among those of this operator.
     fn is_unordered(&self, operator: &Operator) -> bool {
-        self.further && operator.op_type() == "pnnx.Expression" && self.expression().is_none()
+        self.further && operator.op_type() == "pnnx.Expression" && self.expression.is_none()
     }
 }
 
@@ -359,17 +351,6 @@ impl DimPattern {
     }
 }
 
-fn bind_operand(found: &mut Found, at: usize, operand: OperandId) -> bool {
-    match found.operands.get_mut(at) {
-        Some(Some(before)) => *before == operand,
-        Some(slot) => {
-            *slot = Some(operand);
-            true
-        }
-        None => false,
-    }
-}
-
 /// Inputs by argument name where the pattern gives one and the file does; all others by position.
 fn bind_in_order(
     wanted: &OperatorPattern,
@@ -385,7 +366,7 @@ fn bind_in_order(
             Some(keys) if has_names => keys.split('|').find_map(|key| operator.named_input(key)),
             _ => operator.inputs().get(position).copied(),
         };
-        if !bind_operand(&mut found, *operand, input?) {
+        if !bind_operand(&mut found.operands, *operand, input?) {
             return None;
         }
     }
@@ -408,33 +389,11 @@ fn bind_expression(
         let mut found = Found { params: way.captures, ..found.clone() };
         for (wanted, input) in way.inputs {
             let ((_, operand), input) = (pattern.inputs.get(wanted)?, inputs.get(input)?);
-            bind_operand(&mut found, *operand, *input).then_some(())?;
+            bind_operand(&mut found.operands, *operand, *input).then_some(())?;
         }
         Some(found)
     };
     ways.into_iter().filter_map(bound).collect()
-}
-
-fn match_params(wanted: &OperatorPattern, operator: &Operator, found: &mut Found) -> Result<(), String> {
-    for param in &wanted.params {
-        let value = operator.param(&param.key);
-        match (&param.wanted, value) {
-            (_, None) if param.optional => {}
-            (_, None) => return Err(format!("`{}` has no `{}`", operator.name(), param.key)),
-            (ParamPattern::Expression(_), Some(_)) => {}
-            (ParamPattern::Value(pattern), Some(value)) if pattern.matches(value, &mut found.params) => {}
-            (ParamPattern::Value(_), Some(value)) => return Err(wrong_param(operator, &param.key, value)),
-        }
-    }
-    let known = |key: &String| wanted.params.iter().any(|param| param.key == *key);
-    match operator.params().iter().find(|(key, _)| !wanted.open && !known(key)) {
-        Some((key, value)) => Err(wrong_param(operator, key, value)),
-        None => Ok(()),
-    }
-}
-
-fn wrong_param(operator: &Operator, key: &str, value: &Parameter) -> String {
-    format!("`{}` has {key}={}", operator.name(), value.raw())
 }
 
 fn match_attributes(wanted: &OperatorPattern, operator: &Operator, found: &mut Found) -> Result<(), String> {

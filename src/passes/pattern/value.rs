@@ -3,8 +3,8 @@
 use crate::pnnx::{Parameter, Value};
 use std::collections::BTreeMap;
 
-// ANCHOR: value
-/// The captured parameters of a match, by name.
+// ANCHOR: value_pattern
+/// The captured parameters of a match, by the names of the captures.
 pub type Captures = BTreeMap<String, Parameter>;
 
 /// A wish for the value of a parameter.
@@ -12,18 +12,17 @@ pub type Captures = BTreeMap<String, Parameter>;
 pub enum ValuePattern {
     /// `*`: any value.
     Any,
-    /// `%x`: any value, which is captured; where the name stands twice, both must be the same.
+    /// `%x`: any value, under this name; where a name stands twice, both values must be the same.
     Capture(String),
     /// This value.
     Literal(Parameter),
-    /// `(%a,1,*)`: a list, item by item.
+    /// `(%a,1,*)`: a list with a wish for each item.
     Items(Vec<ValuePattern>),
 }
 
 impl ValuePattern {
-    /// Reads a wish as patterns write it.
+    /// Reads a wish. Every text is one.
     pub fn parse(raw: &str) -> Self {
-        // ANCHOR: parse_todo -- task 4: `*`, `%name`, a list in brackets that has one of the two in it, or else a value
         if raw == "*" {
             return Self::Any;
         }
@@ -35,12 +34,28 @@ impl ValuePattern {
             Some(body) => Self::Items(body.split(',').map(Self::parse).collect()),
             None => Self::Literal(Parameter::parse(raw)),
         }
-        // ANCHOR_END: parse_todo
     }
+}
+// ANCHOR_END: value_pattern
 
+// ANCHOR: matches
+/// Captures a value, or compares it with what was captured under this name before.
+pub fn capture(captures: &mut Captures, name: &str, value: &Parameter) -> bool {
+    // ANCHOR: capture_todo -- task 4: remember the value, or compare it with the one before
+    match captures.get(name) {
+        Some(before) => same(before, value),
+        None => {
+            captures.insert(name.to_owned(), value.clone());
+            true
+        }
+    }
+    // ANCHOR_END: capture_todo
+}
+
+impl ValuePattern {
     /// Whether a value is as wanted; what it captures is added.
     pub fn matches(&self, value: &Parameter, captures: &mut Captures) -> bool {
-        // ANCHOR: matches_todo -- task 4: each kind of wish; the items of a list are as many, and each is as wanted
+        // ANCHOR: matches_todo -- task 4: compare a value with each of the four kinds of wishes
         match self {
             Self::Any => true,
             Self::Literal(wanted) => same(wanted, value),
@@ -54,22 +69,8 @@ impl ValuePattern {
         // ANCHOR_END: matches_todo
     }
 }
+// ANCHOR_END: matches
 
-/// Captures a value, or compares it with what was captured before.
-pub fn capture(captures: &mut Captures, name: &str, value: &Parameter) -> bool {
-    // ANCHOR: capture_todo -- task 4: the first time it is noted; later it must be the same
-    match captures.get(name) {
-        Some(before) => same(before, value),
-        None => {
-            captures.insert(name.to_owned(), value.clone());
-            true
-        }
-    }
-    // ANCHOR_END: capture_todo
-}
-// ANCHOR_END: value
-
-// ANCHOR: same
 /// Whether two values mean the same: `1` and `1.0` do, `1` and `True` do not.
 pub fn same(a: &Parameter, b: &Parameter) -> bool {
     let number = |value: &Value| match value {
@@ -88,7 +89,7 @@ pub fn same(a: &Parameter, b: &Parameter) -> bool {
     }
 }
 
-/// The items of a list; none for what is no list.
+/// The items of a list; none where it is no list.
 pub fn items(value: &Value) -> Vec<Parameter> {
     match value {
         Value::Bools(items) => items.iter().map(|&item| item.into()).collect(),
@@ -99,7 +100,6 @@ pub fn items(value: &Value) -> Vec<Parameter> {
         _ => Vec::new(),
     }
 }
-// ANCHOR_END: same
 
 #[cfg(test)]
 mod tests {

@@ -1,0 +1,94 @@
+//! One operator of a graph against one of a pattern, and what hangs on both.
+
+use super::value::{Captures, ValuePattern};
+use crate::pnnx::{Graph, OperandId, Operator, OperatorId, Parameter};
+use std::collections::HashSet;
+
+/// A wish for what stands under a key.
+#[derive(Debug, Clone)]
+pub struct Keyed<T> {
+    /// The key, such as `stride`.
+    pub key: String,
+    /// Whether it may be missing.
+    pub optional: bool,
+    /// The wish, where it is there.
+    pub wanted: T,
+}
+
+// ANCHOR: match_params
+/// Whether an operator has the parameters that a pattern wants, and, unless the pattern is `open`, no others.
+///
+/// ```
+/// use ixion::passes::pattern::{Captures, Keyed, ValuePattern, match_params};
+/// use ixion::{Limits, pnnx::Graph};
+/// let text = "7767517\n2 2\npnnx.Input in 0 1 x\nnn.LeakyReLU act 1 1 x y negative_slope=0.1\n";
+/// let graph = Graph::parse(text, &Limits::default())?;
+/// let operator = graph.operator(graph.operator_ids()[1]);
+/// let slope = Keyed { key: "negative_slope".into(), optional: false, wanted: ValuePattern::parse("%s") };
+/// let mut captures = Captures::new();
+/// match_params(&[slope], false, operator, &mut captures)?;
+/// assert_eq!(captures["s"].raw(), "0.1");
+/// assert_eq!(match_params(&[], false, operator, &mut captures).unwrap_err(), "`act` has negative_slope=0.1");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// The reason why not.
+pub fn match_params(
+    wanted: &[Keyed<ValuePattern>],
+    open: bool,
+    operator: &Operator,
+    captures: &mut Captures,
+) -> Result<(), String> {
+    // ANCHOR: match_params_todo -- task 4: look up each wanted key, then look for keys that nobody wants
+    for param in wanted {
+        match operator.param(&param.key) {
+            Some(value) if param.wanted.matches(value, captures) => {}
+            Some(value) => return Err(wrong_param(operator, &param.key, value)),
+            None if param.optional => {}
+            None => return Err(format!("`{}` has no `{}`", operator.name(), param.key)),
+        }
+    }
+    let is_wanted = |key: &String| wanted.iter().any(|param| param.key == *key);
+    match operator.params().iter().find(|(key, _)| !open && !is_wanted(key)) {
+        Some((key, value)) => Err(wrong_param(operator, key, value)),
+        None => Ok(()),
+    }
+    // ANCHOR_END: match_params_todo
+}
+// ANCHOR_END: match_params
+
+// ANCHOR: wrong_param
+/// What to say of a parameter that is not as wanted, or not wanted at all.
+fn wrong_param(operator: &Operator, key: &str, value: &Parameter) -> String {
+    format!("`{}` has {key}={}", operator.name(), value.raw())
+}
+// ANCHOR_END: wrong_param
+
+// ANCHOR: operands
+/// Says that number `at` of a pattern's operands is this one of the graph. Whether that can be: it is not another one
+/// already.
+pub fn bind_operand(found: &mut [Option<OperandId>], at: usize, operand: OperandId) -> bool {
+    // ANCHOR: bind_operand_todo -- task 4: fill an empty place, or compare with what stands there
+    match found.get_mut(at) {
+        Some(Some(before)) => *before == operand,
+        Some(place) => {
+            *place = Some(operand);
+            true
+        }
+        None => false,
+    }
+    // ANCHOR_END: bind_operand_todo
+}
+
+/// The first of those who read an operand that is not among the operators that will be replaced.
+pub fn used_elsewhere(
+    graph: &Graph,
+    operand: OperandId,
+    replaced: &HashSet<OperatorId>,
+) -> Option<OperatorId> {
+    // ANCHOR: used_elsewhere_todo -- task 4: find a reader that stays
+    graph.operand(operand).consumers().iter().copied().find(|reader| !replaced.contains(reader))
+    // ANCHOR_END: used_elsewhere_todo
+}
+// ANCHOR_END: operands
