@@ -18,9 +18,9 @@ pub struct Part {
 /// has an entry for each buffer: none for those that are nobody's part. Nobody may be a part of itself, by whatever detour.
 pub fn root(parts: &[Option<Part>], index: usize) -> (usize, usize) {
     // ANCHOR: root_todo -- task 5: go from part to whole as long as there is one, and add the offsets up
-    let (mut root, mut start) = (index, 0);
+    let (mut root, mut start) = (index, 0usize);
     while let Some(Some(part)) = parts.get(root) {
-        (root, start) = (part.whole, start + part.offset);
+        (root, start) = (part.whole, start.saturating_add(part.offset));
     }
     (root, start)
     // ANCHOR_END: root_todo

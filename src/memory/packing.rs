@@ -78,8 +78,8 @@ pub struct Placed {
 // ANCHOR_END: placed
 
 // ANCHOR: best_fit
-/// The start of the smallest gap that a request fits, between those that have a place and that it meets; above all of them
-/// if no gap is large enough. `placed` is in the order of offsets.
+/// The start of the smallest gap that a request fits, between those that have a place and that it meets, and of several such
+/// gaps the lowest; above all that it meets if no gap is large enough. `placed` is in the order of offsets.
 pub fn best_fit(placed: &[Placed], request: &Request) -> usize {
     // ANCHOR: best_fit_todo -- task 3: of the gaps between those that the request meets, take the smallest that is large enough
     let bytes = aligned(request.bytes);
@@ -145,10 +145,10 @@ pub fn pack_in(requests: &[Request], order: &[usize]) -> Packing {
 // ANCHOR_END: pack_in
 
 // ANCHOR: pack_by_time
-/// Lays requests down as they begin, those of more bytes first where several begin at once, and forgets those that have
-/// ended: one scan along the time.
+/// Lays requests down as they begin, and forgets those that have ended: one scan along the time. Where several begin at once,
+/// those of more bytes come first, then those that end earlier.
 pub fn pack_by_time(requests: &[Request]) -> Packing {
-    // ANCHOR: pack_by_time_todo -- task 4: sort positions by first step, larger ones first; before each, forget what has ended
+    // ANCHOR: pack_by_time_todo -- task 4: sort by first step, larger ones first, then by last step; before each, forget what has ended
     let mut order: Vec<(usize, &Request)> = requests.iter().enumerate().collect();
     order.sort_by_key(|(_, request)| (request.first, Reverse(request.bytes), request.last));
     let mut packing = Packing::empty(requests.len());

@@ -64,8 +64,8 @@ pub struct Placed {
     pub request: Request,
 }
 
-/// The start of the smallest gap that a request fits, between those that have a place and that it meets; above all of them
-/// if no gap is large enough. `placed` is in the order of offsets.
+/// The start of the smallest gap that a request fits, between those that have a place and that it meets, and of several such
+/// gaps the lowest; above all that it meets if no gap is large enough. `placed` is in the order of offsets.
 pub fn best_fit(placed: &[Placed], request: &Request) -> usize {
     todo!(
         "lesson 14, task 3: of the gaps between those that the request meets, take the smallest that is large enough (book chapter 14; stuck? cargo learn hint 14)"
@@ -104,11 +104,11 @@ pub fn pack_in(requests: &[Request], order: &[usize]) -> Packing {
     )
 }
 
-/// Lays requests down as they begin, those of more bytes first where several begin at once, and forgets those that have
-/// ended: one scan along the time.
+/// Lays requests down as they begin, and forgets those that have ended: one scan along the time. Where several begin at once,
+/// those of more bytes come first, then those that end earlier.
 pub fn pack_by_time(requests: &[Request]) -> Packing {
     todo!(
-        "lesson 14, task 4: sort positions by first step, larger ones first; before each, forget what has ended (book chapter 14; stuck? cargo learn hint 14)"
+        "lesson 14, task 4: sort by first step, larger ones first, then by last step; before each, forget what has ended (book chapter 14; stuck? cargo learn hint 14)"
     )
 }
 

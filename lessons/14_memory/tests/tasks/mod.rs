@@ -42,6 +42,7 @@ fn task1_bars_that_touch_meet() {
 fn task1_steps_are_counted_with_both_ends() {
     assert_eq!(request(1, 3, 3).steps(), 1, "from step 3 to step 3 is one step");
     assert_eq!(request(1, 2, 5).steps(), 4, "steps 2, 3, 4 and 5");
+    assert_eq!(request(1, 5, 2).steps(), 1, "first and last may be nonsense: saturate, and do not panic");
     assert_eq!(request(1, 0, usize::MAX).steps(), usize::MAX, "more steps than a usize can count: saturate");
 }
 
@@ -56,8 +57,11 @@ fn task1_offsets_are_multiples_of_64() {
 fn task2_the_fullest_step_decides() {
     let found = lower_bound(&network());
     assert_ne!(found, 768, "That is the sum of all. Not all of them are alive at one time.");
-    assert_eq!(found, 512, "step 2: 128 + 256 + 128");
+    let hint = "Too small: a request is gone only in the step behind its last one. Too large: what ends must come before what begins.";
+    assert_eq!(found, 512, "step 2: 128 + 256 + 128. {hint}");
     assert_eq!(lower_bound(&[]), 0, "nothing needs nothing");
+    let huge = [request(usize::MAX, 0, usize::MAX), request(usize::MAX, 0, 1)];
+    assert_eq!(lower_bound(&huge), usize::MAX, "more than there is: saturate, bytes as well as steps");
 }
 
 #[test]
@@ -86,6 +90,8 @@ fn task3_the_smallest_gap_is_taken() {
         "the gap of 64 at 256 fits exactly, that of 128 stays for others"
     );
     assert_eq!(best_fit(&there, &request(65, 3, 4)), 64, "65 bytes take 128: only the gap at 64 has them");
+    let two = placed(&[(64, 128), (192, 256)], 0, 9);
+    assert_eq!(best_fit(&two, &request(64, 3, 4)), 0, "of two gaps of 64, at 0 and at 128, the lower one");
     assert_eq!(best_fit(&there, &request(300, 3, 4)), 384, "where no gap is large enough, it goes on top");
 }
 
@@ -151,6 +157,14 @@ fn task4_one_scan_along_the_time() {
         [0, 64],
         "In step 1 the first is still read: it must not be forgotten yet."
     );
+    let huge = [request(usize::MAX / 2 + 1, 0, 1); 2];
+    assert_eq!(pack_by_time(&huge).bytes, usize::MAX, "What is too large saturates, and is refused later.");
+    let early = pack_by_time(&[request(64, 0, 5), request(64, 0, 1)]);
+    assert_eq!(
+        early.offsets,
+        [64, 0],
+        "Of two as large that begin at once, the one that ends earlier goes first."
+    );
 }
 
 #[test]
@@ -176,6 +190,7 @@ fn task5_a_whole_lives_as_long_as_its_parts() {
         request(256, 1, 9),
         "a part cannot shorten it"
     );
+    assert_eq!(joined(&request(512, 4, 5), &request(256, 1, 9)).bytes, 256, "the bytes are the whole's");
 }
 
 #[test]
@@ -226,6 +241,8 @@ fn task6_each_fault_is_found() {
     assert_eq!(found([64, 256, 512, 0, 192], 640), Some(Clash::Overlap(0, 3)), "{far}");
     let few = Packing { offsets: vec![0], bytes: 512 };
     assert_eq!(clash(&network(), &few), Some(Clash::Count), "one offset for five requests");
+    let many = Packing { offsets: vec![0; 6], bytes: 512 };
+    assert_eq!(clash(&network(), &many), Some(Clash::Count), "six offsets for five requests");
     let far_out = Packing { offsets: vec![usize::MAX - 63], bytes: 512 };
     assert_eq!(
         clash(&[request(128, 0, 0)], &far_out),
