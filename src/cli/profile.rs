@@ -81,11 +81,11 @@ impl ProfileArgs {
             let model = self.subject.model.files();
             files::check_kept(path, model.iter().map(PathBuf::as_path))?;
         }
-        if let (Some(trace), Some(timeline)) = (&self.trace, &self.timeline) {
-            if files::real_path(timeline) == files::real_path(trace) {
-                let failure = Failure::unusable("--trace and --timeline name the same file");
-                return Err(failure.advise("give each a file of its own"));
-            }
+        if let (Some(trace), Some(timeline)) = (&self.trace, &self.timeline)
+            && files::real_path(timeline) == files::real_path(trace)
+        {
+            let failure = Failure::unusable("--trace and --timeline name the same file");
+            return Err(failure.advise("give each a file of its own"));
         }
         let mut subject = self.subject.prepare(limits)?;
         subject.warm_up(usize::MAX)?;

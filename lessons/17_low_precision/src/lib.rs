@@ -238,7 +238,7 @@ pub fn loss(counts: &[u64], bins: usize) -> Option<f64> {
 
 /// The magnitude beyond which numbers are best cut off; none where there are no numbers but zeros.
 ///
-/// Every [`STRIDE`] bins from [`STEPS`] on is a candidate. Where none of them can be judged, nothing is cut off.
+/// From 128 bins on, every 16 more are a candidate. Where none of them can be judged, nothing is cut off.
 pub fn threshold(histogram: &Histogram) -> Option<f32> {
     todo!(
         "lesson 17, task 5: the candidate that loses the least (book chapter 17; stuck? cargo learn hint 17)"

@@ -25,7 +25,7 @@ fn made_up(count: usize) -> Vec<f32> {
 fn task1_bf16_is_the_upper_half() {
     assert_eq!(bf16_bits(1.0), 0x3f80, "1.0 has the bits 0x3f800000");
     assert_eq!(
-        bf16_bits(3.141_592_7),
+        bf16_bits(std::f32::consts::PI),
         0x4049,
         "0x40490fdb: the lower half, 0x0fdb, is less than half a step"
     );
@@ -38,8 +38,8 @@ fn task1_bf16_is_the_upper_half() {
 fn task1_bf16_rounds_half_to_even() {
     // Two steps above 1 lie at 1.0078125 (0x3f81) and 1.015625 (0x3f82).
     assert_eq!(bf16_bits(1.004), 0x3f81, "more than half a step: cutting off the lower half is not enough");
-    assert_eq!(bf16_bits(1.003_906_25), 0x3f80, "half way between 0x3f80 and 0x3f81: the even one");
-    assert_eq!(bf16_bits(1.011_718_75), 0x3f82, "half way between 0x3f81 and 0x3f82: the even one");
+    assert_eq!(bf16_bits(1.0 + 1.0 / 256.0), 0x3f80, "half way between 0x3f80 and 0x3f81: the even one");
+    assert_eq!(bf16_bits(1.0 + 3.0 / 256.0), 0x3f82, "half way between 0x3f81 and 0x3f82: the even one");
     assert_eq!(bf16_bits(f32::MAX), 0x7f80, "beyond the largest bf16 there is infinity");
     assert_eq!(bf16_bits(-0.0), 0x8000, "minus zero is minus zero");
 }
