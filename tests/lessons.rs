@@ -205,8 +205,8 @@ mod lesson16 {
 #[path = "../lessons/17_low_precision/tests"]
 mod lesson17 {
     mod subject {
-        pub(super) use ixion::engine::calibration::entropy::{clipped, divergence, in_steps, threshold};
-        pub(super) use ixion::engine::calibration::{Histogram, Loss, Range, too_lossy};
+        pub(super) use ixion::engine::calibration::entropy::{clipped, divergence, in_steps, loss};
+        pub(super) use ixion::engine::calibration::{Histogram, Loss, Range, threshold, too_lossy};
         pub(super) use ixion::kernels::naive::{
             ChannelStep, channel_scale, dequantize, f16_bits, quantize, whole_channel, whole_linear,
             whole_product,

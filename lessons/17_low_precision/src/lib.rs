@@ -5,7 +5,7 @@
 use ndarray::{Array2, ArrayView2};
 use std::cmp::Ordering;
 
-// Task 1: half the bits.
+// Task 1: sixteen bits.
 
 /// The bits of the nearest `bf16`, ties to even: the upper half of those of an `f32`. NaN stays NaN.
 pub fn bf16_bits(x: f32) -> u16 {
@@ -32,7 +32,7 @@ pub fn f16_bits(x: f32) -> u16 {
     )
 }
 
-// Task 2: a scale.
+// Task 2: eight bits and a scale.
 
 /// The whole number that stands for a real one: x over the scale, rounded half to even and cut off at ±127. NaN becomes 0.
 pub fn quantize(x: f32, scale: f32) -> i8 {
@@ -51,14 +51,7 @@ pub fn channel_scale(weights: &[f32]) -> f32 {
     todo!("lesson 17, task 2: the largest magnitude over 127 (book chapter 17; stuck? cargo learn hint 17)")
 }
 
-// Task 3: sums of whole numbers.
-
-/// The sums of rows R×I times the transpose of O×I weights of whole numbers whose zero is 0.
-pub fn whole_product(rows: ArrayView2<'_, i32>, weight: ArrayView2<'_, i32>) -> Array2<i64> {
-    todo!(
-        "lesson 17, task 3: each row times each row of weights, in i64 (book chapter 17; stuck? cargo learn hint 17)"
-    )
-}
+// Task 3: the sum is a whole number.
 
 /// What makes real numbers of an output channel's sums, Σ input q · weight q.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -101,6 +94,13 @@ pub fn whole_channel(weights: &[f32], bias: f32, input_scale: f32) -> (Vec<i8>, 
     )
 }
 
+/// The sums of rows R×I times the transpose of O×I weights of whole numbers whose zero is 0.
+pub fn whole_product(rows: ArrayView2<'_, i32>, weight: ArrayView2<'_, i32>) -> Array2<i64> {
+    todo!(
+        "lesson 17, task 3: each row times each row of weights, in i64 (book chapter 17; stuck? cargo learn hint 17)"
+    )
+}
+
 /// A linear layer in int8: rows R×I of inputs, weights O×I and O biases make R×O outputs.
 ///
 /// # Panics
@@ -116,7 +116,7 @@ pub fn whole_linear(
     )
 }
 
-// Task 4: what numbers are there.
+// Task 4: range and histogram.
 
 /// The least and the largest of some numbers. NaN makes both of them NaN.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -224,6 +224,8 @@ pub fn divergence(p: &[u64], q: &[f64]) -> Option<f64> {
     )
 }
 
+// Given: what one candidate loses.
+
 /// What is lost where only so many bins are kept; none where that cannot be told, because numbers are cut off and none is
 /// left beside them, and where too many are.
 pub fn loss(counts: &[u64], bins: usize) -> Option<f64> {
@@ -238,7 +240,7 @@ pub fn loss(counts: &[u64], bins: usize) -> Option<f64> {
 
 /// The magnitude beyond which numbers are best cut off; none where there are no numbers but zeros.
 ///
-/// From 128 bins on, every 16 more are a candidate. Where none of them can be judged, nothing is cut off.
+/// Every 16 bins from 128 on is a candidate. Where none of them can be judged, nothing is cut off.
 pub fn threshold(histogram: &Histogram) -> Option<f32> {
     todo!(
         "lesson 17, task 5: the candidate that loses the least (book chapter 17; stuck? cargo learn hint 17)"

@@ -22,7 +22,7 @@ const MOST_CUT: f64 = 0.01;
 // ANCHOR: threshold
 /// The magnitude beyond which numbers are best cut off; none where there are no numbers but zeros.
 ///
-/// From 128 bins on, every 16 more are a candidate. Where none of them can be judged, nothing is cut off.
+/// Every 16 bins from 128 on is a candidate. Where none of them can be judged, nothing is cut off.
 pub fn threshold(histogram: &Histogram) -> Option<f32> {
     // ANCHOR: threshold_todo -- task 5: the candidate that loses the least
     let counts = histogram.counts();
