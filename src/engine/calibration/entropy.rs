@@ -2,8 +2,8 @@
 //!
 //! A low threshold tells small numbers apart and cuts off large ones; a high one keeps these and blurs the rest. For each
 //! threshold, the distribution P of the magnitudes, with what is cut off in its last bin, is compared with the distribution
-//! Q that is left of it in 128 steps. How many bits Q loses of P is their Kullback–Leibler divergence, Σ P·log(P/Q), and the
-//! threshold that loses the fewest is taken. The method is the one that S. Migacz presented for TensorRT (GTC 2017).
+//! Q that is left of it in 128 steps. How much Q loses of P is their Kullback–Leibler divergence, Σ P·ln(P/Q), and the
+//! threshold that loses the least is taken. The method is the one that S. Migacz presented for TensorRT (GTC 2017).
 
 use super::Histogram;
 
