@@ -9,7 +9,8 @@ use crate::graph::{OperandIndex, OperatorIndex, RuntimeGraph, RuntimeOperator, T
 /// Whether these are the inputs that are described already.
 pub fn same_inputs(graph: &RuntimeGraph, metas: &[Option<TensorMeta>], inputs: &[TensorMeta]) -> bool {
     // ANCHOR: same_inputs_todo -- task 4: as many as the model has, and each as it is described
-    let same = |(operand, input): (OperandIndex, _)| metas[operand.position()].as_ref() == Some(input);
+    let known = |operand: OperandIndex| metas.get(operand.position()).and_then(Option::as_ref);
+    let same = |(operand, input)| known(operand) == Some(input);
     let operands = graph.inputs().iter().map(|port| port.operand);
     graph.inputs().len() == inputs.len() && operands.zip(inputs).all(same)
     // ANCHOR_END: same_inputs_todo
@@ -22,7 +23,7 @@ pub fn same_inputs(graph: &RuntimeGraph, metas: &[Option<TensorMeta>], inputs: &
 pub struct Update<'a> {
     graph: &'a RuntimeGraph,
     /// What is known of each operand, by its position.
-    metas: &'a mut [Option<TensorMeta>],
+    metas: &'a mut Vec<Option<TensorMeta>>,
     /// Which operands changed, by their position.
     is_changed: Vec<bool>,
     /// The operands that changed, in order, and what was known of each before.
@@ -32,8 +33,9 @@ pub struct Update<'a> {
 }
 
 impl<'a> Update<'a> {
-    /// The beginning of a walk, where nothing changed yet.
-    pub fn new(graph: &'a RuntimeGraph, metas: &'a mut [Option<TensorMeta>]) -> Self {
+    /// The beginning of a walk, where nothing changed yet. Of operands that `metas` has no place for, nothing is known.
+    pub fn new(graph: &'a RuntimeGraph, metas: &'a mut Vec<Option<TensorMeta>>) -> Self {
+        metas.resize(graph.operands().len(), None);
         let is_changed = vec![false; metas.len()];
         Self { graph, metas, is_changed, before: Vec::new(), operators: Vec::new() }
     }
@@ -84,7 +86,7 @@ impl<'a> Update<'a> {
     /// Puts everything back that was there before the walk.
     pub fn undo(&mut self) {
         // ANCHOR: undo_todo -- task 4: what was kept goes back to its place
-        for (operand, meta) in self.before.drain(..) {
+        for (operand, meta) in self.before.drain(..).rev() {
             self.metas[operand.position()] = meta;
             self.is_changed[operand.position()] = false;
         }
@@ -122,9 +124,10 @@ pub fn larger(
     // ANCHOR: larger_todo -- task 4: compare with the largest so far, not with the size before
     let mut larger = Vec::new();
     for &operand in changed {
-        let bytes = metas[operand.position()].as_ref().and_then(TensorMeta::byte_len).unwrap_or(0);
-        if bytes > largest[operand.position()] {
-            largest[operand.position()] = bytes;
+        let meta = metas.get(operand.position()).and_then(Option::as_ref);
+        let bytes = meta.and_then(TensorMeta::byte_len).unwrap_or(0);
+        if let Some(most) = largest.get_mut(operand.position()).filter(|most| bytes > **most) {
+            *most = bytes;
             larger.push(operand);
         }
     }

@@ -10,7 +10,7 @@ use crate::graph::{OperandIndex, RuntimeGraph, RuntimeOperator, TensorMeta};
 /// What is known of an operator's inputs, in their order; `None` if nothing is known of one of them.
 pub fn known_inputs(operator: &RuntimeOperator, metas: &[Option<TensorMeta>]) -> Option<Vec<TensorMeta>> {
     // ANCHOR: known_inputs_todo -- task 3: the description of each input, or none at all
-    operator.inputs().iter().map(|input| metas[input.position()].clone()).collect()
+    operator.inputs().iter().map(|input| metas.get(input.position())?.clone()).collect()
     // ANCHOR_END: known_inputs_todo
 }
 // ANCHOR_END: known_inputs
@@ -19,7 +19,8 @@ pub fn known_inputs(operator: &RuntimeOperator, metas: &[Option<TensorMeta>]) ->
 /// Where an operand comes from and what is known of it, as messages say it.
 pub fn origin(graph: &RuntimeGraph, index: OperandIndex, metas: &[Option<TensorMeta>]) -> String {
     let operand = graph.operand(index);
-    let shape = metas[index.position()].as_ref().map_or_else(|| "unknown".to_owned(), TensorMeta::to_string);
+    let meta = metas.get(index.position()).and_then(Option::as_ref);
+    let shape = meta.map_or_else(|| "unknown".to_owned(), TensorMeta::to_string);
     match operand.producer().map(|producer| graph.operator(producer)) {
         Some(producer) => {
             format!("`{}` from {} `{}` is {shape}", operand.name(), producer.op_type(), producer.name())

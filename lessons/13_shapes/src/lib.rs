@@ -80,7 +80,8 @@ pub fn known_inputs(operator: &RuntimeOperator, metas: &[Option<TensorMeta>]) ->
 /// Where an operand comes from and what is known of it, as messages say it.
 pub fn origin(graph: &RuntimeGraph, index: OperandIndex, metas: &[Option<TensorMeta>]) -> String {
     let operand = graph.operand(index);
-    let shape = metas[index.position()].as_ref().map_or_else(|| "unknown".to_owned(), TensorMeta::to_string);
+    let meta = metas.get(index.position()).and_then(Option::as_ref);
+    let shape = meta.map_or_else(|| "unknown".to_owned(), TensorMeta::to_string);
     match operand.producer().map(|producer| graph.operator(producer)) {
         Some(producer) => {
             format!("`{}` from {} `{}` is {shape}", operand.name(), producer.op_type(), producer.name())
@@ -133,7 +134,7 @@ pub fn same_inputs(graph: &RuntimeGraph, metas: &[Option<TensorMeta>], inputs: &
 pub struct Update<'a> {
     graph: &'a RuntimeGraph,
     /// What is known of each operand, by its position.
-    metas: &'a mut [Option<TensorMeta>],
+    metas: &'a mut Vec<Option<TensorMeta>>,
     /// Which operands changed, by their position.
     is_changed: Vec<bool>,
     /// The operands that changed, in order, and what was known of each before.
@@ -143,8 +144,9 @@ pub struct Update<'a> {
 }
 
 impl<'a> Update<'a> {
-    /// The beginning of a walk, where nothing changed yet.
-    pub fn new(graph: &'a RuntimeGraph, metas: &'a mut [Option<TensorMeta>]) -> Self {
+    /// The beginning of a walk, where nothing changed yet. Of operands that `metas` has no place for, nothing is known.
+    pub fn new(graph: &'a RuntimeGraph, metas: &'a mut Vec<Option<TensorMeta>>) -> Self {
+        metas.resize(graph.operands().len(), None);
         let is_changed = vec![false; metas.len()];
         Self { graph, metas, is_changed, before: Vec::new(), operators: Vec::new() }
     }
