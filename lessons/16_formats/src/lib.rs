@@ -85,7 +85,8 @@ pub fn price_of_set(
     )
 }
 
-/// Notes that a reader wants an operand, which is made in `from`, in the format `to`; no reader stands for an output of the model.
+/// Notes that a reader wants an operand, which is made in `from`, in the format `to`. The reader is `None` where the
+/// model returns it: then the conversion's `is_output` is set.
 ///
 /// What is there already in the right format needs no conversion, and a conversion that another reader asked for serves this one as
 /// well.
@@ -423,7 +424,8 @@ pub struct Budget {
 /// What a layer gets. The first run warms the caches up; so a second one is the least.
 pub const OF_A_LAYER: Budget = Budget { enough: Duration::from_millis(8), least: 2, most: 100 };
 
-/// The time of the fastest of several runs. `run` runs once and says how long that took.
+/// The time of the fastest of several runs; [`Duration::MAX`] where there is none at all. `run` runs once and says how long that
+/// took.
 ///
 /// # Errors
 /// The first error of a run. Nothing runs after it.
@@ -524,8 +526,7 @@ pub fn check_header(page: &[u8], length: u64) -> Result<(), PlanFileProblem> {
 ///
 /// # Errors
 /// [`PlanFileProblem::Index`]: a kind that is there twice; a section that does not begin at the first multiple of [`PAGE`] behind the one
-/// before (the first one at [`PAGE`]), or that reaches beyond the file; a last one that does not end the file; a kind that is
-/// required and missing.
+/// before (the first one at [`PAGE`]); a last one that does not end the file; a kind that is required and missing.
 pub fn check_places(sections: &[Section], length: u64) -> Result<(), PlanFileProblem> {
     todo!(
         "lesson 16, task 6: go along the sections, and know where the next one must begin (book chapter 16; stuck? cargo learn hint 16)"

@@ -55,7 +55,8 @@ pub struct Conversion {
 }
 
 // ANCHOR: want
-/// Notes that a reader wants an operand, which is made in `from`, in the format `to`; no reader stands for an output of the model.
+/// Notes that a reader wants an operand, which is made in `from`, in the format `to`. The reader is `None` where the
+/// model returns it: then the conversion's `is_output` is set.
 ///
 /// What is there already in the right format needs no conversion, and a conversion that another reader asked for serves this one as
 /// well.

@@ -21,7 +21,8 @@ pub struct Budget {
 /// What a layer gets. The first run warms the caches up; so a second one is the least.
 pub const OF_A_LAYER: Budget = Budget { enough: Duration::from_millis(8), least: 2, most: 100 };
 
-/// The time of the fastest of several runs. `run` runs once and says how long that took.
+/// The time of the fastest of several runs; [`Duration::MAX`] where there is none at all. `run` runs once and says how long that
+/// took.
 ///
 /// # Errors
 /// The first error of a run. Nothing runs after it.
