@@ -48,7 +48,8 @@ pub fn plan_for(
 /// ```
 ///
 /// # Errors
-/// The first one of [`Plan::context`] and of the runs, in the order of the inputs.
+/// The first one of [`Plan::context`] and of the runs, in the order of the inputs; [`EngineError::Threads`] where the system
+/// starts no more threads.
 pub fn run_all(plan: &Plan, inputs: &[Vec<Tensor>], threads: usize) -> Result<Vec<Vec<Tensor>>, EngineError> {
     // ANCHOR: run_all_todo -- task 6: cut the inputs into a share for each thread, which has a context of its own; all outputs in order
     let share = inputs.len().div_ceil(threads.max(1)).max(1);
@@ -57,9 +58,13 @@ pub fn run_all(plan: &Plan, inputs: &[Vec<Tensor>], threads: usize) -> Result<Ve
             let mut context = plan.context()?;
             inputs.iter().map(|inputs| context.run(inputs)).collect::<Result<Vec<_>, EngineError>>()
         };
-        let threads: Vec<_> = inputs.chunks(share).map(|share| scope.spawn(move || run(share))).collect();
+        let start = |share| std::thread::Builder::new().spawn_scoped(scope, move || run(share));
+        let started: Vec<_> = inputs.chunks(share).map(start).collect();
         let mut outputs = Vec::with_capacity(inputs.len());
-        for thread in threads {
+        for thread in started {
+            let refused =
+                |error: std::io::Error| EngineError::Threads { count: threads, reason: error.to_string() };
+            let thread = thread.map_err(refused)?;
             outputs.extend(thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
         }
         Ok(outputs)

@@ -485,7 +485,8 @@ pub fn plan_for(
 /// ```
 ///
 /// # Errors
-/// The first one of [`Plan::context`] and of the runs, in the order of the inputs.
+/// The first one of [`Plan::context`] and of the runs, in the order of the inputs; [`EngineError::Threads`] where the system
+/// starts no more threads.
 pub fn run_all(plan: &Plan, inputs: &[Vec<Tensor>], threads: usize) -> Result<Vec<Vec<Tensor>>, EngineError> {
     todo!(
         "lesson 18, task 6: cut the inputs into a share for each thread, which has a context of its own; all outputs in order (book chapter 18; stuck? cargo learn hint 18)"

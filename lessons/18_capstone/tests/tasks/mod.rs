@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+mod bytes;
 mod engine;
 
 /// Whole numbers from -11 to 11 that look like noise.
@@ -437,85 +438,4 @@ fn task4_whole_sums_are_exact() {
         wanted,
         "sums are i32 and exact; a channel has its own weights and step"
     );
-}
-
-/// A state in whole numbers that can be written down by hand.
-fn small_state() -> Settled {
-    let whole = Whole { scales: [0.5, 0.25], steps: vec![2.0], bias: vec![-3], weights: vec![-1, 7] };
-    Settled { input: [1, 2, 1, 1], output: [1, 1, 1, 1], whole: Some(Arc::new(whole)) }
-}
-
-#[test]
-fn task5_a_state_of_real_numbers_is_65_bytes() {
-    let bytes = encode(&Settled { input: [1, 2, 300, 4], output: [1, 3, 5, 6], whole: None });
-    assert_eq!(bytes.len(), 65, "a byte for the version, and eight for each of eight lengths");
-    assert_eq!(bytes[0], 1, "the version comes first");
-    assert_eq!(bytes[17..25], [44, 1, 0, 0, 0, 0, 0, 0], "300 is 1·256 + 44, the smallest byte first");
-    assert_eq!([bytes[1], bytes[9], bytes[33], bytes[41]], [1, 2, 1, 3], "first the input, then the output");
-}
-
-#[test]
-fn task5_a_state_of_whole_numbers_has_all_that_is_needed() {
-    let bytes = encode(&small_state());
-    assert_eq!(bytes.len(), 65 + 8 + 8 + 8 + 4 + 2, "scales, number of channels, steps, biases, weights");
-    assert_eq!(bytes[65..69], 0.5f32.to_le_bytes(), "the scale of the input");
-    assert_eq!(bytes[73..81], [1, 0, 0, 0, 0, 0, 0, 0], "one channel");
-    assert_eq!(bytes[81..89], 2f64.to_le_bytes(), "its step");
-    assert_eq!(bytes[89..], [253, 255, 255, 255, 255, 7], "−3, −1 and 7 in two's complement");
-}
-
-#[test]
-fn task5_bytes_become_what_they_were() {
-    let real = Settled { whole: None, ..small_state() };
-    for state in [small_state(), real] {
-        assert_eq!(decode(&encode(&state)), Some(state), "read in the order in which it was written");
-    }
-}
-
-#[test]
-fn task5_other_bytes_are_refused() {
-    let bytes = encode(&small_state());
-    assert_eq!(decode(&[]), None, "no bytes are no state");
-    assert_eq!(decode(&bytes[..64]), None, "a length is missing");
-    assert_eq!(decode(&bytes[..90]), None, "a bias is missing");
-    let mut other = bytes.clone();
-    other[0] = 2;
-    assert_eq!(decode(&other), None, "another version has another layout");
-    let mut other = bytes;
-    other[73..81].fill(255);
-    assert_eq!(decode(&other), None, "2⁶⁴ − 1 channels are no reason to ask for that much memory");
-}
-
-#[test]
-fn task5_a_rebuilt_layer_gives_the_same_bits() {
-    let x = noise(&[1, 2, 5, 7], 5);
-    let whole_x = Tensor::from_vec(x.iter().map(|x| *x as i8).collect(), &[1, 2, 5, 7]).unwrap();
-    for (scales, x) in [(None, tensor(&x)), (Some([0.5f32, 12.0]), whole_x)] {
-        let mut first = file().conv();
-        settle(&mut first, &[1, 2, 5, 7], &[1, 3, 5, 3], scales);
-        let wanted = run(&mut first, &x, &[1, 3, 5, 3]);
-        let mut second = file().conv();
-        second.deserialize(&first.serialize().unwrap()).unwrap();
-        assert_eq!(
-            settled(&second),
-            settled(&first),
-            "`deserialize` should put the state into `self.state.0`"
-        );
-        assert_eq!(run(&mut second, &x, &[1, 3, 5, 3]), wanted, "without `configure`, the same bits");
-    }
-}
-
-#[test]
-fn task5_a_state_belongs_to_its_convolution() {
-    let mut first = file().conv();
-    settle(&mut first, &[1, 2, 5, 7], &[1, 3, 5, 3], Some([0.5, 0.25]));
-    let bytes = first.serialize().unwrap();
-    let mut other = file().with("stride", "(1,1)").conv();
-    let hint = "with another stride the output has another shape; `fits` compares";
-    assert!(matches!(other.deserialize(&bytes), Err(LayerError::Unsupported(_))), "{hint}");
-    let hint = "a weight less than the layer has: the file is damaged; `fits` counts";
-    let cut = &bytes[..bytes.len() - 1];
-    assert!(matches!(file().conv().deserialize(cut), Err(LayerError::Unsupported(_))), "{hint}");
-    assert!(first.deserialize(&[]).is_ok(), "no bytes are those of a layer that nobody configured");
-    assert_eq!(first.state.0, None, "no bytes are those of a layer that nobody configured");
 }
