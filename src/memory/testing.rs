@@ -1,6 +1,9 @@
 //! How tests plan a graph and run it by its plan: an engine without anything that makes it fast.
 
-use super::{Action, Arena, Holds, InputBinding, Memory, MemoryError, MemoryPlan, Place, Problem, Root};
+use super::packing::{Packing, Request, clash};
+use super::{
+    Action, Arena, Holds, InputBinding, Memory, MemoryError, MemoryPlan, Place, Problem, Root, Slot,
+};
 use crate::Limits;
 use crate::graph::{ForwardContext, OperandIndex, RuntimeGraph, RuntimeOperator, TensorMeta};
 use crate::pnnx::Graph;
@@ -112,16 +115,12 @@ impl Planned {
 
     /// No two slots overlap that are taken at the same time, and all are within the arena.
     fn check_slots(&self) {
-        for (position, slot) in self.plan.slots.iter().enumerate() {
-            assert!(slot.offset + slot.bytes <= self.plan.arena_bytes && slot.offset % 64 == 0, "{slot:?}");
-            for other in &self.plan.slots[..position] {
-                let apart_in_time =
-                    slot.steps.end() < other.steps.start() || other.steps.end() < slot.steps.start();
-                let apart =
-                    slot.offset + slot.bytes <= other.offset || other.offset + other.bytes <= slot.offset;
-                assert!(apart_in_time || apart, "{slot:?} and {other:?}");
-            }
-        }
+        let slots = &self.plan.slots;
+        let request =
+            |slot: &Slot| Request { bytes: slot.bytes, first: *slot.steps.start(), last: *slot.steps.end() };
+        let requests: Vec<Request> = slots.iter().map(request).collect();
+        let offsets = slots.iter().map(|slot| slot.offset).collect();
+        assert_eq!(clash(&requests, &Packing { offsets, bytes: self.plan.arena_bytes }), None, "{slots:?}");
         assert!(self.plan.lower_bound() <= self.plan.arena_bytes);
         let held = self.plan.slots.iter().filter_map(|slot| match &slot.holds {
             Holds::Operands(operands) => Some(operands.len()),
