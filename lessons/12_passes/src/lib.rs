@@ -191,8 +191,8 @@ pub fn match_params(
     )
 }
 
-/// Says that number `at` of a pattern's operands is this one of the graph. Whether that can be: it is not another one
-/// already.
+/// Says that number `at` of a pattern's operands is this one of the graph. Whether that can be: the place
+/// is there, and does not hold another one already.
 pub fn bind_operand(found: &mut [Option<OperandId>], at: usize, operand: OperandId) -> bool {
     todo!(
         "lesson 12, task 4: fill an empty place, or compare with what stands there (book chapter 12; stuck? cargo learn hint 12)"

@@ -66,8 +66,8 @@ fn wrong_param(operator: &Operator, key: &str, value: &Parameter) -> String {
 // ANCHOR_END: wrong_param
 
 // ANCHOR: operands
-/// Says that number `at` of a pattern's operands is this one of the graph. Whether that can be: it is not another one
-/// already.
+/// Says that number `at` of a pattern's operands is this one of the graph. Whether that can be: the place
+/// is there, and does not hold another one already.
 pub fn bind_operand(found: &mut [Option<OperandId>], at: usize, operand: OperandId) -> bool {
     // ANCHOR: bind_operand_todo -- task 4: fill an empty place, or compare with what stands there
     match found.get_mut(at) {
