@@ -5,6 +5,7 @@
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 const PAGE: &str = "book/src/reference/kuiper_to_tensorrt.md";
 const HEAD: &str = "| theirs | ours | what differs, and why |";
@@ -55,6 +56,7 @@ fn names_that_are_not_there_are_noticed() {
         "fold_everything",                 // a pass
         "ixion launch",                    // a command
         "ixion build --preciseness",       // an option
+        "ixion build --svg",               // another command's option
         "tests/no_such_file.rs",           // a file
         "IXION_NOTHING",                   // a variable
         "kernels::naive::unfold_sideways", // a function
@@ -169,7 +171,7 @@ impl Sources {
             return true; // Rust's own
         }
         if let Some(command) = name.strip_prefix("ixion ") {
-            return self.have_command(command);
+            return have_command(command);
         }
         if let Some(command) = name.strip_prefix("cargo ") {
             let aliases = std::fs::read_to_string(root().join(".cargo/config.toml")).unwrap();
@@ -187,20 +189,6 @@ impl Sources {
             (false, true) => self.files.iter().any(|(_, text)| text.contains(&format!("\"{name}\""))),
             (false, false) => self.have_item(name),
         }
-    }
-
-    fn have_command(&self, command: &str) -> bool {
-        let mut words = command.split(' ');
-        let word = words.next().unwrap();
-        let own = [format!("cli/{word}.rs"), format!("cli/{word}/mod.rs")];
-        let is_option = |word: &str| {
-            let Some(option) = word.strip_prefix("--") else { return false };
-            let (field, given) = (format!("{}:", option.replace('-', "_")), format!("long = \"{option}\""));
-            let is_field = |line: &str| line.trim().trim_start_matches("pub(crate) ").starts_with(&field);
-            let mut cli = self.files.iter().filter(|(path, _)| path.starts_with("cli/"));
-            cli.any(|(_, text)| text.contains(&given) || text.lines().any(is_field))
-        };
-        self.files.iter().any(|(path, _)| own.contains(path)) && words.all(is_option)
     }
 
     /// Whether there is a public item, such as `graph::Layer`, `Layer::infer` or `kernels::naive::unfold`.
@@ -232,6 +220,16 @@ impl Sources {
             _ => false,
         }
     }
+}
+
+/// Whether the command line has a command, and its help all of the options that follow.
+fn have_command(command: &str) -> bool {
+    let mut words = command.split(' ');
+    let command = words.next().unwrap();
+    let help = Command::new(env!("CARGO_BIN_EXE_ixion")).args([command, "--help"]).output().unwrap();
+    let text = String::from_utf8(help.stdout).unwrap();
+    let known: HashSet<&str> = text.split([' ', ',', '\n', '[', '=']).collect();
+    help.status.success() && words.all(|option| known.contains(option))
 }
 
 /// What a line stands in.

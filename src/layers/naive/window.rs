@@ -62,3 +62,25 @@ pub fn check(windows: &[Window; 2]) -> Result<(), LayerError> {
     }
 }
 // ANCHOR_END: planes
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layers::rules::positions;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// What is written down plainly here is what the layers do that are fast.
+        #[test]
+        fn slid_is_the_rule_of_all_layers(
+            (kernel, stride, dilation) in (1..6usize, 1..4usize, 1..4usize),
+            (pad_before, pad_after) in (0..4usize, 0..4usize),
+            len in 0..40usize,
+        ) {
+            let window = Window { kernel, stride, dilation, pad_before, pad_after };
+            for len in [Dim::from(len), Dim::symbol("h"), Dim::symbol("h") * 2 + len] {
+                prop_assert_eq!(slid(&len, &window), positions(&window, &len, false));
+            }
+        }
+    }
+}

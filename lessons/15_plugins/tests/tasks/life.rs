@@ -145,11 +145,18 @@ fn built(diary: &Diary) -> Plan {
     ok(builder.build(), "While a plan is built, `configure` comes first, then `initialize`.")
 }
 
+/// What was asked since the last time, shown as well.
+fn told(diary: &Diary, when: &str) -> Vec<String> {
+    let lines = watched::closed(diary);
+    println!("{when}:\n  {}\n", lines.join("\n  "));
+    lines
+}
+
 #[test]
 fn task5_the_documented_order_while_it_is_built_and_saved() {
     let diary = Diary::default();
     let plan = built(&diary);
-    let lines = watched::closed(&diary);
+    let lines = told(&diary, "building");
     assert!(steps(&lines).ends_with(&["configure", "initialize"]), "{lines:#?}");
     assert!(
         !steps(&lines).contains(&"forward"),
@@ -159,13 +166,13 @@ fn task5_the_documented_order_while_it_is_built_and_saved() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("smooth.plan");
     ok(plan.save(&path), "State is written.");
-    assert_eq!(steps(&watched::closed(&diary)), ["serialize"], "the plan is written");
+    assert_eq!(steps(&told(&diary, "saving")), ["serialize"], "the plan is written");
     drop(plan);
     watched::closed(&diary);
 
     let file = ok(PlanFile::open(&path, &Limits::default()), "It was just written.");
     let plan = ok(file.with_registry(watched::registry(&diary)).load(), "The state comes back.");
-    let lines = watched::closed(&diary);
+    let lines = told(&diary, "loading");
     assert_eq!(steps(&lines), ["create", "deserialize", "initialize"], "loading: {lines:#?}");
     let row = tensor(&[1, 2], &[4.0, 0.0]);
     let output = ok(ok(plan.context(), "A clone.").run(&[row]), "The loaded plan runs.").remove(0);
@@ -179,7 +186,7 @@ fn task5_the_documented_order_while_it_runs() {
     watched::closed(&diary);
     let mut context = ok(plan.context(), "A context has a clone of its own.");
     assert_eq!(
-        steps(&watched::closed(&diary)),
+        steps(&told(&diary, "a context")),
         ["clone"],
         "a context: a clone, which is initialised already"
     );
@@ -187,8 +194,7 @@ fn task5_the_documented_order_while_it_runs() {
     let mut run = |len: usize| {
         let output = ok(context.run(&[Tensor::ones(DType::F32, &[2, len]).unwrap()]), "It is configured.");
         check(&output[0], &[2, len], &vec![1.0; 2 * len], "The mean of ones is one.");
-        let lines = watched::closed(&diary);
-        lines.iter().for_each(|line| println!("{line}"));
+        let lines = told(&diary, &format!("a run on rows of {len}"));
         steps(&lines).into_iter().map(str::to_owned).collect::<Vec<_>>()
     };
     assert_eq!(run(3), ["configure", "workspace", "forward"], "the first run");
@@ -199,7 +205,7 @@ fn task5_the_documented_order_while_it_runs() {
     drop(context);
     drop(plan);
     assert_eq!(
-        steps(&watched::closed(&diary)),
+        steps(&told(&diary, "the end")),
         ["drop", "terminate", "drop"],
         "the clone, then the plan's layer"
     );
