@@ -159,7 +159,7 @@ mod lesson13 {
         pub(super) use ixion::layers::rules::{agreed, joined, positions};
         pub(super) use ixion::shape::update::{Update, larger, same_inputs};
         pub(super) use ixion::shape::walk::{infer_all, infer_operator, known_inputs};
-        pub(super) use ixion::shape::{Binding, InputRange, disorder};
+        pub(super) use ixion::shape::{Binding, InputRange, by_name, disorder};
         pub(super) use ixion::tensor::dim::{ceil_div, compute, evaluate, floor_div};
     }
     mod tasks;

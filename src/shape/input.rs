@@ -65,21 +65,42 @@ impl InputShape {
         shapes: &[(String, InputShape)],
     ) -> Result<Vec<Option<TensorMeta>>, ShapeError> {
         let mut inputs = symbolic_inputs(graph);
-        for (index, (name, shape)) in shapes.iter().enumerate() {
-            if shapes[..index].iter().any(|(other, _)| other == name) {
-                return Err(ShapeError::GivenTwice(name.clone()));
-            }
-            let Some(position) = graph.inputs().iter().position(|port| port.name == *name) else {
-                let known = graph.inputs().iter().map(|port| port.name.clone()).collect();
-                return Err(GraphError::UnknownName { what: "input", name: name.clone(), known }.into());
-            };
-            let dtype = graph.operand(graph.inputs()[position].operand).dtype();
-            inputs[position] = dtype.map(|dtype| TensorMeta::new(dtype, shape.dims(name)));
+        let given = by_name(graph, shapes.iter().map(|(name, shape)| (name.as_str(), shape)))?;
+        for ((port, input), shape) in graph.inputs().iter().zip(&mut inputs).zip(given) {
+            let Some(shape) = shape else { continue };
+            let dtype = graph.operand(port.operand).dtype();
+            *input = dtype.map(|dtype| TensorMeta::new(dtype, shape.dims(&port.name)));
         }
         check_inputs(graph, &inputs)?;
         Ok(inputs)
     }
 }
+
+// ANCHOR: by_name
+/// What a user says of inputs by their names, in the order of the model's inputs; `None` for those of which nothing is said.
+///
+/// # Errors
+/// [`GraphError::UnknownName`], which lists the names that there are; [`ShapeError::GivenTwice`].
+pub fn by_name<'a, T: Clone>(
+    graph: &RuntimeGraph,
+    given: impl IntoIterator<Item = (&'a str, T)>,
+) -> Result<Vec<Option<T>>, ShapeError> {
+    // ANCHOR: by_name_todo -- task 5: each to the place of its input; a name that is unknown or given twice is an error
+    let mut found = vec![None; graph.inputs().len()];
+    for (name, value) in given {
+        let mut places = graph.inputs().iter().zip(&mut found);
+        let Some((_, place)) = places.find(|(port, _)| port.name == name) else {
+            let known = graph.inputs().iter().map(|port| port.name.clone()).collect();
+            return Err(GraphError::UnknownName { what: "input", name: name.to_owned(), known }.into());
+        };
+        if place.replace(value).is_some() {
+            return Err(ShapeError::GivenTwice(name.to_owned()));
+        }
+    }
+    Ok(found)
+    // ANCHOR_END: by_name_todo
+}
+// ANCHOR_END: by_name
 
 fn syntax(text: &str, reason: &str) -> ShapeError {
     ShapeError::Syntax { text: text.to_owned(), reason: reason.to_owned() }

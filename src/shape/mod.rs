@@ -22,7 +22,7 @@ pub use binding::Binding;
 pub use changes::Changes;
 pub use error::ShapeError;
 pub use infer::Shapes;
-pub use input::InputShape;
+pub use input::{InputShape, by_name};
 pub use profile::{InputRange, Profile, disorder};
 pub use rule::{apply_rule, at_operator, check_inputs, is_open};
 pub use symbols::symbolic_inputs;

@@ -1,7 +1,8 @@
 //! Which shapes a model is to be ready for.
 
 use super::ShapeError;
-use crate::graph::{GraphError, RuntimeGraph, TensorMeta};
+use super::input::by_name;
+use crate::graph::{InputPort, RuntimeGraph, TensorMeta};
 use crate::tensor::DType;
 
 // ANCHOR: disorder
@@ -133,23 +134,13 @@ impl Profile {
     /// # Errors
     /// A name that is no input; an input without a range, with two, or of another type or number of axes.
     pub fn new(graph: &RuntimeGraph, ranges: Vec<InputRange>) -> Result<Self, ShapeError> {
-        let names = || graph.inputs().iter().map(|port| port.name.clone());
-        if let Some(range) = ranges.iter().find(|range| !names().any(|name| name == range.name)) {
-            let (name, known) = (range.name.clone(), names().collect());
-            return Err(GraphError::UnknownName { what: "input", name, known }.into());
-        }
-        let mut sorted = Vec::with_capacity(ranges.len());
-        for port in graph.inputs() {
-            let mut of_input = ranges.iter().filter(|range| range.name == port.name);
-            let refuse =
-                |reason: &str| ShapeError::Profile { name: port.name.clone(), reason: reason.to_owned() };
-            let range = of_input.next().ok_or_else(|| refuse("it has no range"))?;
-            if of_input.next().is_some() {
-                return Err(refuse("it has two ranges"));
-            }
-            sorted.push(range.clone());
-        }
-        let profile = Self { ranges: sorted };
+        let given = by_name(graph, ranges.iter().map(|range| (range.name.as_str(), range.clone())))?;
+        let none = |port: &InputPort| ShapeError::Profile {
+            name: port.name.clone(),
+            reason: "it has no range".to_owned(),
+        };
+        let ranges = graph.inputs().iter().zip(given).map(|(port, range)| range.ok_or_else(|| none(port)));
+        let profile = Self { ranges: ranges.collect::<Result<_, _>>()? };
         let inputs: Vec<_> = profile.optimum().into_iter().map(Some).collect();
         super::rule::check_inputs(graph, &inputs)?;
         Ok(profile)

@@ -2,7 +2,7 @@
 //!
 //! The page of the book: `book/src/lessons/13_shapes.md`. Replace each `todo!` by code. This is the only file to edit.
 
-use ixion::graph::{OperandIndex, OperatorIndex, RuntimeGraph, RuntimeOperator, TensorMeta};
+use ixion::graph::{GraphError, OperandIndex, OperatorIndex, RuntimeGraph, RuntimeOperator, TensorMeta};
 use ixion::kernels::window::Window;
 use ixion::shape::{ShapeError, apply_rule, at_operator, check_inputs, is_open};
 use ixion::tensor::dim::{Leaf, Operation};
@@ -211,7 +211,20 @@ pub fn larger(
     )
 }
 
-// Task 5: what symbols are in one run.
+// Task 5: what a user says of shapes, and what symbols are in one run.
+
+/// What a user says of inputs by their names, in the order of the model's inputs; `None` for those of which nothing is said.
+///
+/// # Errors
+/// [`GraphError::UnknownName`], which lists the names that there are; [`ShapeError::GivenTwice`].
+pub fn by_name<'a, T: Clone>(
+    graph: &RuntimeGraph,
+    given: impl IntoIterator<Item = (&'a str, T)>,
+) -> Result<Vec<Option<T>>, ShapeError> {
+    todo!(
+        "lesson 13, task 5: each to the place of its input; a name that is unknown or given twice is an error (book chapter 13; stuck? cargo learn hint 13)"
+    )
+}
 
 /// The numbers that symbols stand for in one run.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

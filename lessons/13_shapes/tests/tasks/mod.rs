@@ -3,8 +3,8 @@
 mod update;
 
 use super::subject::{
-    Binding, InputRange, Update, agreed, ceil_div, compute, disorder, evaluate, floor_div, infer_all,
-    infer_operator, joined, known_inputs, larger, positions, same_inputs,
+    Binding, InputRange, Update, agreed, by_name, ceil_div, compute, disorder, evaluate, floor_div,
+    infer_all, infer_operator, joined, known_inputs, larger, positions, same_inputs,
 };
 use ixion::Limits;
 use ixion::graph::{OperandIndex, RuntimeGraph, TensorMeta};
@@ -303,6 +303,31 @@ fn task3_inputs_are_checked_first() {
     assert!(matches!(found, Err(ShapeError::InputCount { found: 1, .. })), "{hint}");
     let found = infer_all(&page(), &inputs(&[3, 8, 8], &[1, 1, 8, 8]));
     assert!(matches!(found, Err(ShapeError::InputRank { wanted: 4, .. })), "x has four axes: {found:?}");
+}
+
+#[test]
+fn task5_names_find_their_inputs() {
+    let graph = page();
+    let found = fine(by_name(&graph, [("y", 7), ("x", 4)]));
+    assert_eq!(found, [Some(4), Some(7)], "in the order of the model's inputs, x and y");
+    let found = fine(by_name(&graph, [("y", "n×1×8×8")]));
+    assert_eq!(found, [None, Some("n×1×8×8")], "of x nothing is said");
+    assert_eq!(fine(by_name::<u8>(&graph, [])), [None, None], "of neither");
+}
+
+#[test]
+fn task5_a_name_that_is_no_input_is_refused() {
+    let error = refused(by_name(&page(), [("x", 1), ("z", 2)]));
+    assert_eq!(error, "the model has no input `z`; it has `x`, `y`", "name what is wrong, and what there is");
+    let hint = "b is an operand, but no input of the model: whoever writes it is the relu";
+    assert!(by_name(&page(), [("b", 1)]).is_err(), "{hint}");
+}
+
+#[test]
+fn task5_a_name_that_is_given_twice_is_refused() {
+    let error = refused(by_name(&page(), [("y", 1), ("x", 2), ("y", 3)]));
+    assert_eq!(error, "the shape of input `y` is given twice; give it once", "which of them is meant?");
+    assert!(by_name(&page(), [("y", 1), ("y", 1)]).is_err(), "the same twice is a slip as well");
 }
 
 #[test]
