@@ -11,7 +11,7 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use ixion::Limits;
 use ixion::kernels::conv::{ConvPlan, ConvShape, Factors};
 use ixion::kernels::gemm::gemm;
-use ixion::kernels::naive::{Quantization, Requantization};
+use ixion::kernels::quantization::{Quantization, Requantization};
 use ixion::kernels::quantized::{ByColumn, ByRow, Rows, Strips, WholeConv, centered, product};
 use ixion::kernels::window::Window;
 use ndarray::Array2;

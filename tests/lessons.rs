@@ -207,9 +207,9 @@ mod lesson17 {
     mod subject {
         pub(super) use ixion::engine::calibration::entropy::{clipped, divergence, in_steps, loss};
         pub(super) use ixion::engine::calibration::{Histogram, Loss, Range, threshold, too_lossy};
-        pub(super) use ixion::kernels::naive::{
-            ChannelStep, channel_scale, dequantize, f16_bits, quantize, whole_channel, whole_linear,
-            whole_product,
+        pub(super) use ixion::kernels::naive::{f16_bits, whole_linear, whole_product};
+        pub(super) use ixion::kernels::quantization::{
+            ChannelStep, channel_scale, dequantize, quantize, whole_channel,
         };
         pub(super) use ixion::tensor::{bf16_bits, bf16_value};
     }

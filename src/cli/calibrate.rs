@@ -118,10 +118,9 @@ impl CalibrateArgs {
             return Err(Failure::unusable(message).advise("calibrate the model that it was built from"));
         }
         files::check_new_file(&self.output)?;
-        let kept = model.files();
-        files::check_kept(&self.output, kept.iter().map(PathBuf::as_path))?;
-        let card = model.card(&limits)?;
-        let files = self.files()?;
+        let (card, files) = (model.card(&limits)?, self.files()?);
+        let kept = model.files().into_iter().chain(files.iter().flatten().map(|file| file.path.clone()));
+        files::check_kept(&self.output, kept.collect::<Vec<_>>().iter().map(PathBuf::as_path))?;
         let mut calibration = self.start(&model, &limits)?;
         let (runs, method) = (files.len(), Method::from(self.method));
         let mut rounds = Rounds { files, card, limits, bar: Bar::start(runs * self.rounds()) };

@@ -11,7 +11,7 @@ use ixion::Limits;
 use ixion::graph::RuntimeGraph;
 use ixion::tensor::Tensor;
 use serde_json::{Value, json};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Inputs that nobody gives are made up from this seed.
@@ -67,6 +67,12 @@ impl SubjectArgs {
         let traced = runner.run(&inputs, true).map_err(run_failure)?;
         let record = traced.record.ok_or_else(|| Failure::failed("the run was not traced"))?;
         Ok(Subject { args: self, runner, names, inputs, build, first, record })
+    }
+
+    /// All files that are read: the model's, and the inputs that were named.
+    pub(crate) fn files(&self) -> Result<Vec<PathBuf>, Failure> {
+        let inputs = files::sources(&self.inputs)?.into_iter().map(|source| source.path);
+        Ok(self.model.files().into_iter().chain(inputs).collect())
     }
 
     fn inputs(&self, graph: &RuntimeGraph, limits: &Limits) -> Result<Vec<(String, Tensor)>, Failure> {

@@ -78,8 +78,7 @@ impl ProfileArgs {
     pub(crate) fn run(&self, limits: &LimitArgs, screen: &mut Screen) -> Result<Exit, Failure> {
         for path in [&self.trace, &self.timeline].into_iter().flatten() {
             files::check_new_file(path)?;
-            let model = self.subject.model.files();
-            files::check_kept(path, model.iter().map(PathBuf::as_path))?;
+            files::check_kept(path, self.subject.files()?.iter().map(PathBuf::as_path))?;
         }
         if let (Some(trace), Some(timeline)) = (&self.trace, &self.timeline)
             && files::real_path(timeline) == files::real_path(trace)

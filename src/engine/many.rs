@@ -49,7 +49,7 @@ pub fn plan_for(
 ///
 /// # Errors
 /// The first one of [`Plan::context`] and of the runs, in the order of the inputs; [`EngineError::Threads`] where the system
-/// starts no more threads.
+/// starts no more threads. The other threads finish their shares all the same.
 pub fn run_all(plan: &Plan, inputs: &[Vec<Tensor>], threads: usize) -> Result<Vec<Vec<Tensor>>, EngineError> {
     // ANCHOR: run_all_todo -- task 6: cut the inputs into a share for each thread, which has a context of its own; all outputs in order
     let share = inputs.len().div_ceil(threads.max(1)).max(1);

@@ -53,7 +53,7 @@ impl<L: ?Sized + DeviceLayer> Registry<L> {
     /// ```
     ///
     /// # Errors
-    /// [`RegistryError::Duplicate`] when there is a plugin of that name, [`RegistryError::Name`] when there cannot be one.
+    /// [`RegistryError::Duplicate`] when there is a layer of that name, [`RegistryError::Name`] when there cannot be one.
     pub fn add_plugin(
         &mut self,
         op_type: impl Into<String>,
@@ -62,7 +62,7 @@ impl<L: ?Sized + DeviceLayer> Registry<L> {
         lookup::add(self, &op_type.into(), creator)
     }
 
-    /// Adds a plugin as [`Registry::add_plugin`], and returns the one of that name that it takes the place of.
+    /// Adds a plugin as [`Registry::add_plugin`], and returns the layer of that name that it takes the place of.
     ///
     /// # Errors
     /// [`RegistryError::Name`].

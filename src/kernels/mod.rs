@@ -30,6 +30,7 @@ pub mod norm;
 pub mod packed;
 pub mod parallel;
 pub mod pool;
+pub mod quantization;
 pub mod quantized;
 pub mod recurrent;
 pub mod reduce;

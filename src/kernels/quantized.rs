@@ -8,8 +8,8 @@
 mod conv;
 mod lanes;
 
-use super::naive::Requantization;
 use super::parallel::for_each_chunk;
+use super::quantization::Requantization;
 use super::wide::widest;
 use crate::Limits;
 use crate::tensor::Result;
@@ -241,8 +241,8 @@ pub fn product<Q: Send, O: Outcome<Q>>(
 #[cfg(test)]
 mod tests {
     use super::super::conv::ConvShape;
-    use super::super::naive::{self, Quantization};
     use super::super::window::Window;
+    use super::super::{naive, quantization::Quantization};
     use super::*;
     use crate::kernels::parallel::tests::on_threads;
     use ndarray::{Array2, Array4};

@@ -1,7 +1,7 @@
 //! Moves elements between plain and blocked layouts, and between the types that real numbers are stored in.
 
-use super::naive::{dequantize, quantize};
 use super::parallel::for_each_chunk;
+use super::quantization::{dequantize, quantize};
 use super::transpose::{to_columns, to_rows};
 use super::wide::widest;
 use crate::tensor::Bits;

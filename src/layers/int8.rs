@@ -18,7 +18,7 @@ use crate::graph::{
     FieldValue, LayerError, NO_KEY, OperatorReader, RuntimeAttribute, TensorFormat, TensorMeta, Weight,
 };
 use crate::kernels::elementwise::Finish;
-use crate::kernels::naive::{ChannelStep, channel_scale, whole_channel};
+use crate::kernels::quantization::{ChannelStep, channel_scale, whole_channel};
 use crate::kernels::quantized::{Outcome, Rows, centered};
 use crate::kernels::reformat::Stored;
 use crate::kernels::widest;

@@ -17,7 +17,7 @@ mod join;
 mod products;
 
 use crate::graph::{FromParameter, LayerError, Registry, RegistryError, RuntimeParameter, TensorMeta};
-use crate::kernels::naive::Quantization;
+use crate::kernels::quantization::Quantization;
 use crate::kernels::quantized::Whole;
 use crate::tensor::{DType, Element, Layout, TensorView, TensorViewMut};
 pub use conversion::{DeQuantize, IntRepr, QuantizePerChannel, QuantizePerTensor};

@@ -67,7 +67,10 @@ pub fn refuse_bypass(graph: &Graph, old: OperandId, new: OperandId) -> Option<St
 /// returns it. [`refuse_bypass`] says where this must not be done.
 ///
 /// # Errors
-/// When one of them is not in the graph.
+/// When the graph refuses an edit.
+///
+/// # Panics
+/// When one of them is not in the graph, as [`Graph::operand`].
 pub fn bypass(graph: &mut Graph, old: OperandId, new: OperandId) -> Result<(), GraphError> {
     let (name, returned) = (graph.operand(old).name().to_owned(), is_returned(graph, old));
     graph.replace_uses(old, new)?;

@@ -84,7 +84,7 @@ pub fn outputs(graph: &Graph, second: OperatorId, first: OperatorId) -> Vec<(Ope
     second.iter().copied().zip(first.iter().copied()).collect()
 }
 
-/// Why the second of two operators that compute the same must stay: the model returns what both compute.
+/// Why the second of two operators that compute the same must stay, by one of its outputs; see [`refuse_bypass`].
 pub fn refusal(graph: &Graph, second: OperatorId, first: OperatorId) -> Option<String> {
     outputs(graph, second, first).into_iter().find_map(|(second, first)| refuse_bypass(graph, second, first))
 }

@@ -7,6 +7,7 @@ use crate::graph::{
     TensorMeta, guarded,
 };
 use crate::tensor::{DType, TensorError};
+use std::borrow::Cow;
 
 /// What the layer of an operator says of its outputs, one description for each, given those of all inputs.
 ///
@@ -23,8 +24,12 @@ pub fn apply_rule(
     let Some(layer) = operator.layer() else {
         return Err(LayerError::Unsupported("its graph is not built".to_owned()));
     };
-    let real: Vec<TensorMeta> = inputs.iter().map(real).collect();
-    let mut outputs = guarded(|| with_constant(graph, operator, layer.infer(&real)?))?;
+    let real = real(inputs);
+    let ruled = guarded(|| with_constant(graph, operator, layer.infer(&real)?));
+    let logged = |error: &LayerError| {
+        log::debug!("{} `{}` gives no shape: {error}", operator.op_type(), operator.name());
+    };
+    let mut outputs = ruled.inspect_err(logged)?;
     if outputs.len() != operator.outputs().len() {
         let wanted = format!("{} outputs", operator.outputs().len());
         return Err(LayerError::BrokenPromise { wanted, found: outputs.len().to_string() });
@@ -43,11 +48,7 @@ pub fn apply_rule(
 pub fn is_open(error: &LayerError, inputs: &[TensorMeta]) -> bool {
     let needs_more =
         matches!(error, LayerError::Unsupported(_) | LayerError::Tensor(TensorError::InvalidArgument(_)));
-    let is_open = needs_more && inputs.iter().any(|input| !input.is_known());
-    if is_open {
-        log::debug!("not known: {error}");
-    }
-    is_open
+    needs_more && inputs.iter().any(|input| !input.is_known())
 }
 
 /// The error of a rule with the operator that it is about, and with notes on its inputs.
@@ -78,13 +79,15 @@ pub fn check_inputs(graph: &RuntimeGraph, inputs: &[Option<TensorMeta>]) -> Resu
 }
 
 fn check_input(graph: &RuntimeGraph, port: &InputPort, input: &TensorMeta) -> Result<(), ShapeError> {
-    let (name, operand) = (port.name.clone(), graph.operand(port.operand));
-    if let Some(wanted) = operand.dtype().filter(|&wanted| wanted != input.dtype()) {
-        return Err(ShapeError::InputDType { name, wanted, found: input.dtype() });
+    let operand = graph.operand(port.operand);
+    let found = real_dtype(input);
+    if let Some(wanted) = operand.dtype().filter(|&wanted| wanted != found) {
+        return Err(ShapeError::InputDType { name: port.name.clone(), wanted, found });
     }
     match operand.shape() {
         Some(wanted) if wanted.len() != input.rank() => {
-            Err(ShapeError::InputRank { name, wanted: wanted.len(), found: input.to_string() })
+            let (name, found) = (port.name.clone(), input.to_string());
+            Err(ShapeError::InputRank { name, wanted: wanted.len(), found })
         }
         _ => Ok(()),
     }
@@ -97,11 +100,16 @@ pub(super) fn stored(operand: &RuntimeOperand, meta: TensorMeta) -> TensorMeta {
 }
 
 /// What a rule sees: whole numbers that an engine chose for real ones are its own affair.
-fn real(meta: &TensorMeta) -> TensorMeta {
-    match meta.scale() {
-        Some(_) => meta.with_dtype(DType::F32).with_format(meta.format()),
-        None => meta.clone(),
+fn real(metas: &[TensorMeta]) -> Cow<'_, [TensorMeta]> {
+    if metas.iter().all(|meta| meta.scale().is_none()) {
+        return Cow::Borrowed(metas);
     }
+    metas.iter().map(|meta| meta.with_dtype(real_dtype(meta)).with_format(meta.format())).collect()
+}
+
+/// The element type that a model knows of.
+fn real_dtype(meta: &TensorMeta) -> DType {
+    if meta.scale().is_some() { DType::F32 } else { meta.dtype() }
 }
 
 /// Adds the values of small integers that do not depend on anything, and sizes that only computing them tells.

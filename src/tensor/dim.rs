@@ -146,6 +146,11 @@ impl Dim {
     /// The same with other lengths in the place of some symbols.
     #[must_use]
     pub fn replace(&self, value_of: &dyn Fn(&str) -> Option<Dim>) -> Dim {
+        match self.expr() {
+            None => return self.clone(),
+            Some(DimExpr::Symbol(name)) => return value_of(name).unwrap_or_else(|| self.clone()),
+            Some(_) => {}
+        }
         let leaf = |leaf: Leaf<'_>| match leaf {
             Leaf::Number(number) => Dim::Fixed(number),
             Leaf::Symbol(name) => value_of(name).unwrap_or_else(|| Dim::symbol(name)),

@@ -138,6 +138,19 @@ fn a_trace_must_have_a_place() {
 }
 
 #[test]
+fn what_is_read_is_not_written_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let picture = folder.path().join("7.png");
+    fs::copy(models().join("digits/samples/7.png"), &picture).unwrap();
+    let (before, text) = (fs::read(&picture).unwrap(), picture.to_str().unwrap());
+    for option in ["--trace", "--timeline"] {
+        let ended = ixion(["profile", "digits/digits.pnnx.param", "--input", text, option, text]);
+        assert_eq!(ended.code, 2, "{option}: {}", ended.stderr);
+        assert_eq!(fs::read(&picture).unwrap(), before, "{option}");
+    }
+}
+
+#[test]
 fn trace_and_timeline_need_a_file_each() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("both");

@@ -18,10 +18,10 @@ pub fn floor_div(left: i64, right: i64) -> i64 {
     )
 }
 
-/// The quotient rounded towards plus infinity. Dividing by zero gives zero.
+/// The quotient rounded towards plus infinity. Dividing by zero gives zero; what is too large for a number is the largest.
 pub fn ceil_div(left: i64, right: i64) -> i64 {
     todo!(
-        "lesson 13, task 1: rounding up is rounding down on the other side of zero (book chapter 13; stuck? cargo learn hint 13)"
+        "lesson 13, task 1: the quotient rounded down, and one more where something is left (book chapter 13; stuck? cargo learn hint 13)"
     )
 }
 

@@ -116,7 +116,8 @@ pub fn find<'r, L: ?Sized + DeviceLayer>(
     )
 }
 
-/// Puts a plugin under its full name, and in the place of the one that had it; under its type, if nobody else is there.
+/// Puts a plugin under its full name, and in the place of the one that had it; under its type, if nobody else is there. The
+/// name's namespace and version are the creator's, as [`add`] sees to.
 pub fn put<L: ?Sized + DeviceLayer>(registry: &mut Registry<L>, name: &PluginName, mut creator: Creator<L>) {
     todo!(
         "lesson 15, task 2: under every key that leads to this name, and the type if it is free (book chapter 15; stuck? cargo learn hint 15)"
@@ -135,7 +136,7 @@ pub fn add<L: ?Sized + DeviceLayer>(
     todo!("lesson 15, task 2: an error if the name is taken (book chapter 15; stuck? cargo learn hint 15)")
 }
 
-/// Adds a plugin, and returns the one of that name that it takes the place of.
+/// Adds a plugin, and returns the layer of that name that it takes the place of.
 ///
 /// # Errors
 /// [`RegistryError::Name`].

@@ -277,13 +277,6 @@ fn too_large() -> LayerError {
 }
 
 impl Whole {
-    /// The weights of an output channel, its bias and its step.
-    fn row(&self, channel: usize) -> Option<(&[i8], i32, f64)> {
-        let taps = self.weights.len() / self.steps.len().max(1);
-        let weights = self.weights.get(channel * taps..(channel + 1) * taps)?;
-        Some((weights, *self.bias.get(channel)?, *self.steps.get(channel)?))
-    }
-
     /// As many numbers as a convolution with so many output channels and taps needs, none of them out of range.
     pub fn fits(&self, channels: usize, taps: usize) -> bool {
         let is_positive = |x: f64| x > 0.0 && x.is_finite();
@@ -299,7 +292,12 @@ impl Whole {
     /// # Errors
     /// A channel that is not there.
     pub fn channel(&self, channel: usize) -> Result<(&[i8], i32, f64), LayerError> {
-        self.row(channel).ok_or_else(|| LayerError::Unsupported(format!("there is no channel {channel}")))
+        let taps = self.weights.len() / self.steps.len().max(1);
+        let weights = self.weights.chunks(taps.max(1)).nth(channel);
+        match (weights, self.bias.get(channel), self.steps.get(channel)) {
+            (Some(weights), Some(&bias), Some(&step)) => Ok((weights, bias, step)),
+            _ => Err(LayerError::Unsupported(format!("there is no channel {channel}"))),
+        }
     }
 }
 
@@ -486,7 +484,7 @@ pub fn plan_for(
 ///
 /// # Errors
 /// The first one of [`Plan::context`] and of the runs, in the order of the inputs; [`EngineError::Threads`] where the system
-/// starts no more threads.
+/// starts no more threads. The other threads finish their shares all the same.
 pub fn run_all(plan: &Plan, inputs: &[Vec<Tensor>], threads: usize) -> Result<Vec<Vec<Tensor>>, EngineError> {
     todo!(
         "lesson 18, task 6: cut the inputs into a share for each thread, which has a context of its own; all outputs in order (book chapter 18; stuck? cargo learn hint 18)"

@@ -196,6 +196,6 @@ mod tests {
     #[test]
     fn no_bar_leaves_the_plot() {
         let short = Timeline { total: Duration::from_millis(1), ..timeline(4) };
-        assert_eq!(x(Duration::from_millis(4), short.whole()), WIDTH);
+        assert_eq!(short.whole(), Duration::from_millis(4));
     }
 }

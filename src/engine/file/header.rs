@@ -367,6 +367,8 @@ mod tests {
         assert!(with(HEADER, Kind::Settings as u32).contains("`settings` is there twice"));
         assert!(with(HEADER, Kind::Card as u32).contains("`graph` is missing"));
         assert!(with(HEADER + 8, 8192).contains("begins at 8192, not at 4096"));
-        assert!(with(HEADER + 20, u32::MAX).contains("beyond the end"));
+        assert!(with(HEADER + 20, u32::MAX).contains("begins at 8192, not at 18446744069414592512"));
+        let last = HEADER + (some().len() - 1) * ENTRY;
+        assert!(with(last + 20, u32::MAX).contains("the file at 12289"));
     }
 }

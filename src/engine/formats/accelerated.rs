@@ -23,22 +23,22 @@ pub(super) fn offer(
 ) -> Result<Option<(Offer, bool)>, LayerError> {
     let (Some(accelerator), Some(layer)) = (&terms.accelerator, operator.layer()) else { return Ok(None) };
     let is_view = is_view(layer, &tensors.inputs, &tensors.outputs);
-    let survey = Survey { accelerator, terms, is_view };
-    let mut candidates = survey.in_any_order(layer, tensors, &own(tensors))?;
+    let inquiry = Inquiry { accelerator, terms, is_view };
+    let mut candidates = inquiry.in_any_order(layer, tensors, &own(tensors))?;
     for dtype in terms.narrow() {
         let Some(cast) = tensors.cast(dtype) else { continue };
         if let Some(layer) = cast_layer(graph, operator, &cast, dtype) {
-            candidates.extend(survey.in_any_order(&*layer, &cast, &own(&cast))?);
+            candidates.extend(inquiry.in_any_order(&*layer, &cast, &own(&cast))?);
         }
     }
     for formats in whole(tensors) {
-        candidates.extend(survey.in_any_order(layer, tensors, &formats)?);
+        candidates.extend(inquiry.in_any_order(layer, tensors, &formats)?);
     }
     if candidates.is_empty() {
         return Ok(None);
     }
     if !is_view {
-        candidates = survey.measured(graph, operator, tensors, candidates)?;
+        candidates = inquiry.measured(graph, operator, tensors, candidates)?;
     }
     let answers = (0..tensors.len()).map(|position| answers(&candidates, position)).collect();
     Ok(Some((Offer { candidates, answers }, !is_view)))
@@ -104,7 +104,7 @@ fn cast_layer(
 }
 
 /// What is asked for one operator.
-struct Survey<'a> {
+struct Inquiry<'a> {
     accelerator: &'a Accelerator,
     terms: &'a Terms,
     /// In row-major order.
@@ -114,7 +114,7 @@ struct Survey<'a> {
 /// A tactic that is not the layer's own choice costs a little more than that: a model of two numbers does not know better.
 const OTHER_TACTIC: f64 = 1.05;
 
-impl Survey<'_> {
+impl Inquiry<'_> {
     /// The candidates of these element types: in row-major order, and in others.
     fn in_any_order(
         &self,

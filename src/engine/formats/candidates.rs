@@ -81,7 +81,11 @@ pub(super) struct Offer {
 ///
 /// # Errors
 /// One that panics, or that did not answer in time.
-pub(super) fn survey(layer: &dyn CpuLayer, tensors: &Tensors, blocks: &[u8]) -> Result<Survey, LayerError> {
+pub(super) fn combinations(
+    layer: &dyn CpuLayer,
+    tensors: &Tensors,
+    blocks: &[u8],
+) -> Result<Survey, LayerError> {
     let options: Vec<Combination> = tensors.all().map(|(meta, scale)| options(meta, blocks, scale)).collect();
     let takes = |position: usize, formats: &[TensorFormat]| takes(layer, tensors.likeness, position, formats);
     guarded(|| {

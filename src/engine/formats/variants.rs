@@ -4,7 +4,7 @@
 //! a variant, which is asked like the first one.
 
 use super::Terms;
-use super::candidates::{Candidate, Offer, Tensors, priced, survey};
+use super::candidates::{Candidate, Offer, Tensors, combinations, priced};
 use super::survey::{Answers, Combination, Survey};
 use crate::engine::tuning::Key;
 use crate::graph::{CpuLayer, LayerError, RuntimeGraph, RuntimeOperator, TensorFormat, TensorMeta, guarded};
@@ -80,7 +80,7 @@ fn only(variants: &[Variant<'_>]) -> Result<Option<Candidate>, LayerError> {
 
 impl<'a> Variant<'a> {
     fn of(layer: Held<'a>, tensors: Tensors, weights: u64, blocks: &[u8]) -> Result<Self, LayerError> {
-        let Survey { found, answers, .. } = survey(layer.get(), &tensors, blocks)?;
+        let Survey { found, answers, .. } = combinations(layer.get(), &tensors, blocks)?;
         Ok(Self { layer, tensors, weights, found, answers })
     }
 

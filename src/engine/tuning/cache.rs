@@ -126,8 +126,11 @@ impl TimingCache {
         [&self.added, &self.known].into_iter().find_map(|devices| devices.get(device)?.get(key)).copied()
     }
 
-    /// Keeps a time under this key for this device.
+    /// Keeps a time under this key for this device. What cannot be a time, such as NaN or less than 0, is not kept.
     pub fn insert(&mut self, device: &str, key: &str, nanoseconds: f64) {
+        if !nanoseconds.is_finite() || nanoseconds < 0.0 {
+            return; // JSON has no NaN: the file would be lost with all that others measured
+        }
         self.added.entry(device.to_owned()).or_default().insert(key.to_owned(), nanoseconds);
     }
 

@@ -25,7 +25,8 @@ pub fn find<'r, L: ?Sized + DeviceLayer>(
 // ANCHOR_END: find
 
 // ANCHOR: put
-/// Puts a plugin under its full name, and in the place of the one that had it; under its type, if nobody else is there.
+/// Puts a plugin under its full name, and in the place of the one that had it; under its type, if nobody else is there. The
+/// name's namespace and version are the creator's, as [`add`] sees to.
 pub fn put<L: ?Sized + DeviceLayer>(registry: &mut Registry<L>, name: &PluginName, mut creator: Creator<L>) {
     // ANCHOR: put_todo -- task 2: under every key that leads to this name, and the type if it is free
     let text = name.to_string();
@@ -64,7 +65,7 @@ pub fn add<L: ?Sized + DeviceLayer>(
     // ANCHOR_END: add_todo
 }
 
-/// Adds a plugin, and returns the one of that name that it takes the place of.
+/// Adds a plugin, and returns the layer of that name that it takes the place of.
 ///
 /// # Errors
 /// [`RegistryError::Name`].

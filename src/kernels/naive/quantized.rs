@@ -1,60 +1,8 @@
-//! Whole numbers that stand for real ones, by their definition.
+//! Products of whole numbers that stand for real ones.
 
+use crate::kernels::quantization::{ChannelStep, quantize, whole_channel};
 use crate::kernels::window::Window;
 use ndarray::{Array2, Array4, ArrayView2, ArrayView4};
-
-/// How whole numbers stand for real ones: x = scale · (q − zero point).
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Quantization {
-    /// The distance between two numbers that are told apart.
-    pub scale: f32,
-    /// What stands for zero.
-    pub zero_point: i32,
-    /// The least and the largest whole number.
-    pub range: [i32; 2],
-}
-
-impl Quantization {
-    /// The whole number for a real one: x times the reciprocal of the scale, in `f32`, rounded half to even; then the zero
-    /// point is added, and what lies outside the range becomes its end. NaN becomes the zero point.
-    #[inline(always)]
-    pub fn quantize(&self, x: f32) -> i32 {
-        self.place((x * (1.0 / self.scale)).round_ties_even())
-    }
-
-    /// The real number that a whole one stands for.
-    #[inline(always)]
-    pub fn dequantize(&self, q: i32) -> f32 {
-        (q.wrapping_sub(self.zero_point)) as f32 * self.scale
-    }
-
-    /// The whole number at a distance from the zero point, saturated.
-    #[inline(always)]
-    pub fn place(&self, steps: f32) -> i32 {
-        let [least, most] = self.range.map(i64::from);
-        // The conversion saturates and takes NaN to 0; the clamp leaves what fits i32.
-        (steps as i64).saturating_add(i64::from(self.zero_point)).clamp(least, most) as i32
-    }
-}
-
-/// What turns the sum of an output's products into its whole number.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Requantization {
-    /// Scale of the input times that of the weight, over that of the output.
-    pub multiplier: f32,
-    /// The bias, counted in steps of input times weight.
-    pub bias: f32,
-    /// The output's; its scale is in the multiplier already.
-    pub output: Quantization,
-}
-
-impl Requantization {
-    /// The whole number of a sum, which is whole itself.
-    #[inline(always)]
-    pub fn apply(&self, sum: f64) -> i32 {
-        self.output.place(((sum as f32 + self.bias) * self.multiplier).round_ties_even())
-    }
-}
 
 /// The sums of a convolution N×C×H×W by O×(C/groups)×h×w of whole numbers whose zero is 0.
 pub fn whole_conv2d(
@@ -91,3 +39,40 @@ pub fn whole_product(rows: ArrayView2<'_, i32>, weight: ArrayView2<'_, i32>) -> 
     // ANCHOR_END: whole_product_todo
 }
 // ANCHOR_END: whole_product
+
+// ANCHOR: whole_linear
+/// A linear layer in int8: rows R×I of inputs, weights O×I and O biases make R×O outputs.
+///
+/// # Panics
+/// When there are fewer biases than rows of weights, or the rows have other lengths than those of the input.
+pub fn whole_linear(
+    input: ArrayView2<'_, f32>,
+    weight: ArrayView2<'_, f32>,
+    bias: &[f32],
+    input_scale: f32,
+) -> Array2<f32> {
+    // ANCHOR: whole_linear_todo -- task 3: whole inputs, whole channels, exact sums, real outputs
+    let channels: Vec<(Vec<i8>, ChannelStep)> = (weight.rows().into_iter().zip(bias))
+        .map(|(row, &bias)| whole_channel(&row.to_vec(), bias, input_scale))
+        .collect();
+    let input = input.mapv(|x| i32::from(quantize(x, input_scale)));
+    let weight = Array2::from_shape_fn(weight.dim(), |(output, i)| i32::from(channels[output].0[i]));
+    let sums = whole_product(input.view(), weight.view());
+    Array2::from_shape_fn(sums.dim(), |(row, output)| channels[output].1.real(sums[[row, output]] as f64))
+    // ANCHOR_END: whole_linear_todo
+}
+// ANCHOR_END: whole_linear
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ndarray::array;
+
+    #[test]
+    fn a_channel_without_weights_is_its_bias() {
+        let weight = array![[1.27f32, -0.02], [0.0, 0.0]];
+        let output = whole_linear(array![[1.0f32, 0.5]].view(), weight.view(), &[3.0, 0.123], 0.01);
+        assert!((output[[0, 0]] - 4.26).abs() < 1e-4, "{output}");
+        assert_eq!(output[[0, 1]], 0.123);
+    }
+}

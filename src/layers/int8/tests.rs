@@ -2,10 +2,12 @@
 
 use crate::Limits;
 use crate::graph::{CpuLayer, ForwardContext, TensorFormat, TensorMeta};
+use crate::kernels::naive;
 use crate::kernels::parallel::tests::on_threads;
 use crate::kernels::reformat::Stored;
 use crate::layers::testing::{self, Operator, operator};
 use crate::tensor::{DType, Tensor, Workspace};
+use ndarray::Array2;
 use proptest::prelude::*;
 
 fn waves(dims: &[usize]) -> Tensor {
@@ -132,6 +134,22 @@ proptest! {
         again.initialize().unwrap();
         prop_assert_eq!(again.serialize().unwrap(), bytes);
         prop_assert_eq!(run(&mut *again, &[&input], scale, Some(out_scale)), whole);
+    }
+
+    #[test]
+    fn a_linear_layer_is_the_naive_one(
+        (rows, inputs, outputs) in (1usize..5, 1usize..40, 1usize..40), seed in 0usize..1000, scale in 1e-3f32..1.0,
+    ) {
+        let case = Case { op_type: "nn.Linear", params: vec![], input: vec![rows, inputs], weight: vec![outputs, inputs] };
+        let (input, weight, bias) = (case.whole_input(seed), waves(&case.weight), waves(&[outputs]));
+        let matrix = |shape, values| Array2::from_shape_vec(shape, values).unwrap();
+        let real = input.to_vec::<i8>().unwrap().into_iter().map(|q| f32::from(q) * scale).collect();
+        let real = matrix((rows, inputs), real);
+        let weights = matrix((outputs, inputs), weight.to_vec().unwrap());
+        let wanted = naive::whole_linear(real.view(), weights.view(), &bias.to_vec::<f32>().unwrap(), scale);
+        let mut layer = case.operator(weight, Some(bias)).create(1).unwrap();
+        let found = run(&mut *layer, &[&input], scale, None).to_vec::<f32>().unwrap();
+        prop_assert_eq!(found, wanted.into_iter().collect::<Vec<_>>());
     }
 
     #[test]

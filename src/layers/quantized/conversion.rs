@@ -9,7 +9,7 @@ use crate::graph::{
     CpuLayer, FieldValue, ForwardContext, FromParameter, Layer, LayerError, OperatorReader, Registry,
     RegistryError, TensorMeta, View,
 };
-use crate::kernels::naive::Quantization;
+use crate::kernels::quantization::Quantization;
 use crate::kernels::quantized::Whole;
 use crate::kernels::widest;
 use crate::tensor::{DType, Layout, Shape, TensorView, TensorViewMut};

@@ -3,7 +3,7 @@
 use super::super::views::axis_of;
 use super::{check_bytes, quantization, with_whole};
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
-use crate::kernels::naive::Quantization;
+use crate::kernels::quantization::Quantization;
 use crate::kernels::quantized::Whole;
 use crate::tensor::{DType, Layout, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;

@@ -10,7 +10,7 @@ use crate::graph::{
     Weight,
 };
 use crate::kernels::conv::ConvShape;
-use crate::kernels::naive::{Quantization, Requantization};
+use crate::kernels::quantization::{Quantization, Requantization};
 use crate::kernels::quantized::{ByColumn, ByRow, Rows, Strips, Whole, WholeConv, centered, product};
 use crate::kernels::window::Window;
 use crate::tensor::{DType, Dim, TensorView, TensorViewMut};

@@ -15,10 +15,11 @@ pub fn floor_div(left: i64, right: i64) -> i64 {
     // ANCHOR_END: floor_div_todo
 }
 
-/// The quotient rounded towards plus infinity. Dividing by zero gives zero.
+/// The quotient rounded towards plus infinity. Dividing by zero gives zero; what is too large for a number is the largest.
 pub fn ceil_div(left: i64, right: i64) -> i64 {
-    // ANCHOR: ceil_div_todo -- task 1: rounding up is rounding down on the other side of zero
-    floor_div(left.saturating_neg(), right).saturating_neg()
+    // ANCHOR: ceil_div_todo -- task 1: the quotient rounded down, and one more where something is left
+    let is_left = left.checked_rem(right).is_some_and(|rest| rest != 0);
+    floor_div(left, right) + i64::from(is_left)
     // ANCHOR_END: ceil_div_todo
 }
 // ANCHOR_END: divide

@@ -132,6 +132,11 @@ fn task1_division_never_panics() {
     let hint = "a file may well make a model divide by zero: the result is 0";
     assert_eq!((floor_div(5, 0), ceil_div(-5, 0)), (0, 0), "{hint}");
     assert_eq!(floor_div(i64::MIN, -1), i64::MAX, "one more than the largest number is the largest");
+    assert_eq!(
+        (ceil_div(i64::MIN, 1), ceil_div(i64::MIN, -1)),
+        (i64::MIN, i64::MAX),
+        "at the end of the numbers"
+    );
 }
 
 #[test]

@@ -25,6 +25,7 @@ const TAUGHT: &[&str] = &[
     "src/engine/",
     "src/vision/",
     "src/kernels/naive",
+    "src/kernels/quantization.rs",
     "src/kernels/window.rs",
 ];
 

@@ -60,12 +60,12 @@ fn heading(parts: &[Part], lessons: &[Standing]) -> String {
 fn progress(standings: &[Standing]) -> String {
     let solved = standings.iter().filter(|standing| standing.is_solved()).count();
     let left = |hours: fn(&Lesson) -> u32| {
-        let of = |standing: &Standing| {
+        let minutes = |standing: &Standing| {
             let tasks = standing.lesson.tasks.len().max(1);
             let open = if standing.is_solved() { 0 } else { tasks.saturating_sub(standing.done()) };
-            f64::from(hours(&standing.lesson)) * open as f64 / tasks as f64
+            hours(&standing.lesson) as usize * 60 * open / tasks
         };
-        standings.iter().map(of).sum::<f64>().ceil() as u32
+        u32::try_from(standings.iter().map(minutes).sum::<usize>().div_ceil(60)).unwrap_or(u32::MAX)
     };
     let text = format!("{solved} of {} solved", standings.len());
     match Hours::try_from([left(|lesson| lesson.hours.least), left(|lesson| lesson.hours.most)]) {
