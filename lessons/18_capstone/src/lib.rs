@@ -467,7 +467,7 @@ pub fn plan_for(
     )
 }
 
-/// Runs a plan on many inputs, each of its own shape, on so many threads with a context each. Outputs are in the order of the
+/// Runs a plan on many inputs, each of its own shape, on at most so many threads with a context each. Outputs are in the order of the
 /// inputs.
 ///
 /// ```
