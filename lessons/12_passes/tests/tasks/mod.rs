@@ -303,6 +303,11 @@ fn task3_a_constant_may_not_be_too_large() {
     assert!(check_size(4_000_001, 1_000_000).is_err(), "more than four times as much is not");
     assert_eq!(check_size(MOST_BYTES, MOST_BYTES), Ok(()), "16 MiB are allowed");
     assert!(check_size(MOST_BYTES + 1, MOST_BYTES).is_err(), "more than 16 MiB never are");
+    assert_eq!(
+        check_size(4_000_000, u64::MAX / 4 + 2),
+        Ok(()),
+        "four times that is no small number: saturate"
+    );
     assert!(check_size(u64::MAX, u64::MAX).is_err(), "does `from` times 4 overflow? Use `saturating_mul`");
 }
 

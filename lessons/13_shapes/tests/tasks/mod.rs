@@ -207,6 +207,9 @@ fn task2_ceil_mode_begins_inside() {
     let hint = "rounded up it would be 3 positions, but the third would begin at place 4 = 1 + 3, behind the \
                 axis, where it sees padding alone: PyTorch says 2";
     assert_eq!(positions(&window(2, 2, 1), &Dim::Fixed(3), true), 2i64, "{hint}");
+    let hint =
+        "the third begins at place 4 = 1 + 3, which is the last of the axis: the padding before it counts";
+    assert_eq!(positions(&window(2, 2, 1), &Dim::Fixed(4), true), 3i64, "{hint}");
 }
 
 #[test]

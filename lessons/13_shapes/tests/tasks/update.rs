@@ -98,6 +98,9 @@ fn task4_what_is_set_twice_goes_back_to_the_first() {
     update.set(x, Some(f32s(&[1, 3, 9, 9])));
     update.set(x, Some(f32s(&[1, 3, 7, 7])));
     update.undo();
+    let stale: Vec<&str> =
+        (graph.operators().iter().filter(|it| update.is_stale(it))).map(|it| it.name()).collect();
+    assert!(stale.is_empty(), "nothing is changed any more, but {stale:?} would be asked");
     assert_eq!(metas, before, "What was kept last must go back first.");
 }
 
