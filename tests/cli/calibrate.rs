@@ -80,6 +80,17 @@ fn int8_and_scales_need_each_other() {
 }
 
 #[test]
+fn pictures_are_not_written_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let picture = folder.path().join("7.png");
+    std::fs::copy(models().join("digits/samples/7.png"), &picture).unwrap();
+    let before = std::fs::read(&picture).unwrap();
+    let ended = ixion(["calibrate", DIGITS, "--inputs", &text(folder.path()), "-o", &text(&picture)]);
+    assert_eq!(ended.code, 2, "{}", ended.stderr);
+    assert_eq!(std::fs::read(&picture).unwrap(), before);
+}
+
+#[test]
 fn what_cannot_be_calibrated_is_said() {
     let folder = tempfile::tempdir().unwrap();
     let own = folder.path();

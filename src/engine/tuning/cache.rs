@@ -232,6 +232,20 @@ mod tests {
     }
 
     #[test]
+    fn what_cannot_be_a_time_does_not_spoil_the_file() {
+        let folder = folder();
+        let path = folder.path().join("timings.json");
+        let mut cache = TimingCache::open(&path);
+        for (key, time) in [("nan", f64::NAN), ("infinite", f64::INFINITY), ("negative", -1.0), ("zero", 0.0)]
+        {
+            cache.insert("a", key, time);
+        }
+        cache.store().unwrap();
+        let cache = TimingCache::open(&path);
+        assert_eq!((cache.len(), cache.get("a", "zero")), (1, Some(0.0)));
+    }
+
+    #[test]
     fn a_file_that_cannot_be_used_is_replaced() {
         let folder = folder();
         let path = folder.path().join("timings.json");

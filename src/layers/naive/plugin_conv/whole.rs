@@ -43,7 +43,7 @@ impl Whole {
     /// A channel that is not there.
     pub fn channel(&self, channel: usize) -> Result<(&[i8], i32, f64), LayerError> {
         let taps = self.weights.len() / self.steps.len().max(1);
-        let weights = self.weights.chunks(taps.max(1)).nth(channel);
+        let weights = self.weights.chunks_exact(taps.max(1)).nth(channel);
         match (weights, self.bias.get(channel), self.steps.get(channel)) {
             (Some(weights), Some(&bias), Some(&step)) => Ok((weights, bias, step)),
             _ => Err(LayerError::Unsupported(format!("there is no channel {channel}"))),
