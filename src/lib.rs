@@ -39,22 +39,45 @@
 pub mod cuda;
 pub mod engine;
 pub mod graph;
-pub mod kernels;
 pub mod layers;
-mod limits;
 pub mod memory;
 pub mod passes;
 pub mod plugin;
-pub mod pnnx;
 pub mod shape;
-pub mod tensor;
-pub mod vision;
 
-pub use limits::{CancelToken, LimitError, Limits};
+/// The file format: the crate [`ixion_pnnx`].
+#[doc(inline)]
+pub use ixion_pnnx as pnnx;
+#[doc(inline)]
+pub use ixion_tensor::{CancelToken, LimitError, Limits};
+/// Pictures, classes, boxes and masks: the crate [`ixion_vision`].
+#[cfg(feature = "vision")]
+#[doc(inline)]
+pub use ixion_vision as vision;
 
-// A dependency that nothing names is not linked, and with it LAPACK.
-#[cfg(feature = "linalg")]
-use ndarray_linalg as _;
+/// Tensors, their types, shapes and files: the crate [`ixion_tensor`], and pictures where the feature `vision` is on.
+pub mod tensor {
+    #[doc(inline)]
+    pub use ixion_tensor::*;
+    #[cfg(feature = "vision")]
+    #[doc(inline)]
+    pub use ixion_vision::picture::{
+        Color, Filter, Fit, Picture, Placement, Preprocess, letterboxed, surround,
+    };
+}
+
+/// Arithmetic on arrays and slices: the crate [`ixion_kernels`].
+pub mod kernels {
+    #[doc(inline)]
+    pub use ixion_kernels::*;
+
+    /// Short and obviously right kernels on ndarray views, which are taught and which prove the fast ones.
+    pub mod naive {
+        pub use crate::layers::naive::{evaluate, postfix};
+        #[doc(inline)]
+        pub use ixion_kernels::naive::*;
+    }
+}
 
 /// The programs of the README.
 #[cfg(doctest)]

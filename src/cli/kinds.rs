@@ -1,6 +1,6 @@
 //! What kind of thing an operator does, by its type: the colour of its card.
 
-use crate::cli::drawing::NodeKind;
+use ixion_drawing::NodeKind;
 
 /// Signs in a type's last word, in lower case, and the kind that they show: `=t` is the whole word, others are a part of it.
 /// The first line that fits decides.

@@ -22,7 +22,7 @@ mod compress;
 mod convert;
 mod device;
 mod devices;
-mod drawing;
+
 mod failure;
 mod files;
 mod formats;
@@ -31,7 +31,7 @@ mod kinds;
 mod limits;
 mod measure;
 mod model;
-mod numbers;
+use ixion_drawing::numbers;
 mod operators;
 mod plan;
 mod plan_file;

@@ -12,12 +12,13 @@ mod layer;
 pub mod layers;
 #[cfg(feature = "cuda")]
 pub mod nvidia;
+mod plugin;
 
 pub use layer::{
     CloneCudaLayer, CudaContext, CudaLayer, CudaLayers, Faults, Tf32, Uses, is_plain, no_tactic,
     scratch_bytes,
 };
-pub(crate) use layers::copy;
+use layers::copy;
 
 use device::{CudaError, Device, Info, KernelCache};
 

@@ -267,13 +267,6 @@ impl<L: ?Sized> Clone for Registry<L> {
     }
 }
 
-impl Default for Registry<dyn CpuLayer> {
-    /// All layers that come with Ixion.
-    fn default() -> Self {
-        crate::layers::registry()
-    }
-}
-
 /// An operator type that is registered twice, or not at all.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

@@ -161,6 +161,13 @@ mod weights;
 
 use crate::graph::{CpuLayer, Registry};
 
+impl Default for Registry<dyn CpuLayer> {
+    /// All layers that come with Ixion: those of [`registry`].
+    fn default() -> Self {
+        registry()
+    }
+}
+
 /// All layers that come with Ixion, for the CPU.
 pub fn registry() -> Registry<dyn CpuLayer> {
     let mut registry = Registry::empty();

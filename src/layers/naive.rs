@@ -10,6 +10,7 @@ mod flatten;
 mod network;
 pub mod plugin_conv;
 mod pooling;
+mod postfix;
 mod smooth;
 #[cfg(test)]
 mod tests;
@@ -21,6 +22,7 @@ pub use expression::Expression;
 pub use flatten::Flatten;
 pub use network::residual_network;
 pub use pooling::{AdaptiveAvgPool2d, MaxPool2d};
+pub use postfix::{evaluate, postfix};
 pub use smooth::Smooth;
 
 use crate::graph::{

@@ -17,7 +17,7 @@ const FIRST: i64 = 1 << 20;
 
 /// One call of a plugin.
 #[derive(Debug, Default)]
-pub(super) struct Call {
+pub(crate) struct Call {
     limits: Limits,
     message: Mutex<Option<String>>,
     /// The symbols that the plugin has seen.
@@ -31,14 +31,14 @@ pub(super) struct Call {
 /// A launch that a plugin asked for.
 #[derive(Debug, Clone)]
 #[cfg_attr(not(feature = "gpu"), allow(dead_code, reason = "a build without GPUs launches nothing"))]
-pub(super) struct Wanted {
-    pub(super) file: String,
-    pub(super) source: String,
-    pub(super) kernel: String,
-    pub(super) blocks: [u32; 3],
-    pub(super) threads: [u32; 3],
-    pub(super) shared: u32,
-    pub(super) arguments: Vec<abi::CudaArgument>,
+pub(crate) struct Wanted {
+    pub(crate) file: String,
+    pub(crate) source: String,
+    pub(crate) kernel: String,
+    pub(crate) blocks: [u32; 3],
+    pub(crate) threads: [u32; 3],
+    pub(crate) shared: u32,
+    pub(crate) arguments: Vec<abi::CudaArgument>,
 }
 
 /// The most launches of one call, and arguments of a kernel.
@@ -49,22 +49,22 @@ const MAX_THREADS: u64 = 1024;
 
 impl Call {
     /// A call within these limits.
-    pub(super) fn within(limits: &Limits) -> Self {
+    pub(crate) fn within(limits: &Limits) -> Self {
         Self { limits: limits.clone(), ..Self::default() }
     }
 
     /// A call that ends when what this thread is doing has to.
-    pub(super) fn timed() -> Self {
+    pub(crate) fn timed() -> Self {
         timed_limits().as_ref().map_or_else(Self::default, Self::within)
     }
 
     /// The limits of the call.
-    pub(super) fn limits(&self) -> &Limits {
+    pub(crate) fn limits(&self) -> &Limits {
         &self.limits
     }
 
     /// Calls a plugin, and returns what it does.
-    pub(super) fn answer(&self, call: impl FnOnce(*const Host) -> i32) -> i32 {
+    pub(crate) fn answer(&self, call: impl FnOnce(*const Host) -> i32) -> i32 {
         let context = std::ptr::from_ref(self).cast_mut().cast();
         let (fail, stopped, dim) = (Some(fail as _), Some(stopped as _), Some(dim as _));
         let cuda_launch = Some(cuda_launch as _);
@@ -76,7 +76,7 @@ impl Call {
     /// # Errors
     /// Why one of them was refused, whatever the plugin made of it.
     #[cfg(feature = "gpu")]
-    pub(super) fn launches(&self) -> Result<Vec<Wanted>, LayerError> {
+    pub(crate) fn launches(&self) -> Result<Vec<Wanted>, LayerError> {
         match locked(&self.refused).take() {
             Some(reason) => Err(LayerError::Plugin(reason)),
             None => Ok(std::mem::take(&mut locked(&self.launches))),
@@ -102,7 +102,7 @@ impl Call {
     ///
     /// # Errors
     /// What the plugin said of its failure.
-    pub(super) fn run(&self, call: impl FnOnce(*const Host) -> i32) -> Result<(), LayerError> {
+    pub(crate) fn run(&self, call: impl FnOnce(*const Host) -> i32) -> Result<(), LayerError> {
         let status = self.answer(call);
         let message = locked(&self.message).take();
         match status {
@@ -125,7 +125,7 @@ impl Call {
     }
 
     /// A length as the plugin sees it: a symbol is a number that stands for it.
-    pub(super) fn encode(&self, dim: &Dim) -> i64 {
+    pub(crate) fn encode(&self, dim: &Dim) -> i64 {
         match dim {
             Dim::Fixed(length @ 0..) => *length,
             dim => {
@@ -144,7 +144,7 @@ impl Call {
     }
 
     /// The length behind what the plugin says; `None` for a number that stands for none.
-    pub(super) fn decode(&self, length: i64) -> Option<Dim> {
+    pub(crate) fn decode(&self, length: i64) -> Option<Dim> {
         match length {
             0.. => Some(Dim::Fixed(length)),
             abi::UNKNOWN => Some(Dim::fresh("plugin")),
@@ -252,7 +252,7 @@ unsafe fn wanted(launch: &abi::CudaLaunch) -> Result<Wanted, String> {
 }
 
 /// A layer, as a library sees it.
-pub(super) type Opaque = *mut c_void;
+pub(crate) type Opaque = *mut c_void;
 
 #[cfg(test)]
 mod tests {

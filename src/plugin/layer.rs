@@ -20,7 +20,7 @@ use std::sync::Arc;
 type Result<T> = std::result::Result<T, LayerError>;
 
 /// A layer whose code is in a library.
-pub(super) struct Foreign {
+pub(crate) struct Foreign {
     operator: &'static Checked,
     instance: std::result::Result<Instance, String>,
     inputs: RangeInclusive<usize>,
@@ -114,32 +114,32 @@ impl Foreign {
         Ok(())
     }
 
-    pub(super) fn layer(&self) -> Result<Opaque> {
+    pub(crate) fn layer(&self) -> Result<Opaque> {
         match &self.instance {
             Ok(instance) => Ok(instance.layer),
             Err(reason) => Err(LayerError::Plugin(format!("it could not be cloned: {reason}"))),
         }
     }
 
-    pub(super) fn takes_strides(&self) -> bool {
+    pub(crate) fn takes_strides(&self) -> bool {
         self.operator.table.flags & abi::TAKES_STRIDES != 0
     }
 
     /// What the library published.
     #[cfg(feature = "gpu")]
-    pub(super) fn table(&self) -> &abi::Operator {
+    pub(crate) fn table(&self) -> &abi::Operator {
         &self.operator.table
     }
 
     /// Weights that the file has.
     #[cfg(feature = "gpu")]
-    pub(super) fn weight_tensors(&self) -> &[Tensor] {
+    pub(crate) fn weight_tensors(&self) -> &[Tensor] {
         self.weights.tensors()
     }
 
     /// The position of a field's weight among them.
     #[cfg(feature = "gpu")]
-    pub(super) fn weight_of_field(&self, field: usize) -> Option<usize> {
+    pub(crate) fn weight_of_field(&self, field: usize) -> Option<usize> {
         self.weight_of.get(field).copied().flatten()
     }
 

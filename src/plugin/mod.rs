@@ -21,22 +21,18 @@
 //! given up for `IXION_UNKNOWN`. So one rule serves for both, as in [`Layer::infer`](crate::graph::Layer::infer).
 
 pub mod abi;
-#[cfg(feature = "gpu")]
-mod cuda;
 mod declare;
 mod error;
 mod export;
 mod header;
-mod host;
-mod layer;
+pub(crate) mod host;
+pub(crate) mod layer;
 mod library;
 mod redzone;
 mod table;
-mod tensors;
+pub(crate) mod tensors;
 mod values;
 
-#[cfg(feature = "gpu")]
-pub(crate) use cuda::register as register_cuda;
 pub use declare::{Constant, Member, Struct};
 pub use error::{PluginError, PluginProblem};
 pub use export::Exported;

@@ -8,14 +8,14 @@ use std::ptr::null_mut;
 
 /// Describes tensors that a plugin is told about before they exist.
 #[derive(Debug, Default)]
-pub(super) struct Described {
+pub(crate) struct Described {
     tensors: Vec<abi::Tensor>,
     /// What their pointers lead to: the values of short integer tensors.
     values: Vec<Vec<i64>>,
 }
 
 impl Described {
-    pub(super) fn of(metas: &[TensorMeta], call: &Call) -> Result<Self, LayerError> {
+    pub(crate) fn of(metas: &[TensorMeta], call: &Call) -> Result<Self, LayerError> {
         let mut described = Self::default();
         for meta in metas {
             let mut tensor = of_meta(meta, call)?;
@@ -31,17 +31,17 @@ impl Described {
         Ok(described)
     }
 
-    pub(super) fn as_ptr(&self) -> *const abi::Tensor {
+    pub(crate) fn as_ptr(&self) -> *const abi::Tensor {
         self.tensors.as_ptr()
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.tensors.len()
     }
 }
 
 /// A tensor of nothing, for a plugin to fill in.
-pub(super) fn blank() -> abi::Tensor {
+pub(crate) fn blank() -> abi::Tensor {
     abi::Tensor {
         data: null_mut(),
         bytes: 0,
@@ -72,7 +72,7 @@ fn of_meta(meta: &TensorMeta, call: &Call) -> Result<abi::Tensor, LayerError> {
 }
 
 /// The description of a tensor that is there, whose elements lie at an address.
-pub(super) fn of_layout(dtype: DType, layout: &Layout, data: *mut u8, scale: f32) -> abi::Tensor {
+pub(crate) fn of_layout(dtype: DType, layout: &Layout, data: *mut u8, scale: f32) -> abi::Tensor {
     let mut tensor = abi::Tensor { data: data.cast(), scale, ..formatted(dtype, layout.format()) };
     tensor.rank = layout.shape().rank() as i32;
     tensor.dims.iter_mut().zip(layout.shape().iter()).for_each(|(place, &dim)| *place = dim as i64);
@@ -83,7 +83,7 @@ pub(super) fn of_layout(dtype: DType, layout: &Layout, data: *mut u8, scale: f32
 }
 
 /// As [`of_layout`], of a view.
-pub(super) fn of_view(view: &TensorView<'_>, scale: f32) -> abi::Tensor {
+pub(crate) fn of_view(view: &TensorView<'_>, scale: f32) -> abi::Tensor {
     of_layout(view.dtype(), view.layout(), view.address().cast_mut(), scale)
 }
 
@@ -104,14 +104,14 @@ fn blocks(format: Format) -> (i32, i32) {
 }
 
 /// Formats as plugins see them.
-pub(super) fn of_format(format: &TensorFormat) -> abi::TensorFormat {
+pub(crate) fn of_format(format: &TensorFormat) -> abi::TensorFormat {
     let (blocked_axis, block) = blocks(format.format);
     let is_quantized = format.is_quantized.into();
     abi::TensorFormat { dtype: format.dtype.pnnx_code(), blocked_axis, block, is_quantized }
 }
 
 /// What a plugin says of an output.
-pub(super) fn output(tensor: &abi::Tensor, position: usize, call: &Call) -> Result<TensorMeta, LayerError> {
+pub(crate) fn output(tensor: &abi::Tensor, position: usize, call: &Call) -> Result<TensorMeta, LayerError> {
     let broken = |wanted: &str, found: String| {
         let wanted = format!("output {position}: {wanted}");
         LayerError::BrokenPromise { wanted, found }
@@ -131,6 +131,6 @@ pub(super) fn output(tensor: &abi::Tensor, position: usize, call: &Call) -> Resu
 }
 
 /// The element type of a code.
-pub(super) fn dtype(code: i32) -> Option<DType> {
+pub(crate) fn dtype(code: i32) -> Option<DType> {
     DType::ALL.into_iter().find(|dtype| dtype.pnnx_code() == code)
 }

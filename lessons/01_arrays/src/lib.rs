@@ -2,7 +2,7 @@
 //!
 //! The page of the book: `book/src/lessons/01_arrays.md`. Replace each `todo!` by code. This is the only file to edit.
 
-use ixion::kernels::Float;
+use ixion_tensor::Float;
 use ndarray::{Array1, Array2, ArrayD, ArrayView1, ArrayView2, ArrayViewD};
 
 // Task 1: one formula for every element.

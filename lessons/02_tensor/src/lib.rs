@@ -5,8 +5,8 @@
 //! `Axes` is a list of pairs (length, stride), one for each axis. It is used as a `Vec<(usize, usize)>`: index it, `push`
 //! to it, `collect` into it; `Axes::new()` is empty, and `Axes::from_elem((1, 0), 3)` has three equal pairs.
 
-use ixion::kernels::naive::PadMode;
-use ixion::tensor::{Axes, Order, Result, Shape, TensorError};
+use ixion_kernels::naive::PadMode;
+use ixion_tensor::{Axes, Order, Result, Shape, TensorError};
 use ndarray::{ArrayD, ArrayViewD, Dimension, IxDyn};
 
 // Task 1: strides.

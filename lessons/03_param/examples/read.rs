@@ -1,7 +1,7 @@
 //! Shows a model's graph with your own parser:
 //! `cargo run -p lesson03 --example read -- model_file/digits/digits.pnnx.param`
 
-use ixion::pnnx::{Graph, OperandId};
+use ixion_pnnx::{Graph, OperandId};
 use lesson03::{link, operator_line};
 use std::process::ExitCode;
 

@@ -4,9 +4,9 @@
 //!
 //! A parser is a function from a text to the rest of it and what was found before the rest: see [`Parsed`].
 
-use ixion::pnnx::text::Stop;
-use ixion::pnnx::{Dim, Graph, OperatorId, Unlinked};
-use ixion::tensor::DType;
+use ixion_pnnx::text::Stop;
+use ixion_pnnx::{Dim, Graph, OperatorId, Unlinked};
+use ixion_tensor::DType;
 use nom::branch::alt;
 use nom::bytes::complete::{take_till, take_till1, take_while};
 use nom::character::complete::{char, digit1, satisfy};

@@ -4,7 +4,7 @@
 //!
 //! `T` is `f32` or `f64`: `T::zero()` is 0, `T::neg_infinity()` is −∞, `T::of(4.0)` is 4, and `x.is_nan()` asks.
 
-use ixion::kernels::Float;
+use ixion_tensor::Float;
 use ndarray::{
     Array2, Array3, Array4, ArrayD, ArrayView3, ArrayView4, ArrayViewD, Axis, Dimension, IxDyn, s,
 };

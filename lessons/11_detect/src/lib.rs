@@ -4,7 +4,7 @@
 //!
 //! Sizes and places are rows first, columns second: `[height, width]`, `[row, col]`. Boxes have edges with names.
 
-use ixion::vision::VisionError;
+use ixion_vision::VisionError;
 use ndarray::{ArrayView1, ArrayView2, ArrayViewMut2, s};
 
 /// What a function returns that may refuse its input.
@@ -130,7 +130,7 @@ impl Rect {
     /// without an area have none in common with any.
     ///
     /// ```
-    /// use ixion::vision::Rect;
+    /// use ixion_vision::Rect;
     /// let (a, b) = (Rect::new(0.0, 0.0, 2.0, 2.0), Rect::new(1.0, 0.0, 3.0, 2.0));
     /// assert_eq!(a.iou(&b), 2.0 / 6.0);
     /// ```
@@ -250,7 +250,7 @@ const MOST_CANDIDATES: usize = 30_000;
 /// allowed. Boxes with NaN as their score are dropped. Only the 30,000 best are looked at.
 ///
 /// ```
-/// use ixion::vision::{Detection, Rect, suppress};
+/// use ixion_vision::{Detection, Rect, suppress};
 /// let found = |score, left| Detection { class: 0, score, rect: Rect::new(left, 0.0, left + 10.0, 10.0) };
 /// let kept = suppress(vec![found(0.5, 1.0), found(0.9, 0.0), found(0.4, 20.0)], 0.45, 300);
 /// assert_eq!(kept, [found(0.9, 0.0), found(0.4, 20.0)]);
@@ -291,12 +291,12 @@ fn mean(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
 /// Pixels whose true class is [`VOID`] do not count at all; [`VOID`] where a class should be found is wrong.
 ///
 /// ```
-/// use ixion::vision::Confusion;
+/// use ixion_vision::Confusion;
 /// let mut confusion = Confusion::new(2);
 /// confusion.add(&[0, 0, 1, 1], &[0, 1, 1, 1])?;
 /// assert_eq!((confusion.iou(0), confusion.iou(1)), (Some(1.0 / 2.0), Some(2.0 / 3.0)));
 /// assert_eq!(confusion.pixel_accuracy(), Some(0.75));
-/// # Ok::<(), ixion::vision::VisionError>(())
+/// # Ok::<(), ixion_vision::VisionError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Confusion {

@@ -3,11 +3,11 @@
 use super::parameters::{parameters, weights};
 use super::survey::{Row, State, Survey};
 use super::value::Value;
-use crate::cli::drawing::{Drawing, Edge, Node};
 use crate::cli::kinds::kind;
 use crate::cli::numbers;
 use crate::cli::table::width;
 use ixion::pnnx::OperatorId;
+use ixion_drawing::{Drawing, Edge, Node};
 use std::collections::HashMap;
 
 /// Most lines of weights and of parameters on a card.

@@ -1,11 +1,11 @@
 //! From a plan to a picture of the arena.
 
 use super::planned::Planned;
-use crate::cli::drawing::{Block, MemoryMap};
 use crate::cli::kinds::kind;
 use crate::cli::numbers::{bytes, percent, plural};
 use ixion::graph::{RuntimeOperand, RuntimeOperator};
 use ixion::memory::{Holds, Slot};
+use ixion_drawing::{Block, MemoryMap};
 
 /// Most operands that a tooltip lists.
 const MOST_LISTED: usize = 8;

@@ -1,11 +1,11 @@
 //! From the record of a run to a picture of it.
 
 use super::slowest;
-use crate::cli::drawing::{Bar, Timeline};
 use crate::cli::kinds::kind;
 use crate::cli::measure::Subject;
 use crate::cli::numbers::{percent, plural, time};
 use ixion::graph::{LayerTrace, TensorMeta};
+use ixion_drawing::{Bar, Timeline};
 use std::time::Duration;
 
 /// When the operators of a run were at work: all of them, or so many of the slowest.

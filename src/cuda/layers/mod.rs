@@ -49,7 +49,7 @@ pub(crate) use copy::copy;
 /// All of them.
 pub(super) fn all() -> CudaLayers {
     let mut layers = CudaLayers::empty();
-    crate::plugin::register_cuda(&mut layers);
+    super::plugin::register(&mut layers);
     copying::register(&mut layers);
     einsum::register(&mut layers);
     elementwise::register(&mut layers);

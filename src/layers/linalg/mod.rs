@@ -11,7 +11,7 @@ use crate::graph::{LayerError, Registry, RegistryError};
 /// Calls a block with a type for each element type that matrices are computed in.
 macro_rules! with_field {
     ($dtype:expr, $T:ident => $body:expr) => {
-        $crate::__with_type!(
+        ixion_tensor::__with_type!(
             $dtype, $T => $body;
             F32 => f32, F64 => f64, C64 => $crate::tensor::Complex<f32>, C128 => $crate::tensor::Complex<f64>;
             else found => Err($crate::layers::linalg::stack::wrong_type("the input", found))

@@ -1,7 +1,7 @@
 //! Element-wise arithmetic.
 
+use super::evaluate;
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
-use crate::kernels::naive::evaluate;
 use crate::pnnx::Expr;
 use crate::tensor::{TensorView, TensorViewMut};
 use std::ops::RangeInclusive;

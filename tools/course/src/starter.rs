@@ -1,6 +1,6 @@
 //! From a template and the anchors it takes to a starter, or to the solution of a lesson.
 //!
-//! A line of a template `//@ take src/kernels/naive/conv.rs:im2col` becomes that piece of the framework. In a starter each
+//! A line of a template `//@ take crates/ixion-kernels/src/naive/conv.rs:im2col` becomes that piece of the framework. In a starter each
 //! part between `ANCHOR: …_todo -- task 1: what to write` and its end becomes a `todo!` that says so; in the solution
 //! it stays. `//@ give …` takes a piece with its bodies in both.
 
@@ -152,7 +152,11 @@ impl Piece<'_> {
     /// A line as it stands outside of the crate, indented as the template wants it.
     fn moved(&self, line: &str, margin: usize) -> String {
         let line = line.get(margin..).unwrap_or_default();
-        if line.is_empty() { String::new() } else { outside(&format!("{}{line}", self.indent)) }
+        if line.is_empty() {
+            String::new()
+        } else {
+            outside(&format!("{}{line}", self.indent), &crate_of(self.file))
+        }
     }
 
     /// `task 1: what to write`.
@@ -185,15 +189,22 @@ impl Todo {
     }
 }
 
-/// A line of the crate as another crate writes it: `crate::` is `ixion::` there.
-fn outside(line: &str) -> String {
+/// The crate that a file is part of, as code names it.
+fn crate_of(file: &str) -> String {
+    let package = file.strip_prefix("crates/").and_then(|rest| rest.split_once('/'));
+    package.map_or_else(|| "ixion".to_owned(), |(package, _)| package.replace('-', "_"))
+}
+
+/// A line of a crate as another crate writes it: `crate::` is the crate's name there.
+fn outside(line: &str, name: &str) -> String {
     let mut moved = String::with_capacity(line.len());
     let mut rest = line;
     while let Some(at) = rest.find("crate::") {
         let (before, from) = rest.split_at(at);
         let part_of_a_name = before.ends_with(|c: char| c.is_alphanumeric() || c == '_');
         moved.push_str(before);
-        moved.push_str(if part_of_a_name { "crate::" } else { "ixion::" });
+        moved.push_str(if part_of_a_name { "crate" } else { name });
+        moved.push_str("::");
         rest = &from["crate::".len()..];
     }
     moved + rest
@@ -245,6 +256,12 @@ mod inner {
         ");
         assert_eq!(made.todos[0].task, 1);
         assert_eq!(made.todos[0].what, "count the \"elements\" of {x}");
+    }
+
+    #[test]
+    fn a_crate_is_named_by_its_folder() {
+        let made = made("//@ take crates/my-crate/src/count.rs:count\n").unwrap();
+        assert!(made.solution.contains("pub fn count(x: &my_crate::tensor::Tensor)"), "{}", made.solution);
     }
 
     #[test]

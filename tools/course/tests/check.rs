@@ -14,7 +14,7 @@ const TOML: &str = "lessons/01_sum/lesson.toml";
 const TESTS: &str = "lessons/01_sum/tests/tasks/mod.rs";
 const PAGE: &str = "book/src/lessons/01_sum.md";
 const TEMPLATE: &str = "lessons/01_sum/starter.tmpl";
-const SOURCE: &str = "src/tensor/mod.rs";
+const SOURCE: &str = "src/layers/mod.rs";
 
 /// The findings that need no building, as lines.
 fn read(course: &Fixture) -> Vec<String> {
@@ -135,7 +135,7 @@ fn each_fault_on_paper_is_found() {
 fn anchors_are_in_places_that_are_taught() {
     let course = Fixture::new();
     course.write("src/kernels/gemm.rs", &course.read(SOURCE));
-    course.replace(TEMPLATE, "//@ take src/tensor/mod.rs:sum", "//@ take src/kernels/gemm.rs:sum");
+    course.replace(TEMPLATE, "//@ take src/layers/mod.rs:sum", "//@ take src/kernels/gemm.rs:sum");
     let found = read(&course);
     assert!(
         found.iter().any(|found| found.starts_with("anchor: src/kernels/gemm.rs:sum is not in a place")),
@@ -192,7 +192,7 @@ fn starters_are_written_all_or_none_and_work_is_kept() {
     let broken = course.call(&["lessons", "generate"]);
     assert_eq!(broken.code, 2);
     assert!(
-        broken.text.contains("line 5: src/tensor/mod.rs:men: there is no anchor 'men'"),
+        broken.text.contains("line 5: src/layers/mod.rs:men: there is no anchor 'men'"),
         "{}",
         broken.text
     );

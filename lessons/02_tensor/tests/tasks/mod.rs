@@ -5,8 +5,8 @@ use super::subject::{
     broadcast_shapes, contiguous_strides, expanded_axes, fill, flatten, index_of, merged_axes, pad_constant,
     pad_source, position, reshape, reshaped_axes,
 };
-use ixion::kernels::naive::PadMode;
-use ixion::tensor::{Axes, DType, Order, Tensor, TensorError};
+use ixion_kernels::naive::PadMode;
+use ixion_tensor::{Axes, DType, Order, Tensor, TensorError};
 use ndarray::{ArrayD, IxDyn, array};
 
 const ROW: Order = Order::RowMajor;

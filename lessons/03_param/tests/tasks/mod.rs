@@ -1,9 +1,9 @@
 //! What each task of lesson 03 must fulfil.
 
 use super::subject::{Field, Line, dim, field, link, number, operator_line, shape, word};
-use ixion::Limits;
-use ixion::pnnx::{Dim, Graph, Unlinked};
-use ixion::tensor::DType;
+use ixion_pnnx::{Dim, Graph, Unlinked};
+use ixion_tensor::DType;
+use ixion_tensor::Limits;
 use std::path::{Path, PathBuf};
 
 /// A file of the models that come with the repository, which holds this package.
@@ -244,10 +244,10 @@ fn task5_names_are_unique() {
 
 /// What a graph is, for comparing: of each operator type, name, names of inputs and of outputs.
 fn described(graph: &Graph) -> Vec<String> {
-    let names = |ids: &[ixion::pnnx::OperandId]| {
+    let names = |ids: &[ixion_pnnx::OperandId]| {
         ids.iter().map(|&id| graph.operand(id).name()).collect::<Vec<_>>().join(" ")
     };
-    let line = |operator: &ixion::pnnx::Operator| {
+    let line = |operator: &ixion_pnnx::Operator| {
         let (inputs, outputs) = (names(operator.inputs()), names(operator.outputs()));
         format!("{} {} ({inputs}) -> ({outputs})", operator.op_type(), operator.name())
     };

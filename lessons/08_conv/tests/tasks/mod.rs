@@ -1,9 +1,9 @@
 //! What each task of lesson 08 must fulfil. Long lists of numbers were computed with PyTorch.
 
 use super::subject::{Divisor, Window, avg_pool, conv_group, conv2d, max_pool, unfold};
-use ixion::Limits;
-use ixion::pnnx::Graph;
-use ixion::tensor::Tensor;
+use ixion_pnnx::Graph;
+use ixion_tensor::Limits;
+use ixion_tensor::Tensor;
 use ndarray::{Array2, Array3, Array4, ArrayD, Dimension, IxDyn, arr2, array};
 use std::path::{Path, PathBuf};
 

@@ -15,18 +15,18 @@ use crate::workspace::Workspace;
 
 /// Where anchors may be. Never in optimised kernels: what is taught is plain.
 const TAUGHT: &[&str] = &[
-    "src/tensor/",
-    "src/pnnx/",
+    "crates/ixion-tensor/src/",
+    "crates/ixion-pnnx/src/",
     "src/graph/",
     "src/layers/",
     "src/passes/",
     "src/shape/",
     "src/memory/",
     "src/engine/",
-    "src/vision/",
-    "src/kernels/naive",
-    "src/kernels/quantization.rs",
-    "src/kernels/window.rs",
+    "crates/ixion-vision/src/",
+    "crates/ixion-kernels/src/naive",
+    "crates/ixion-kernels/src/quantization.rs",
+    "crates/ixion-kernels/src/window.rs",
 ];
 
 /// What a starter must not need.

@@ -1,0 +1,521 @@
+//! Scaled dot-product attention of many heads, in `f32`.
+//!
+//! Queries, keys and values are read where they lie. Keys and values of one head are packed, and stay in the cache while
+//! blocks of queries pass: the scores of a block are never stored for longer than it takes to weigh the values with them.
+
+use crate::isa::{Isa, isa};
+use crate::packed::{Factors, PanelsView, Results, Size, Target, multiply_alone, pack_columns, pack_rows};
+use crate::parallel::{for_each_item, threads};
+use crate::{softmax, widest};
+use ixion_tensor::Limits;
+use ixion_tensor::Result;
+use ndarray::{ArrayViewMut2, ShapeBuilder};
+use std::fmt;
+use std::ops::Range;
+
+/// The matrices of all heads. Numbers of a row lie beside each other.
+#[derive(Debug, Clone, Copy)]
+pub struct Matrices<'a> {
+    /// The numbers, from the first one of the first matrix.
+    pub data: &'a [f32],
+    /// Where they lie.
+    pub place: Place,
+}
+
+/// Where the matrices of all heads lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// From one sample to the next.
+    pub sample: usize,
+    /// From one head of a sample to the next.
+    pub head: usize,
+    /// From one row to the next.
+    pub row: usize,
+    /// How many heads that follow each other have the same matrix: at least 1.
+    pub shared: usize,
+}
+
+impl Place {
+    fn start(&self, sample: usize, head: usize) -> usize {
+        sample * self.sample + head / self.shared.max(1) * self.head
+    }
+}
+
+/// How many heads there are, and how large they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sizes {
+    /// N: samples.
+    pub samples: usize,
+    /// Heads of each.
+    pub heads: usize,
+    /// L: queries of a head.
+    pub rows: usize,
+    /// S: keys and values of a head, at least 1.
+    pub columns: usize,
+    /// E: length of queries and keys, at least 1.
+    pub width: usize,
+    /// V: length of values.
+    pub out_width: usize,
+}
+
+/// Adds a mask to some rows of scores, given sample and head, and the number of the first row.
+pub type AddMask<'a> = dyn Fn([usize; 2], usize, ArrayViewMut2<'_, f32>) + Sync + 'a;
+
+/// Attention of all heads.
+#[derive(Clone, Copy)]
+pub struct Heads<'a> {
+    /// How many, and how large.
+    pub sizes: Sizes,
+    /// L×E: what each row asks for.
+    pub query: Matrices<'a>,
+    /// S×E: what each column offers.
+    pub key: Matrices<'a>,
+    /// S×V: what each column gives.
+    pub value: Matrices<'a>,
+    /// What is added to the scores.
+    pub mask: Option<&'a AddMask<'a>>,
+    /// Factor of the products of query and key.
+    pub scale: f32,
+    /// Whether row i sees columns 0 to i only.
+    pub causal: bool,
+    /// What a row gets that sees no column at all: zeros if true, else NaN.
+    pub blind_is_zero: bool,
+}
+
+impl fmt::Debug for Heads<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Heads").field("sizes", &self.sizes).finish_non_exhaustive()
+    }
+}
+
+/// Scores of a block, which should stay in the first-level cache or not far from it.
+const SCORES: usize = 1 << 14;
+
+/// Queries of the shortest block.
+const LEAST: usize = 14;
+
+/// The most parts of the work that have scratch memory.
+const PARTS: usize = 16;
+
+/// Parts that so many threads share, so that one that is done early finds something to do.
+fn parts_of(threads: usize) -> usize {
+    if threads <= 1 { 1 } else { (2 * threads).min(PARTS) }
+}
+
+/// How the work is cut, and what it takes.
+#[derive(Debug, Clone, Copy)]
+struct Cuts {
+    /// Queries of a block, and how many blocks there are.
+    rows: usize,
+    blocks: usize,
+    /// Numbers between two rows of scores.
+    scores: usize,
+    /// Numbers of packed keys, packed values and scores.
+    lens: [usize; 3],
+}
+
+impl Sizes {
+    fn cuts(&self, isa: Isa) -> Cuts {
+        let scores = self.columns.next_multiple_of(isa.lanes());
+        let most = (SCORES / scores.max(1)).max(LEAST);
+        let blocks = self.rows.div_ceil(most).max(1);
+        let rows = self.rows.div_ceil(blocks);
+        let key = PanelsView::len_of(isa, self.columns, self.width);
+        let value = PanelsView::len_of(isa, self.out_width, self.columns);
+        // As many as there may be of fewer rows or columns, whose blocks are cut otherwise.
+        let block = self.rows.saturating_mul(scores).min(scores.saturating_mul(LEAST).max(SCORES));
+        Cuts { rows, blocks, scores, lens: [key, value, block] }
+    }
+
+    fn tasks(&self, cuts: &Cuts) -> usize {
+        self.samples.saturating_mul(self.heads).saturating_mul(cuts.blocks)
+    }
+
+    /// Elements of scratch memory that [`Heads::attend`] needs, on any number of threads.
+    pub fn least_scratch(&self) -> usize {
+        self.part(isa())
+    }
+
+    /// Elements of scratch memory that are of use on the threads around it, for these and all smaller sizes.
+    pub fn scratch(&self) -> usize {
+        self.scratch_for(isa())
+    }
+
+    fn part(&self, isa: Isa) -> usize {
+        self.cuts(isa).lens.iter().fold(0usize, |all, &len| all.saturating_add(len))
+    }
+
+    fn scratch_for(&self, isa: Isa) -> usize {
+        let tasks = self.tasks(&self.cuts(isa));
+        self.part(isa).saturating_mul(tasks.min(parts_of(threads())).max(1))
+    }
+}
+
+/// What is computed, and where it goes.
+struct Attention<'a> {
+    heads: &'a Heads<'a>,
+    isa: Isa,
+    cuts: Cuts,
+    output: Output,
+    len: usize,
+    place: Place,
+    limits: &'a Limits,
+}
+
+/// The beginning of the results.
+#[derive(Clone, Copy)]
+struct Output(*mut f32);
+
+// SAFETY: it stands for a slice that `attend` borrows; threads write to different results of it.
+unsafe impl Send for Output {}
+// SAFETY: as above.
+unsafe impl Sync for Output {}
+
+impl Heads<'_> {
+    /// softmax(scale · query·keyᵀ + mask) · value of all heads; L×V of each. Threads of the pool around it share the work.
+    ///
+    /// # Errors
+    /// A deadline that has passed.
+    ///
+    /// # Panics
+    /// When a slice is too short for its sizes, there are no columns, results share places, or scratch is shorter than
+    /// [`Sizes::least_scratch`] says; callers have checked them.
+    pub fn attend(&self, output: (&mut [f32], Place), scratch: &mut [f32], limits: &Limits) -> Result<()> {
+        self.attend_for(isa(), output, scratch, limits)
+    }
+
+    fn attend_for(
+        &self,
+        isa: Isa,
+        (output, place): (&mut [f32], Place),
+        scratch: &mut [f32],
+        limits: &Limits,
+    ) -> Result<()> {
+        let sizes = self.sizes;
+        if sizes.samples == 0 || sizes.heads == 0 || sizes.rows == 0 || sizes.out_width == 0 {
+            return Ok(());
+        }
+        assert!(sizes.columns > 0 && sizes.width > 0, "something to attend to");
+        assert!(place.is_injective(&sizes), "results share places");
+        assert!(place.end(&sizes).is_some_and(|end| end <= output.len()), "too little room for the results");
+        let cuts = sizes.cuts(isa);
+        let (len, output) = (output.len(), Output(output.as_mut_ptr()));
+        let attention = Attention { heads: self, isa, cuts, output, len, place, limits };
+        let tasks = sizes.tasks(&cuts);
+        assert!(scratch.len() >= sizes.part(isa), "too little scratch memory");
+        let parts = parts_of(threads()).min(tasks).min(scratch.len() / sizes.part(isa).max(1)).max(1);
+        let scratch = scratch.chunks_exact_mut(cuts.lens.iter().sum::<usize>().max(1)).take(parts);
+        for_each_item(scratch.enumerate(), &|(part, scratch)| {
+            attention.compute(tasks * part / parts..tasks * (part + 1) / parts, scratch)
+        })
+    }
+}
+
+impl Place {
+    /// One past the last result.
+    fn end(&self, sizes: &Sizes) -> Option<usize> {
+        let axes = [(sizes.rows, self.row), (sizes.heads, self.head), (sizes.samples, self.sample)];
+        axes.iter().try_fold(sizes.out_width, |end, &(len, stride)| {
+            end.checked_add(len.checked_sub(1)?.checked_mul(stride)?)
+        })
+    }
+
+    /// Whether no two results share a place.
+    fn is_injective(&self, sizes: &Sizes) -> bool {
+        let mut axes = [(sizes.rows, self.row), (sizes.heads, self.head), (sizes.samples, self.sample)];
+        axes.sort_unstable_by_key(|&(_, stride)| stride);
+        let mut reach = sizes.out_width;
+        self.shared <= 1
+            && axes.iter().filter(|(len, _)| *len > 1).all(|&(len, stride)| {
+                let steps_over = stride >= reach;
+                reach = reach.saturating_add((len - 1).saturating_mul(stride));
+                steps_over
+            })
+    }
+}
+
+impl Attention<'_> {
+    /// Computes some blocks, one head after the other.
+    fn compute(&self, tasks: Range<usize>, scratch: &mut [f32]) -> Result<()> {
+        let [key_len, value_len, scores_len] = self.cuts.lens;
+        let (key, rest) = scratch.split_at_mut(key_len);
+        let (value, scores) = rest.split_at_mut(value_len);
+        let scores = &mut scores[..scores_len];
+        let mut packed = None;
+        for task in tasks {
+            let (number, block) = (task / self.cuts.blocks, task % self.cuts.blocks);
+            let at = [number / self.heads.sizes.heads, number % self.heads.sizes.heads];
+            if packed != Some(number) {
+                self.pack(at, key, value);
+                packed = Some(number);
+            }
+            self.block(at, block, [key, value], scores)?;
+        }
+        Ok(())
+    }
+
+    fn pack(&self, [sample, head]: [usize; 2], key: &mut [f32], value: &mut [f32]) {
+        let Heads { sizes, key: keys, value: values, .. } = self.heads;
+        let from = &keys.data[keys.place.start(sample, head)..];
+        pack_rows(self.isa, (from, keys.place.row), [sizes.columns, sizes.width], key);
+        let from = &values.data[values.place.start(sample, head)..];
+        pack_columns(self.isa, (from, values.place.row), [sizes.out_width, sizes.columns], value);
+    }
+
+    fn block(
+        &self,
+        at: [usize; 2],
+        block: usize,
+        [key, value]: [&[f32]; 2],
+        scores: &mut [f32],
+    ) -> Result<()> {
+        let Heads { sizes, query, .. } = self.heads;
+        let (lanes, distance) = (self.isa.lanes(), self.cuts.scores);
+        let first = block * self.cuts.rows;
+        let size = Size { lines: 1, rows: self.cuts.rows.min(sizes.rows.saturating_sub(first)) };
+        let factors = |data, piece, row| Factors { data, pieces: &[0], piece, last: (0, 0), row, line: 0 };
+        let start = query.place.start(at[0], at[1]) + first * query.place.row;
+        let queries = factors(&query.data[start..], sizes.width, query.place.row);
+        let panels = PanelsView::new(self.isa, sizes.columns, sizes.width, key);
+        let target = Target { last: lanes, row: distance, line: 0, panel: lanes };
+        let results = Results { output: scores.as_mut_ptr(), len: scores.len(), target, is_far: false };
+        // SAFETY: the scores are borrowed mutably.
+        unsafe { multiply_alone(panels, &queries, size, results, self.limits)? };
+        self.weigh(at, first, &mut scores[..size.rows * distance]);
+        let panels = PanelsView::new(self.isa, sizes.out_width, sizes.columns, value);
+        let start = self.place.start(at[0], at[1]) + first * self.place.row;
+        let last = sizes.out_width - (sizes.out_width - 1) / lanes * lanes;
+        let results = Results {
+            output: self.output.0.wrapping_add(start),
+            len: self.len.saturating_sub(start),
+            target: Target { last, row: self.place.row, line: 0, panel: lanes },
+            is_far: false,
+        };
+        let weights = factors(&*scores, sizes.columns, distance);
+        // SAFETY: the output is borrowed mutably by `attend`. Results of different heads and rows share no place, and those of
+        // this head and these rows are computed here alone.
+        unsafe { multiply_alone(panels, &weights, size, results, self.limits) }
+    }
+
+    /// Makes weights of the scores of some rows.
+    fn weigh(&self, at: [usize; 2], first: usize, scores: &mut [f32]) {
+        let (columns, distance) = (self.heads.sizes.columns, self.cuts.scores);
+        let scale = self.heads.scale;
+        widest(
+            #[inline(always)]
+            || scores.iter_mut().for_each(|score| *score *= scale),
+        );
+        if let Some(add) = self.heads.mask {
+            let shape = (scores.len() / distance, columns).strides((distance, 1));
+            if let Ok(block) = ArrayViewMut2::from_shape(shape, &mut *scores) {
+                add(at, first, block);
+            }
+        }
+        for (index, scores) in scores.chunks_exact_mut(distance).enumerate() {
+            let scores = &mut scores[..columns];
+            let seen = if self.heads.causal { columns.min(first + index + 1) } else { columns };
+            let (seen, hidden) = scores.split_at_mut(seen);
+            hidden.fill(0.0);
+            if self.heads.blind_is_zero && seen.iter().all(|&score| score == f32::NEG_INFINITY) {
+                seen.fill(0.0);
+                continue;
+            }
+            let len = seen.len();
+            softmax::softmax(None, seen, len, 1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::attention::Head;
+    use crate::naive;
+    use crate::parallel::tests::on_threads;
+    use ndarray::{Array2, ArrayView2};
+    use proptest::prelude::*;
+
+    /// Numbers between −1 and 1 without a pattern that matters.
+    fn noise(len: usize, seed: usize) -> Vec<f32> {
+        (0..len).map(|index| ((index * 7919 + seed * 104_729) % 2003) as f32 / 1001.0 - 1.0).collect()
+    }
+
+    /// Heads beside each other in the rows of all samples, or one matrix after the other.
+    fn place(is_joined: bool, [samples, heads, rows, width]: [usize; 4], shared: usize) -> (Place, usize) {
+        let own = heads / shared;
+        let place = match is_joined {
+            true => Place { sample: width * own, head: width, row: samples * own * width, shared },
+            false => Place { sample: own * rows * width, head: rows * width, row: width, shared },
+        };
+        (place, samples * own * rows * width)
+    }
+
+    #[derive(Debug, Clone)]
+    struct Case {
+        sizes: Sizes,
+        are_joined: [bool; 4],
+        shared: usize,
+        mask: Option<usize>,
+        causal: bool,
+        blind_is_zero: bool,
+    }
+
+    impl Case {
+        fn dims(&self, which: usize) -> [usize; 4] {
+            let Sizes { samples, heads, rows, columns, width, out_width } = self.sizes;
+            let [rows, width] =
+                [[rows, width], [columns, width], [columns, out_width], [rows, out_width]][which];
+            [samples, heads, rows, width]
+        }
+
+        fn stored(&self, which: usize) -> (Vec<f32>, Place) {
+            let shared = if which == 0 || which == 3 { 1 } else { self.shared };
+            let (place, len) = place(self.are_joined[which], self.dims(which), shared);
+            (noise(len, which), place)
+        }
+
+        fn matrix(
+            &self,
+            which: usize,
+            sample: usize,
+            head: usize,
+            data: &[f32],
+            place: Place,
+        ) -> Array2<f64> {
+            let [_, _, rows, width] = self.dims(which);
+            let start = place.start(sample, head);
+            Array2::from_shape_fn((rows, width), |(i, j)| f64::from(data[start + i * place.row + j]))
+        }
+
+        fn mask(&self, sample: usize, head: usize, row: usize, column: usize) -> f32 {
+            let Some(modulus) = self.mask else { return 0.0 };
+            let place = sample * 5 + head * 3 + row * 2 + column;
+            if place.is_multiple_of(modulus) { f32::NEG_INFINITY } else { (place % 3) as f32 }
+        }
+
+        fn run(&self, isa: Isa) -> (Vec<f32>, Place) {
+            let [(query, query_place), (key, key_place), (value, value_place)] =
+                [0, 1, 2].map(|which| self.stored(which));
+            let add = |[sample, head]: [usize; 2], first: usize, mut block: ArrayViewMut2<'_, f32>| {
+                for ((row, column), score) in block.indexed_iter_mut() {
+                    *score += self.mask(sample, head, first + row, column);
+                }
+            };
+            let heads = Heads {
+                sizes: self.sizes,
+                query: Matrices { data: &query, place: query_place },
+                key: Matrices { data: &key, place: key_place },
+                value: Matrices { data: &value, place: value_place },
+                mask: self.mask.is_some().then_some(&add),
+                scale: 0.7,
+                causal: self.causal,
+                blind_is_zero: self.blind_is_zero,
+            };
+            let (mut output, place) = self.stored(3);
+            output.fill(9.0);
+            let mut scratch = vec![f32::NAN; self.sizes.scratch_for(isa)];
+            heads.attend_for(isa, (&mut output, place), &mut scratch, &Limits::default()).unwrap();
+            (output, place)
+        }
+
+        fn want(&self, sample: usize, head: usize) -> Array2<f64> {
+            let [query, key, value] = [0, 1, 2].map(|which| {
+                let (data, place) = self.stored(which);
+                self.matrix(which, sample, head, &data, place)
+            });
+            let shape = (self.sizes.rows, self.sizes.columns);
+            let mask = Array2::from_shape_fn(shape, |(i, j)| f64::from(self.mask(sample, head, i, j)));
+            let mask: Option<ArrayView2<'_, f64>> = self.mask.map(|_| mask.view());
+            let (causal, blind_is_zero) = (self.causal, self.blind_is_zero);
+            let (query, key, value) = (query.view(), key.view(), value.view());
+            naive::attention(&Head { query, key, value, mask, scale: 0.7, causal, blind_is_zero }).0
+        }
+    }
+
+    fn cases() -> impl Strategy<Value = Case> {
+        let sizes = (
+            1usize..3,
+            1usize..4,
+            prop_oneof![1usize..40, 100usize..300],
+            1usize..150,
+            1usize..40,
+            1usize..40,
+        );
+        (sizes, any::<[bool; 4]>(), any::<(bool, bool, bool)>(), prop::option::of(1usize..7)).prop_map(
+            |(
+                (samples, heads, rows, columns, width, out_width),
+                are_joined,
+                (shares, causal, blind_is_zero),
+                mask,
+            )| {
+                let sizes = Sizes { samples, heads, rows, columns, width, out_width };
+                Case {
+                    sizes,
+                    are_joined,
+                    shared: if shares { heads } else { 1 },
+                    mask,
+                    causal,
+                    blind_is_zero,
+                }
+            },
+        )
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(60))]
+        #[test]
+        fn all_heads_equal_the_naive_one(case in cases()) {
+            for isa in Isa::here() {
+                let (got, place) = case.run(isa);
+                for number in 0..case.sizes.samples * case.sizes.heads {
+                    let (sample, head) = (number / case.sizes.heads, number % case.sizes.heads);
+                    let got = case.matrix(3, sample, head, &got, place);
+                    for (got, want) in got.iter().zip(&case.want(sample, head)) {
+                        let close = (got - want).abs() < 1e-4 || (got.is_nan() && want.is_nan());
+                        prop_assert!(close, "{:?}: {} where {}", isa, got, want);
+                    }
+                }
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(12))]
+        #[test]
+        fn threads_change_no_bit(case in cases()) {
+            let bits = |(numbers, _): (Vec<f32>, Place)| numbers.into_iter().map(f32::to_bits).collect::<Vec<_>>();
+            for isa in Isa::here() {
+                let (alone, pooled) = on_threads(&[1, 2, 3], || bits(case.run(isa)));
+                prop_assert!(pooled.iter().all(|got| *got == alone), "{:?}", isa);
+            }
+        }
+    }
+
+    #[test]
+    fn rows_that_see_nothing_get_zeros_without_a_mask_too() {
+        let sizes = Sizes { samples: 1, heads: 1, rows: 9, columns: 3, width: 1, out_width: 2 };
+        let place = |row| Place { sample: 0, head: 0, row, shared: 1 };
+        // Products of -1e60, which are -inf in single precision.
+        let (query, key, value) = ([1e30; 9], [-1e30; 3], [1.0; 6]);
+        let [query, key] = [&query[..], &key[..]].map(|data| Matrices { data, place: place(1) });
+        let value = Matrices { data: &value, place: place(2) };
+        let (scale, causal, blind_is_zero) = (1.0, false, true);
+        let heads = Heads { sizes, query, key, value, mask: None, scale, causal, blind_is_zero };
+        let (mut output, mut scratch) = ([7.0; 18], vec![f32::NAN; sizes.scratch()]);
+        heads.attend((&mut output, place(2)), &mut scratch, &Limits::default()).unwrap();
+        assert_eq!(output, [0.0; 18]);
+    }
+
+    #[test]
+    #[should_panic(expected = "too little room for the results")]
+    fn results_beyond_the_output_are_refused() {
+        let sizes = Sizes { samples: 3, heads: 1, rows: 1, columns: 1, width: 1, out_width: 1 };
+        let here = Place { sample: 0, head: 0, row: 1, shared: 1 };
+        let [query, key, value] = [Matrices { data: &[1.0], place: here }; 3];
+        let (scale, causal, blind_is_zero) = (1.0, false, true);
+        let heads = Heads { sizes, query, key, value, mask: None, scale, causal, blind_is_zero };
+        let far = Place { sample: 1 << 63, ..here };
+        let mut scratch = vec![0.0; sizes.scratch()];
+        _ = heads.attend((&mut [0.0; 3], far), &mut scratch, &Limits::default());
+    }
+}

@@ -1,0 +1,229 @@
+//! The transforms of tiles, a block of channels at a time.
+
+use super::points::{Points, points};
+use crate::isa::Isa;
+use crate::lanes::{Lanes, Plain};
+use std::mem::MaybeUninit;
+
+/// Tiles beside each other that are to be transformed. `N` places of an input's rows and columns are a tile.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Inputs {
+    /// The first place of the first tile.
+    pub(super) from: *const f32,
+    /// From one row of places to the next.
+    pub(super) line: usize,
+    /// The first of the transformed tiles, and the distance from one of its numbers to the next.
+    pub(super) to: *mut f32,
+    pub(super) plane: usize,
+    /// How many tiles there are.
+    pub(super) count: usize,
+}
+
+/// Tiles beside each other whose results are to be had.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Outputs {
+    /// The first of the transformed tiles, and the distance from one of its numbers to the next.
+    pub(super) from: *const f32,
+    pub(super) plane: usize,
+    /// A bias for each channel of the block.
+    pub(super) bias: *const f32,
+    /// What is added, which lies as the results do; null for nothing.
+    pub(super) added: *const f32,
+    pub(super) bounds: [f32; 2],
+    /// The first result of the first tile, and from one row of results to the next.
+    pub(super) to: *mut f32,
+    pub(super) line: usize,
+    /// How many rows and columns of results are stored: of the last tile, fewer columns than it has.
+    pub(super) rows: usize,
+    pub(super) columns: usize,
+}
+
+/// Transforms for tiles of one size.
+///
+/// # Safety
+/// Both are for a processor that has the instructions that they are made for, with pointers to all that is read and written.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Transforms {
+    pub(super) inputs: unsafe fn(&Inputs),
+    pub(super) outputs: unsafe fn(&Outputs),
+}
+
+/// A coefficient times numbers, added to others.
+///
+/// # Safety
+/// As for [`Lanes`].
+#[inline(always)]
+unsafe fn add<L: Lanes>(sum: L, coefficient: f64, x: L) -> L {
+    // SAFETY: the caller's promise.
+    unsafe { sum.add_product(L::splat(coefficient as f32), x) }
+}
+
+/// One row or column of `N` places: the values at 0, at both points of each pair, and at infinity.
+///
+/// # Safety
+/// As for [`Lanes`].
+#[inline(always)]
+unsafe fn input<L: Lanes, const N: usize>(places: [L; N], points: &Points) -> [L; N] {
+    let pairs = N / 2 - 1;
+    let (mut first, mut last) = (places[N - 2], places[N - 1]);
+    let mut values = places;
+    // SAFETY: the caller's promise.
+    unsafe {
+        for power in 0..pairs {
+            first = add(first, points.all[power], places[2 * power]);
+            last = add(last, points.all[power], places[2 * power + 1]);
+        }
+        for pair in 0..pairs {
+            let (mut even, mut odd) = (places[N - 2], places[N - 3]);
+            for power in 0..pairs - 1 {
+                even = add(even, points.others[pair][power], places[2 * power + 2]);
+                odd = add(odd, points.others[pair][power], places[2 * power + 1]);
+            }
+            values[2 * pair + 1] = add(even, points.pairs[pair], odd);
+            values[2 * pair + 2] = add(even, -points.pairs[pair], odd);
+        }
+    }
+    values[0] = first;
+    values[N - 1] = last;
+    values
+}
+
+/// The `M` results of one row or column of `N` values, where `M` is `N` − 2.
+///
+/// # Safety
+/// As for [`Lanes`].
+#[inline(always)]
+unsafe fn output<L: Lanes, const N: usize, const M: usize>(values: [L; N], points: &Points) -> [L; M] {
+    let pairs = M / 2;
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut results = [L::splat(0.0); M];
+        results[0] = values[0];
+        results[M - 1] = values[N - 1];
+        for pair in 0..pairs {
+            let (plus, minus) = (values[2 * pair + 1], values[2 * pair + 2]);
+            let (sum, difference) = (plus.add(minus), add(plus, -1.0, minus));
+            let mut power = 1.0;
+            for (at, result) in results.iter_mut().enumerate() {
+                let x = if at % 2 == 0 { sum } else { difference };
+                *result = if power == 1.0 { result.add(x) } else { add(*result, power, x) };
+                power *= points.pairs[pair];
+            }
+        }
+        results
+    }
+}
+
+/// # Safety
+/// As [`Transforms`], and it must be inlined where the instructions of `L` are enabled.
+#[inline(always)]
+unsafe fn inputs<L: Lanes, const N: usize, const M: usize>(tiles: &Inputs) {
+    let points = const { &points(M) };
+    // SAFETY: the caller's promise; all rows are written before they are read.
+    unsafe {
+        let zero = L::splat(0.0);
+        let mut rows = [const { MaybeUninit::<[L; N]>::uninit() }; N];
+        for tile in 0..tiles.count {
+            let (from, to) = (tiles.from.add(tile * M * L::COUNT), tiles.to.add(tile * L::COUNT));
+            for (i, row) in rows.iter_mut().enumerate() {
+                let mut places = [zero; N];
+                for (j, place) in places.iter_mut().enumerate() {
+                    *place = L::load(from.add(i * tiles.line + j * L::COUNT));
+                }
+                row.write(input(places, points));
+            }
+            for j in 0..N {
+                let mut places = [zero; N];
+                for (place, row) in places.iter_mut().zip(&rows) {
+                    *place = row.assume_init_ref()[j];
+                }
+                for (i, value) in input(places, points).into_iter().enumerate() {
+                    value.store(to.add((i * N + j) * tiles.plane));
+                }
+            }
+        }
+    }
+}
+
+/// # Safety
+/// As [`inputs`].
+#[inline(always)]
+unsafe fn outputs<L: Lanes, const N: usize, const M: usize>(tiles: &Outputs) {
+    let points = const { &points(M) };
+    // SAFETY: the caller's promise; all columns are written before they are read.
+    unsafe {
+        let (zero, bias) = (L::splat(0.0), L::load(tiles.bias));
+        let bounds = tiles.bounds.map(|bound| L::splat(bound));
+        let mut columns = [const { MaybeUninit::<[L; M]>::uninit() }; N];
+        for tile in 0..tiles.columns.div_ceil(M) {
+            let from = tiles.from.add(tile * L::COUNT);
+            for (j, column) in columns.iter_mut().enumerate() {
+                let mut values = [zero; N];
+                for (i, value) in values.iter_mut().enumerate() {
+                    *value = L::load(from.add((i * N + j) * tiles.plane));
+                }
+                column.write(output(values, points));
+            }
+            let stored = (tiles.columns - tile * M).min(M);
+            for i in 0..tiles.rows.min(M) {
+                let mut values = [zero; N];
+                for (value, column) in values.iter_mut().zip(&columns) {
+                    *value = column.assume_init_ref()[i];
+                }
+                let results: [L; M] = output(values, points);
+                let at = i * tiles.line + tile * M * L::COUNT;
+                for (j, result) in results.into_iter().enumerate() {
+                    if j >= stored {
+                        break;
+                    }
+                    let (mut sum, at) = (result.add(bias), at + j * L::COUNT);
+                    if !tiles.added.is_null() {
+                        sum = sum.add(L::load(tiles.added.add(at)));
+                    }
+                    sum.clamp(bounds[0], bounds[1]).store(tiles.to.add(at));
+                }
+            }
+        }
+    }
+}
+
+macro_rules! transforms {
+    ($select:ident, $lanes:ty $(, $feature:literal)?) => {
+        fn $select(tile: usize) -> Transforms {
+            $(#[target_feature(enable = $feature)])?
+            unsafe fn of_inputs<const N: usize, const M: usize>(tiles: &Inputs) {
+                // SAFETY: the caller's promise.
+                unsafe { inputs::<$lanes, N, M>(tiles) }
+            }
+            $(#[target_feature(enable = $feature)])?
+            unsafe fn of_outputs<const N: usize, const M: usize>(tiles: &Outputs) {
+                // SAFETY: the caller's promise.
+                unsafe { outputs::<$lanes, N, M>(tiles) }
+            }
+            match tile {
+                2 => Transforms { inputs: of_inputs::<4, 2>, outputs: of_outputs::<4, 2> },
+                4 => Transforms { inputs: of_inputs::<6, 4>, outputs: of_outputs::<6, 4> },
+                _ => Transforms { inputs: of_inputs::<8, 6>, outputs: of_outputs::<8, 6> },
+            }
+        }
+    };
+}
+
+#[cfg(target_arch = "x86_64")]
+transforms! { avx512, crate::lanes::x86::Avx512, "avx512f" }
+
+#[cfg(target_arch = "x86_64")]
+transforms! { avx2, crate::lanes::x86::Avx2, "avx2,fma" }
+
+transforms! { plain, Plain }
+
+/// The transforms for tiles of 2×2, 4×4 or 6×6 results, which have the instructions of a set.
+pub(super) fn transforms(isa: Isa, tile: usize) -> Transforms {
+    match isa {
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx2 => avx2(tile),
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx512 => avx512(tile),
+        _ => plain(tile),
+    }
+}

@@ -1,0 +1,447 @@
+//! Convolution: directly where groups are narrow, else by matrix products over tiles of im2col columns.
+//!
+//! The columns of a whole image can be larger than all activations together, so they are made for one tile of output
+//! positions at a time, in scratch memory of a fixed size that stays in the cache. The outputs of a tile stay there too
+//! between the bias that they start from and the product that is added.
+
+use super::Float;
+use super::columns::{Columns, TILE_BYTES, matrix, matrix_mut};
+use super::direct::{self, Direct};
+use super::elementwise::Finish;
+use super::gemm::{gemm, gemm_here};
+use super::parallel::{for_each_item, threads};
+use super::window::Window;
+use ixion_tensor::Limits;
+use ixion_tensor::Result;
+use ndarray::{ArrayView2, ArrayViewMut2, Axis};
+
+/// The sizes of a convolution of one sample: C×… → O×….
+#[derive(Debug, Clone)]
+pub struct ConvShape {
+    /// Input channels.
+    pub channels: usize,
+    /// Output channels.
+    pub out_channels: usize,
+    /// Groups; both numbers of channels are multiples of it.
+    pub groups: usize,
+    /// Lengths of the input's axes after the channels.
+    pub lens: Vec<usize>,
+    /// The window along each of these axes.
+    pub windows: Vec<Window>,
+}
+
+/// Positions that a matrix product computes at once; a multiple of what any processor's does.
+const BLOCK: usize = 48;
+
+/// Channels of a group that is convolved directly, at most.
+const NARROW: usize = 8;
+
+impl ConvShape {
+    /// Lengths of the output's axes after the channels.
+    pub fn outputs(&self) -> Vec<usize> {
+        self.windows.iter().zip(&self.lens).map(|(window, &len)| window.positions(len)).collect()
+    }
+
+    /// Elements of one output: rows of the weight matrix of a group.
+    fn taps(&self) -> usize {
+        self.channels / self.groups.max(1) * self.kernel_size()
+    }
+
+    fn kernel_size(&self) -> usize {
+        self.windows.iter().map(|window| window.kernel).product()
+    }
+
+    /// True when groups are too narrow for matrix products, and their padded planes do not grow out of bounds.
+    fn is_narrow(&self, outputs: &[usize]) -> bool {
+        let groups = self.groups.max(1);
+        let narrow = |channels: usize| (1..=NARROW).contains(&(channels / groups));
+        groups > 1 && narrow(self.channels) && narrow(self.out_channels) && direct::is_dense(self, outputs)
+    }
+
+    /// True when a column is just a pixel, so that the input itself is the matrix of columns.
+    fn is_pointwise(&self) -> bool {
+        let pointwise = Window { kernel: 1, stride: 1, dilation: 1, pad_before: 0, pad_after: 0 };
+        self.windows.iter().all(|window| Window { dilation: 1, ..*window } == pointwise)
+    }
+
+    /// Multiply-accumulate operations of one sample.
+    pub fn macs(&self) -> u64 {
+        let positions = self.outputs().iter().fold(1u64, |product, &len| product.saturating_mul(len as u64));
+        positions.saturating_mul(self.out_channels as u64).saturating_mul(self.taps() as u64)
+    }
+}
+
+/// A convolution that is ready to run on samples of one shape, any number of times, without allocating.
+#[derive(Debug, Clone)]
+pub struct ConvPlan {
+    shape: ConvShape,
+    outputs: Vec<usize>,
+    way: Way,
+}
+
+#[derive(Debug, Clone)]
+enum Way {
+    /// Narrow groups.
+    Direct(Box<Direct>),
+    /// By products of matrices over tiles of so many positions.
+    Product { tile: usize },
+}
+
+/// What the elements of a sample are multiplied with, and what becomes of the sums.
+#[derive(Debug, Clone, Copy)]
+pub struct Factors<'a, T> {
+    /// O×(C/groups)×….
+    pub weight: &'a [T],
+    /// One number for each output channel, added at the end.
+    pub bias: Option<&'a [T]>,
+    /// What is done to outputs while they are in the cache, and the position of the sample's first one in the whole output.
+    pub finish: Option<(&'a dyn Finish<T>, usize)>,
+}
+
+impl<T: Float> Factors<'_, T> {
+    /// Finishes outputs from a position of the sample on.
+    pub(super) fn finish(&self, position: usize, outputs: &mut [T]) -> Result<()> {
+        match self.finish {
+            Some((finish, first)) => finish.finish(first + position, outputs),
+            None => Ok(()),
+        }
+    }
+}
+
+impl ConvPlan {
+    /// Prepares for elements of so many bytes, and for the threads of the pool around.
+    pub fn new(shape: ConvShape, element_bytes: usize) -> Self {
+        let outputs = shape.outputs();
+        let way = match shape.is_narrow(&outputs) {
+            true => Way::Direct(Box::new(Direct::new(&shape, &outputs))),
+            false => Way::Product { tile: tile(&shape, &outputs, element_bytes) },
+        };
+        Self { shape, outputs, way }
+    }
+
+    /// Number of elements of scratch memory for one thread.
+    fn lane(&self) -> usize {
+        match &self.way {
+            Way::Direct(direct) => direct.scratch(),
+            Way::Product { .. } if self.shape.is_pointwise() => 0,
+            Way::Product { tile } => self.shape.taps().saturating_mul(*tile),
+        }
+    }
+
+    /// How many threads can work apart from each other, each in scratch memory of its own.
+    fn lanes(&self) -> usize {
+        let most = match &self.way {
+            Way::Direct(_) => self.shape.groups,
+            Way::Product { tile } => self.outputs.iter().product::<usize>().div_ceil((*tile).max(1)),
+        };
+        threads().min(most).max(1)
+    }
+
+    /// Number of elements of scratch memory that [`ConvPlan::run`] wants; more than [`ConvPlan::least_scratch`] where
+    /// there are threads to use it.
+    pub fn scratch(&self) -> usize {
+        self.lane().saturating_mul(self.lanes())
+    }
+
+    /// Number of elements of scratch memory that [`ConvPlan::run`] needs.
+    pub fn least_scratch(&self) -> usize {
+        self.lane()
+    }
+
+    /// Number of elements of a sample, and of its output.
+    pub fn sample(&self) -> [usize; 2] {
+        let pixels: usize = self.shape.lens.iter().product();
+        [self.shape.channels * pixels, self.shape.out_channels * self.outputs.iter().product::<usize>()]
+    }
+
+    /// Convolves one sample. All slices are contiguous: input C×…, output O×….
+    ///
+    /// # Errors
+    /// A deadline that has passed, checked for each group and tile; what finishing says.
+    ///
+    /// # Panics
+    /// When a slice is shorter than its shape; callers have checked them.
+    pub fn run<T: Float>(
+        &self,
+        input: &[T],
+        factors: &Factors<'_, T>,
+        output: &mut [T],
+        scratch: &mut [T],
+        limits: &Limits,
+    ) -> Result<()> {
+        let available = scratch.len().checked_div(self.lane()).unwrap_or(usize::MAX);
+        let lanes = self.lanes().min(available).max(1);
+        match &self.way {
+            Way::Direct(direct) => direct.run(&self.shape, input, factors, output, (scratch, lanes), limits),
+            Way::Product { tile } => (0..self.shape.groups).try_for_each(|group| {
+                let product = Product::new(self, *tile, group, input, factors, limits);
+                let positions = product.positions;
+                let len = product.out_channels * positions;
+                let output = &mut output[group * len..][..len];
+                let output = matrix_mut(output, product.out_channels, positions, positions);
+                product.tiles(0, output, scratch, (lanes, lanes > 1))
+            }),
+        }
+    }
+}
+
+/// Positions of a tile: tiles of nearly equal size, of whole blocks of the matrix product, and as many as there are
+/// threads where the output is large enough.
+fn tile(shape: &ConvShape, outputs: &[usize], element_bytes: usize) -> usize {
+    let positions: usize = outputs.iter().product();
+    let rows = match shape.is_pointwise() {
+        true => (shape.channels + shape.out_channels) / shape.groups.max(1),
+        false => shape.taps(),
+    };
+    let most = (TILE_BYTES / rows.saturating_mul(element_bytes).max(1)).max(2 * BLOCK);
+    let tiles = positions.div_ceil(most).max(threads().min(positions / (2 * BLOCK))).max(1);
+    positions.div_ceil(tiles).next_multiple_of(BLOCK).min(positions.max(1))
+}
+
+/// The convolution of a group by products of matrices.
+struct Product<'a, T> {
+    plan: &'a ConvPlan,
+    tile: usize,
+    group: usize,
+    input: &'a [T],
+    weight: ArrayView2<'a, T>,
+    factors: &'a Factors<'a, T>,
+    limits: &'a Limits,
+    out_channels: usize,
+    positions: usize,
+    pixels: usize,
+}
+
+impl<'a, T: Float> Product<'a, T> {
+    fn new(
+        plan: &'a ConvPlan,
+        tile: usize,
+        group: usize,
+        input: &'a [T],
+        factors: &'a Factors<'a, T>,
+        limits: &'a Limits,
+    ) -> Self {
+        let (shape, taps) = (&plan.shape, plan.shape.taps());
+        let (channels, out_channels) = (shape.channels / shape.groups, shape.out_channels / shape.groups);
+        let pixels: usize = shape.lens.iter().product();
+        Self {
+            input: &input[group * channels * pixels..][..channels * pixels],
+            weight: matrix(&factors.weight[group * out_channels * taps..], out_channels, taps, taps),
+            positions: plan.outputs.iter().product(),
+            plan,
+            tile,
+            group,
+            factors,
+            limits,
+            out_channels,
+            pixels,
+        }
+    }
+
+    /// Computes the outputs from position `start` on, on as many threads as there are lanes of scratch memory; `beside`
+    /// says whether other threads do the same.
+    fn tiles(
+        &self,
+        start: usize,
+        output: ArrayViewMut2<'_, T>,
+        scratch: &mut [T],
+        (lanes, beside): (usize, bool),
+    ) -> Result<()> {
+        let tiles = output.ncols().div_ceil(self.tile.max(1));
+        let lane = scratch.len() / lanes.max(1);
+        if lanes <= 1 || tiles <= 1 {
+            return self.tiles_here(start, output, scratch, beside);
+        }
+        let columns = tiles.div_ceil(lanes) * self.tile;
+        let mut output = output;
+        let outputs = output.axis_chunks_iter_mut(Axis(1), columns);
+        // Where nothing is copied, there is no scratch memory.
+        let mut rest = scratch;
+        let scratch = std::iter::repeat_with(|| rest.split_off_mut(..lane).unwrap_or_default());
+        let parts = outputs.zip(scratch).enumerate();
+        for_each_item(parts, &|(part, (output, scratch))| {
+            self.tiles_here(start + part * columns, output, scratch, beside)
+        })
+    }
+
+    /// Computes outputs one tile after the other.
+    fn tiles_here(
+        &self,
+        start: usize,
+        mut output: ArrayViewMut2<'_, T>,
+        scratch: &mut [T],
+        beside: bool,
+    ) -> Result<()> {
+        let tiles = output.axis_chunks_iter_mut(Axis(1), self.tile.max(1)).enumerate();
+        for (index, mut output) in tiles {
+            self.limits.check_deadline()?;
+            let start = start + index * self.tile;
+            self.start_from_bias(output.view_mut());
+            self.multiply(start, output.view_mut(), scratch, beside);
+            self.finish(start, output)?;
+        }
+        Ok(())
+    }
+
+    fn start_from_bias(&self, mut output: ArrayViewMut2<'_, T>) {
+        let bias = self.factors.bias.map(|bias| &bias[self.group * self.out_channels..]);
+        for (channel, mut row) in output.rows_mut().into_iter().enumerate() {
+            row.fill(bias.map_or(T::zero(), |bias| bias[channel]));
+        }
+    }
+
+    /// Adds a tile's products.
+    fn multiply(&self, start: usize, output: ArrayViewMut2<'_, T>, scratch: &mut [T], beside: bool) {
+        let (shape, width, taps) = (&self.plan.shape, output.ncols(), self.weight.ncols());
+        let columns = if shape.is_pointwise() {
+            matrix(self.input.get(start..).unwrap_or_default(), taps, width, self.pixels)
+        } else {
+            let columns =
+                Columns { lens: &shape.lens, positions: &self.plan.outputs, windows: &shape.windows };
+            columns.gather(self.input, start..start + width, &mut scratch[..taps * width]);
+            matrix(scratch, taps, width, width)
+        };
+        if beside {
+            gemm_here(self.weight, columns, output, true)
+        } else {
+            gemm(self.weight, columns, output, true)
+        }
+    }
+
+    /// Finishes a tile: each channel, or all at once where they follow each other.
+    fn finish(&self, start: usize, mut output: ArrayViewMut2<'_, T>) -> Result<()> {
+        if self.factors.finish.is_none() {
+            return Ok(());
+        }
+        let first = self.group * self.out_channels * self.positions + start;
+        if let Some(outputs) = output.as_slice_mut() {
+            return self.factors.finish(first, outputs);
+        }
+        for (channel, row) in output.rows_mut().into_iter().enumerate() {
+            let row = row.into_slice().unwrap_or_default();
+            self.factors.finish(first + channel * self.positions, row)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::naive;
+    use crate::parallel::tests::on_threads;
+    use crate::testing::whole_noise;
+    use ndarray::{ArrayD, Ix4};
+    use proptest::prelude::*;
+
+    fn windows() -> impl Strategy<Value = Vec<Window>> {
+        let window = (1usize..4, 1usize..4, 1usize..3, 0usize..3, 0usize..3).prop_map(
+            |(kernel, stride, dilation, a, b)| Window {
+                kernel,
+                stride,
+                dilation,
+                pad_before: a,
+                pad_after: b,
+            },
+        );
+        proptest::collection::vec(window, 1..4)
+    }
+
+    fn by_matrices(
+        input: &ArrayD<f64>,
+        weight: &ArrayD<f64>,
+        bias: Option<&[f64]>,
+        windows: &[Window; 2],
+        groups: usize,
+    ) -> ArrayD<f64> {
+        let [input, weight] = [input, weight].map(|array| array.view().into_dimensionality::<Ix4>().unwrap());
+        naive::conv2d(input, weight, bias, windows, groups).into_dyn()
+    }
+
+    /// Compares a convolution of `c` channels in a group with the naive one.
+    fn check(shape: &ConvShape, c: usize, with_bias: bool) {
+        let input = whole_noise(&[&[1, shape.channels], &shape.lens[..]].concat(), 1);
+        let kernel: Vec<usize> = shape.windows.iter().map(|w| w.kernel).collect();
+        let weight = whole_noise(&[&[shape.out_channels, c], &kernel[..]].concat(), 2);
+        let bias = whole_noise(&[shape.out_channels], 3);
+        let bias = with_bias.then(|| bias.as_slice().unwrap());
+        let want = match shape.windows[..] {
+            [rows, columns] => by_matrices(&input, &weight, bias, &[rows, columns], shape.groups),
+            _ => naive::conv(input.view(), weight.view(), bias, &shape.windows, shape.groups),
+        };
+        let (input, weight) = (input.as_slice().unwrap(), weight.as_slice().unwrap());
+        let (alone, pooled) = on_threads(&[1, 3], || {
+            let plan = ConvPlan::new(shape.clone(), 8);
+            let (mut got, mut scratch) = (vec![1.0; want.len()], vec![7.0; plan.scratch()]);
+            let factors = Factors { weight, bias, finish: None };
+            plan.run(input, &factors, &mut got, &mut scratch, &Limits::default()).unwrap();
+            got
+        });
+        assert_eq!(alone, want.as_slice().unwrap());
+        assert!(pooled.iter().all(|got| *got == alone), "{shape:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn it_equals_the_naive_convolution(
+            windows in windows(),
+            groups in 1usize..4,
+            (c, o) in prop_oneof![(0usize..4, 0usize..8), (7usize..11, 7usize..11)],
+            lens in proptest::collection::vec(1usize..9, 3),
+            with_bias: bool,
+        ) {
+            let lens = lens[..windows.len()].to_vec();
+            let shape = ConvShape { channels: c * groups, out_channels: o * groups, groups, lens, windows };
+            prop_assume!(shape.outputs().iter().all(|&len| len > 0));
+            check(&shape, c, with_bias);
+        }
+    }
+
+    #[test]
+    fn far_places_need_little_scratch() {
+        let window = Window { kernel: 3, stride: 1, dilation: 1, pad_before: 1, pad_after: 1 };
+        let far = 500_000_000;
+        let windows = [
+            Window { stride: far, ..window },
+            Window { dilation: far, pad_before: far, pad_after: far, ..window },
+        ];
+        for window in windows {
+            for lens in [vec![10], vec![5, 7]] {
+                let mut windows = vec![Window { pad_before: 0, pad_after: 0, ..window }; lens.len()];
+                windows[lens.len() - 1] = window;
+                windows[0] = if lens.len() == 2 { Window { kernel: 1, ..windows[0] } } else { windows[0] };
+                let shape = ConvShape { channels: 2, out_channels: 4, groups: 2, lens, windows };
+                let scratch = ConvPlan::new(shape.clone(), 8).scratch();
+                assert!(scratch < 1 << 16, "{shape:?} needs {scratch}");
+                check(&shape, 1, true);
+            }
+        }
+    }
+
+    #[test]
+    fn usual_narrow_groups_are_convolved_directly() {
+        for (kernel, stride, dilation, len) in
+            [(3, 1, 1, 7), (3, 2, 1, 56), (1, 2, 1, 14), (3, 1, 36, 33), (7, 4, 1, 9)]
+        {
+            let pad = dilation * (kernel / 2);
+            let window = Window { kernel, stride, dilation, pad_before: pad, pad_after: pad };
+            let windows = vec![window; 2];
+            let shape = ConvShape { channels: 8, out_channels: 8, groups: 8, lens: vec![len; 2], windows };
+            assert!(shape.is_narrow(&shape.outputs()), "{window:?}");
+        }
+    }
+
+    #[test]
+    fn many_tiles_join_without_a_seam() {
+        let window = Window { kernel: 3, stride: 1, dilation: 1, pad_before: 1, pad_after: 1 };
+        let shape = ConvShape {
+            channels: 40,
+            out_channels: 3,
+            groups: 1,
+            lens: vec![40, 40],
+            windows: vec![window; 2],
+        };
+        assert!(tile(&shape, &shape.outputs(), 8) < 1600, "one tile");
+        check(&shape, 40, false);
+    }
+}

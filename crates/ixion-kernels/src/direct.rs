@@ -1,0 +1,256 @@
+//! Direct convolution of narrow groups, such as depthwise ones, for which matrices would be too thin.
+//!
+//! The planes of a group are copied into scratch memory with their padding around them, each row sorted by the
+//! remainder of a place divided by the stride. There every tap sees consecutive elements at consecutive positions, and
+//! no edge needs care: a block of outputs is a sum of weighted blocks.
+
+use super::Float;
+use super::conv::{ConvShape, Factors};
+use super::parallel::for_each_item;
+use super::wide::widest;
+use super::window::Window;
+use ixion_tensor::Limits;
+use ixion_tensor::Result;
+use std::array::from_fn;
+use std::ops::Range;
+
+/// Outputs that are computed at once: a vector of the widest kind, of f32.
+const BLOCK: usize = 16;
+
+/// Elements of a padded plane for each that a window sees, at most; a stride of 2 over three axes has 8.
+const SPARSE: usize = 8;
+
+/// Elements of a padded plane that are always few enough.
+const SMALL: usize = 32 << 10;
+
+/// Where elements stand in the padded planes.
+#[derive(Debug, Clone)]
+struct Padded {
+    windows: [Window; 3],
+    lens: [usize; 3],
+    positions: [usize; 3],
+    /// Lengths of the two outer axes with their padding, as far as windows reach.
+    outer: [usize; 2],
+    /// Elements of a row that have the same remainder.
+    phase: usize,
+}
+
+impl Padded {
+    fn new(shape: &ConvShape, outputs: &[usize]) -> Self {
+        const ONE: Window = Window { kernel: 1, stride: 1, dilation: 1, pad_before: 0, pad_after: 0 };
+        let missing = 3 - shape.windows.len();
+        let axis = |axis: usize| axis.checked_sub(missing);
+        let windows = from_fn(|i| axis(i).map_or(ONE, |i| shape.windows[i]));
+        let positions = from_fn(|i| axis(i).map_or(1, |i| outputs[i]));
+        let reached = |i: usize| {
+            let window: &Window = &windows[i];
+            positions[i].saturating_sub(1) * window.stride + window.dilation * (window.kernel - 1) + 1
+        };
+        Self {
+            outer: [reached(0), reached(1)],
+            phase: reached(2).div_ceil(windows[2].stride),
+            lens: from_fn(|i| axis(i).map_or(1, |i| shape.lens[i])),
+            positions,
+            windows,
+        }
+    }
+
+    /// Elements between the beginnings of two rows.
+    fn pitch(&self) -> usize {
+        self.phase.saturating_mul(self.windows[2].stride)
+    }
+
+    /// Elements of a plane.
+    fn plane(&self) -> usize {
+        self.outer[0].saturating_mul(self.outer[1]).saturating_mul(self.pitch())
+    }
+
+    /// Elements of scratch memory for this number of planes. The last block may look past their end.
+    fn scratch(&self, planes: usize) -> usize {
+        planes.saturating_mul(self.plane()).saturating_add(BLOCK)
+    }
+
+    /// How far the element that a tap sees is from the one that the first tap sees.
+    fn offsets(&self, planes: usize) -> Vec<usize> {
+        let [deep, high, wide] = self.windows;
+        let mut offsets = Vec::new();
+        for plane in 0..planes {
+            for (z, y) in (0..deep.kernel).flat_map(|z| (0..high.kernel).map(move |y| (z, y))) {
+                let row = (z * deep.dilation * self.outer[1] + y * high.dilation) * self.pitch();
+                let along = (0..wide.kernel).map(|x| {
+                    let place = x * wide.dilation;
+                    place % wide.stride * self.phase + place / wide.stride
+                });
+                offsets.extend(along.map(|along| plane * self.plane() + row + along));
+            }
+        }
+        offsets
+    }
+
+    /// Copies a plane between its padding, which stays as it is.
+    fn fill<T: Float>(&self, plane: &[T], padded: &mut [T]) {
+        let [deep, high, wide] = self.windows;
+        let depth = self.lens[0].min(self.outer[0].saturating_sub(deep.pad_before));
+        let height = self.lens[1].min(self.outer[1].saturating_sub(high.pad_before));
+        for (z, y) in (0..depth).flat_map(|z| (0..height).map(move |y| (z, y))) {
+            let row = &plane[(z * self.lens[1] + y) * self.lens[2]..][..self.lens[2]];
+            let target = (z + deep.pad_before) * self.outer[1] + y + high.pad_before;
+            let target = &mut padded[target * self.pitch()..][..self.pitch()];
+            for (remainder, target) in target.chunks_exact_mut(self.phase).enumerate() {
+                let first = (remainder + wide.stride - wide.pad_before % wide.stride) % wide.stride;
+                let place = (wide.pad_before + first) / wide.stride;
+                let (Some(row), Some(target)) = (row.get(first..), target.get_mut(place..)) else { continue };
+                copy_strided(row, wide.stride, target);
+            }
+        }
+    }
+
+    /// The first element that each row of outputs sees.
+    fn rows(&self) -> impl Iterator<Item = usize> {
+        let [deep, high, _] = self.windows;
+        let step = (deep.stride * self.outer[1], high.stride);
+        (0..self.positions[0])
+            .flat_map(move |z| (0..self.positions[1]).map(move |y| z * step.0 + y * step.1))
+            .map(|row| row * self.pitch())
+    }
+}
+
+#[inline(always)]
+fn copy_strided<T: Float>(from: &[T], stride: usize, to: &mut [T]) {
+    match stride {
+        1 => to.iter_mut().zip(from).for_each(|(to, &from)| *to = from),
+        2 => to.iter_mut().zip(from.iter().step_by(2)).for_each(|(to, &from)| *to = from),
+        _ => to.iter_mut().zip(from.iter().step_by(stride)).for_each(|(to, &from)| *to = from),
+    }
+}
+
+/// True when padded planes are not much larger than what the windows see of them. Windows that are far apart, or look at
+/// places that are, would leave most of them unused. Like the scratch memory, it depends on positions and not on lengths.
+pub(super) fn is_dense(shape: &ConvShape, outputs: &[usize]) -> bool {
+    let axes = shape.windows.iter().zip(outputs);
+    let seen = axes.fold(SPARSE, |seen, (window, &positions)| {
+        seen.saturating_mul(positions).saturating_mul(window.kernel)
+    });
+    Padded::new(shape, outputs).plane() <= seen.max(SMALL)
+}
+
+/// A direct convolution, ready to run.
+#[derive(Debug, Clone)]
+pub(super) struct Direct {
+    padded: Padded,
+    offsets: Vec<usize>,
+    /// Input and output channels of a group.
+    channels: usize,
+    out_channels: usize,
+}
+
+/// One sample: its elements, and what they are multiplied with.
+struct Sample<'a, T> {
+    input: &'a [T],
+    factors: &'a Factors<'a, T>,
+    limits: &'a Limits,
+    pixels: usize,
+    positions: usize,
+}
+
+impl Direct {
+    pub(super) fn new(shape: &ConvShape, outputs: &[usize]) -> Self {
+        let groups = shape.groups.max(1);
+        let (padded, channels) = (Padded::new(shape, outputs), shape.channels / groups);
+        Self {
+            offsets: padded.offsets(channels),
+            padded,
+            channels,
+            out_channels: shape.out_channels / groups,
+        }
+    }
+
+    /// Number of elements of scratch memory for one thread.
+    pub(super) fn scratch(&self) -> usize {
+        self.padded.scratch(self.channels)
+    }
+
+    /// Convolves one sample; as [`ConvPlan::run`](super::conv::ConvPlan::run), on as many threads as there are lanes of
+    /// scratch memory.
+    pub(super) fn run<T: Float>(
+        &self,
+        shape: &ConvShape,
+        input: &[T],
+        factors: &Factors<'_, T>,
+        output: &mut [T],
+        (scratch, lanes): (&mut [T], usize),
+        limits: &Limits,
+    ) -> Result<()> {
+        let (pixels, positions) = (shape.lens.iter().product(), self.padded.positions.iter().product());
+        let sample = Sample { input, factors, limits, pixels, positions };
+        let (lane, of_group) = (scratch.len() / lanes.max(1), self.out_channels * positions);
+        if lanes <= 1 || lane == 0 {
+            return self.groups_here(&sample, 0..shape.groups, output, scratch);
+        }
+        let groups = shape.groups.div_ceil(lanes).max(1);
+        let outputs = output[..shape.groups * of_group].chunks_mut((groups * of_group).max(1));
+        let parts = outputs.zip(scratch.chunks_mut(lane)).enumerate();
+        for_each_item(parts, &|(part, (output, scratch))| {
+            let first = part * groups;
+            self.groups_here(&sample, first..(first + groups).min(shape.groups), output, scratch)
+        })
+    }
+
+    fn groups_here<T: Float>(
+        &self,
+        sample: &Sample<'_, T>,
+        groups: Range<usize>,
+        output: &mut [T],
+        scratch: &mut [T],
+    ) -> Result<()> {
+        let scratch = &mut scratch[..self.scratch()];
+        scratch.fill(T::zero());
+        let of_group = (self.out_channels * sample.positions).max(1);
+        for (group, output) in groups.zip(output.chunks_exact_mut(of_group)) {
+            sample.limits.check_deadline()?;
+            let planes = &sample.input[group * self.channels * sample.pixels..];
+            let planes = planes.chunks_exact(sample.pixels.max(1)).take(self.channels);
+            for (plane, target) in planes.zip(scratch.chunks_exact_mut(self.padded.plane().max(1))) {
+                widest(|| self.padded.fill(plane, target));
+            }
+            let first = group * self.out_channels;
+            for (channel, output) in (first..).zip(output.chunks_exact_mut(sample.positions.max(1))) {
+                let weight = &sample.factors.weight[channel * self.offsets.len()..][..self.offsets.len()];
+                let start = sample.factors.bias.map_or(T::zero(), |bias| bias[channel]);
+                widest(|| fill_channel(&self.padded, &self.offsets, scratch, weight, start, output));
+            }
+            sample.factors.finish(first * sample.positions, output)?;
+        }
+        Ok(())
+    }
+}
+
+/// Computes one channel.
+#[inline(always)]
+fn fill_channel<T: Float>(
+    padded: &Padded,
+    offsets: &[usize],
+    planes: &[T],
+    weight: &[T],
+    start: T,
+    output: &mut [T],
+) {
+    let wide = padded.positions[2].max(1);
+    for (output, first) in output.chunks_exact_mut(wide).zip(padded.rows()) {
+        for (block, output) in output.chunks_mut(BLOCK).enumerate() {
+            let sums = block_sums(&planes[first + block * BLOCK..], offsets, weight, start);
+            output.copy_from_slice(&sums[..output.len()]);
+        }
+    }
+}
+
+/// Sums of weighted elements for consecutive positions.
+#[inline(always)]
+fn block_sums<T: Float>(elements: &[T], offsets: &[usize], weight: &[T], start: T) -> [T; BLOCK] {
+    let mut sums = [start; BLOCK];
+    for (&offset, &weight) in offsets.iter().zip(weight) {
+        let elements = &elements[offset..][..BLOCK];
+        sums.iter_mut().zip(elements).for_each(|(sum, &x)| *sum += weight * x);
+    }
+    sums
+}

@@ -1,0 +1,327 @@
+//! The five types that blocks are computed in, and the way from and to the 13 element types.
+
+use super::Operand;
+use super::{complex, integer, real};
+use crate::wide::widest;
+use ixion_tensor::Function;
+use ixion_tensor::{Complex, DType, Element, Half, Result, Scalar, bf16, f16};
+
+/// A type that blocks are computed in.
+pub(super) trait Number: Element {
+    /// The registers of this type.
+    fn pool(registers: &Registers) -> &Pool<Self>;
+    /// The same, for writing.
+    fn pool_mut(registers: &mut Registers) -> &mut Pool<Self>;
+    /// The nearest number of this type; an integer is cut off towards zero, and complex numbers lose what has no room.
+    fn from_i64(value: i64) -> Self;
+    /// As [`Number::from_i64`].
+    fn from_f64(value: f64) -> Self;
+    /// As [`Number::from_i64`].
+    fn from_complex(value: Complex<f64>) -> Self;
+    /// The nearest number of another type.
+    fn to<T: Number>(self) -> T;
+    /// Applies a function of one argument, which then is both `a` and `b`, or of two.
+    fn apply(function: Function, a: Operand<'_, Self>, b: Operand<'_, Self>, out: &mut [Self]) -> Result<()>;
+    /// Rounds or wraps to what an element type can hold.
+    fn settle(dtype: DType, block: &mut [Self]);
+}
+
+/// Runs an expression with `$T` bound to the [`Number`] that elements of a [`DType`] are computed in.
+macro_rules! with_number {
+    ($dtype:expr, $T:ident => $body:expr) => {
+        match $dtype {
+            DType::F32 | DType::F16 | DType::Bf16 => {
+                type $T = f32;
+                $body
+            }
+            DType::F64 => {
+                type $T = f64;
+                $body
+            }
+            DType::C32 | DType::C64 => {
+                type $T = Complex<f32>;
+                $body
+            }
+            DType::C128 => {
+                type $T = Complex<f64>;
+                $body
+            }
+            _ => {
+                type $T = i64;
+                $body
+            }
+        }
+    };
+}
+
+pub(super) use with_number;
+
+/// The element type of the [`Number`] that elements of a type are computed in.
+pub(super) fn dtype_of(dtype: DType) -> DType {
+    with_number!(dtype, T => T::DTYPE)
+}
+
+/// Memory for intermediate results of one type: blocks, which all programs of a thread share, and single numbers, which
+/// belong to one program.
+#[derive(Debug, Default)]
+pub(super) struct Pool<T> {
+    pub(super) blocks: Vec<Vec<T>>,
+    pub(super) uniforms: Vec<T>,
+}
+
+/// Memory for intermediate results.
+#[derive(Debug, Default)]
+pub(super) struct Registers {
+    i64: Pool<i64>,
+    f32: Pool<f32>,
+    f64: Pool<f64>,
+    c64: Pool<Complex<f32>>,
+    c128: Pool<Complex<f64>>,
+}
+
+impl<T: Copy + Default> Pool<T> {
+    fn reserve(&mut self, blocks: usize) {
+        while self.blocks.len() < blocks {
+            self.blocks.push(vec![T::default(); super::BLOCK]);
+        }
+    }
+}
+
+impl Registers {
+    /// Makes sure that there are as many blocks as `wanted` has.
+    pub(super) fn reserve(&mut self, wanted: &Self) {
+        self.i64.reserve(wanted.i64.blocks.len());
+        self.f32.reserve(wanted.f32.blocks.len());
+        self.f64.reserve(wanted.f64.blocks.len());
+        self.c64.reserve(wanted.c64.blocks.len());
+        self.c128.reserve(wanted.c128.blocks.len());
+    }
+}
+
+macro_rules! registers {
+    ($field:ident) => {
+        fn pool(registers: &Registers) -> &Pool<Self> {
+            &registers.$field
+        }
+        fn pool_mut(registers: &mut Registers) -> &mut Pool<Self> {
+            &mut registers.$field
+        }
+    };
+}
+
+impl Number for i64 {
+    registers!(i64);
+
+    fn from_i64(value: i64) -> Self {
+        value
+    }
+    fn from_f64(value: f64) -> Self {
+        value as i64
+    }
+    fn from_complex(value: Complex<f64>) -> Self {
+        value.re as i64
+    }
+    fn to<T: Number>(self) -> T {
+        T::from_i64(self)
+    }
+    fn apply(function: Function, a: Operand<'_, i64>, b: Operand<'_, i64>, out: &mut [i64]) -> Result<()> {
+        integer::apply(function, a, b, out)
+    }
+    fn settle(dtype: DType, block: &mut [i64]) {
+        match dtype {
+            DType::I32 => settle_as::<i32>(block),
+            DType::I16 => settle_as::<i16>(block),
+            DType::I8 => settle_as::<i8>(block),
+            DType::U8 => settle_as::<u8>(block),
+            DType::Bool => settle_as::<bool>(block),
+            _ => {}
+        }
+    }
+}
+
+macro_rules! real_numbers {
+    ($($number:ident => $settle:expr),*) => {$(
+        impl Number for $number {
+            registers!($number);
+
+            fn from_i64(value: i64) -> Self {
+                value as $number
+            }
+            fn from_f64(value: f64) -> Self {
+                value as $number
+            }
+            fn from_complex(value: Complex<f64>) -> Self {
+                value.re as $number
+            }
+            fn to<T: Number>(self) -> T {
+                T::from_f64(self.into())
+            }
+            fn apply(function: Function, a: Operand<'_, Self>, b: Operand<'_, Self>, out: &mut [Self]) -> Result<()> {
+                real::apply(function, a, b, out)
+            }
+            fn settle(dtype: DType, block: &mut [Self]) {
+                let settle: fn(DType, &mut [Self]) = $settle;
+                settle(dtype, block);
+            }
+        }
+    )*};
+}
+
+real_numbers! {
+    f32 => |dtype, block| match dtype {
+        DType::F16 => settle_as::<f16>(block),
+        DType::Bf16 => settle_as::<bf16>(block),
+        _ => {}
+    },
+    f64 => |_, _| {}
+}
+
+macro_rules! complex_numbers {
+    ($($part:ident in $field:ident => $settle:expr),*) => {$(
+        impl Number for Complex<$part> {
+            registers!($field);
+
+            fn from_i64(value: i64) -> Self {
+                Complex::new(value as $part, 0.0)
+            }
+            fn from_f64(value: f64) -> Self {
+                Complex::new(value as $part, 0.0)
+            }
+            fn from_complex(value: Complex<f64>) -> Self {
+                Complex::new(value.re as $part, value.im as $part)
+            }
+            fn to<T: Number>(self) -> T {
+                T::from_complex(Complex::new(self.re.into(), self.im.into()))
+            }
+            fn apply(function: Function, a: Operand<'_, Self>, b: Operand<'_, Self>, out: &mut [Self]) -> Result<()> {
+                complex::apply(function, a, b, out)
+            }
+            fn settle(dtype: DType, block: &mut [Self]) {
+                let settle: fn(DType, &mut [Self]) = $settle;
+                settle(dtype, block);
+            }
+        }
+    )*};
+}
+
+complex_numbers! {
+    f32 in c64 => |dtype, block| if dtype == DType::C32 { settle_as::<Complex<f16>>(block) },
+    f64 in c128 => |_, _| {}
+}
+
+/// An element type with its way from and to the [`Number`] that it is computed in.
+pub(super) trait Stored: Element {
+    /// The type to compute in.
+    type Number: Number;
+
+    /// The element as a number, without loss.
+    fn load(self) -> Self::Number;
+
+    /// The number as an element: integers wrap, floats are rounded, bool is whether it is not zero.
+    fn store(number: Self::Number) -> Self;
+
+    /// [`Stored::load`] of all elements.
+    fn load_all(from: &[Self], to: &mut [Self::Number]) {
+        widest(|| to.iter_mut().zip(from).for_each(|(to, from)| *to = from.load()));
+    }
+
+    /// [`Stored::store`] of all numbers.
+    fn store_all(from: &[Self::Number], to: &mut [Self]) {
+        widest(|| to.iter_mut().zip(from).for_each(|(to, from)| *to = Self::store(*from)));
+    }
+}
+
+macro_rules! stored {
+    ($($element:ty as $number:ty: $load:expr, $store:expr;)*) => {$(
+        impl Stored for $element {
+            type Number = $number;
+
+            fn load(self) -> $number {
+                let load: fn($element) -> $number = $load;
+                load(self)
+            }
+            fn store(number: $number) -> $element {
+                let store: fn($number) -> $element = $store;
+                store(number)
+            }
+        }
+    )*};
+}
+
+stored! {
+    i64 as i64: |x| x, |x| x;
+    i32 as i64: i64::from, |x| x as i32;
+    i16 as i64: i64::from, |x| x as i16;
+    i8 as i64: i64::from, |x| x as i8;
+    u8 as i64: i64::from, |x| x as u8;
+    bool as i64: i64::from, |x| x != 0;
+    f32 as f32: |x| x, |x| x;
+    f64 as f64: |x| x, |x| x;
+    Complex<f32> as Complex<f32>: |x| x, |x| x;
+    Complex<f16> as Complex<f32>: |x| Complex::new(x.re.to_f32(), x.im.to_f32()),
+        |x| Complex::new(f16::from_f32(x.re), f16::from_f32(x.im));
+    Complex<f64> as Complex<f64>: |x| x, |x| x;
+}
+
+/// Half types convert whole slices.
+macro_rules! stored_halves {
+    ($($half:ty),*) => {$(
+        impl Stored for $half {
+            type Number = f32;
+
+            fn load(self) -> f32 {
+                self.to_f32()
+            }
+            fn store(number: f32) -> Self {
+                Self::from_f32(number)
+            }
+            fn load_all(from: &[Self], to: &mut [f32]) {
+                Half::load_all(from, to);
+            }
+            fn store_all(from: &[f32], to: &mut [Self]) {
+                Half::store_all(from, to);
+            }
+        }
+    )*};
+}
+
+stored_halves!(f16, bf16);
+
+fn settle_as<E: Stored>(block: &mut [E::Number]) {
+    let mut elements = [E::default(); 256];
+    for chunk in block.chunks_mut(elements.len()) {
+        E::store_all(chunk, &mut elements);
+        E::load_all(&elements, chunk);
+    }
+}
+
+/// Converts numbers to an element type, by the rules of [`Tensor::cast`](ixion_tensor::Tensor::cast).
+pub(super) fn convert<S: Number, T: Number>(from: Operand<'_, S>, to: &mut [T], dtype: DType) {
+    let from_integers = S::DTYPE == DType::I64;
+    match integer_range(dtype) {
+        _ if dtype == DType::Bool => from.map(to, |x| T::from_i64((x != S::default()).into())),
+        Some((low, high)) if !from_integers => from.map(to, |x| T::from_i64(x.to::<i64>().clamp(low, high))),
+        _ => from.map(to, S::to::<T>),
+    }
+    T::settle(dtype, to);
+}
+
+fn integer_range(dtype: DType) -> Option<(i64, i64)> {
+    match dtype {
+        DType::I32 => Some((i32::MIN.into(), i32::MAX.into())),
+        DType::I16 => Some((i16::MIN.into(), i16::MAX.into())),
+        DType::I8 => Some((i8::MIN.into(), i8::MAX.into())),
+        DType::U8 => Some((u8::MIN.into(), u8::MAX.into())),
+        _ => None,
+    }
+}
+
+/// A constant as a number.
+pub(super) fn constant<T: Number>(scalar: Scalar) -> T {
+    match scalar {
+        Scalar::Bool(value) => T::from_i64(value.into()),
+        Scalar::Int(value) => T::from_i64(value),
+        Scalar::Float(value) => T::from_f64(value),
+        Scalar::Complex(value) => T::from_complex(value),
+    }
+}

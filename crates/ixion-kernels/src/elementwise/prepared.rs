@@ -1,0 +1,239 @@
+//! A program made ready for inputs and an output of given types and shapes: how inputs are read, where values lie.
+
+use super::in_place::InPlace;
+use super::number::{Number, Registers, with_number};
+use super::run::{Run, number_of};
+use super::scaling::Scaling;
+use super::source::Source;
+use super::{Operation, Step, Value};
+use ixion_tensor::{Complex, DType, Layout, Result, Shape, TensorError, TensorView};
+use std::mem;
+
+/// Where a value lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// In an input, which is used as it lies.
+    Direct,
+    /// A single number: all elements are equal.
+    Uniform(usize),
+    /// In a block of the thread's registers.
+    Block(usize),
+    /// In the output.
+    Output,
+}
+
+/// A [`Program`](super::Program) that is ready to run on inputs of these types, shapes and strides. It may run any number
+/// of times, and allocates nothing when it does so again.
+#[derive(Debug)]
+pub struct Prepared {
+    /// The last one computes the output.
+    pub(super) steps: Vec<Step>,
+    /// The inputs that the steps read, at the positions of those steps.
+    pub(super) sources: Vec<Option<Source>>,
+    pub(super) places: Vec<Place>,
+    /// The steps that are the same for all elements and depend on inputs.
+    pub(super) uniform: Vec<usize>,
+    /// The steps that differ from element to element.
+    pub(super) varying: Vec<usize>,
+    pub(super) uniforms: Registers,
+    /// How many blocks of each type the thread must have.
+    pub(super) blocks: Registers,
+    /// What the program comes down to where it is a function of what stands in the output.
+    pub(super) in_place: Option<InPlace>,
+    /// What it comes down to where it is a product with something that repeats.
+    pub(super) scaling: Option<Scaling>,
+    pub(super) dtype: DType,
+    shape: Shape,
+    inputs: Vec<(DType, Layout)>,
+}
+
+impl Prepared {
+    pub(super) fn new(
+        steps: &[Step],
+        inputs: &[TensorView<'_>],
+        dtype: DType,
+        shape: &Shape,
+    ) -> Result<Self> {
+        let sources = steps.iter().map(|step| match step.operation {
+            Operation::Input(position) => source(inputs, position, step.dtype, shape).map(Some),
+            _ => Ok(None),
+        });
+        let sources = sources.collect::<Result<Vec<_>>>()?;
+        let mut prepared = Self {
+            scaling: Scaling::of(steps, &sources),
+            sources,
+            steps: steps.to_vec(),
+            places: Vec::with_capacity(steps.len()),
+            uniform: Vec::new(),
+            varying: Vec::new(),
+            uniforms: Registers::default(),
+            blocks: Registers::default(),
+            in_place: InPlace::of(steps),
+            dtype,
+            shape: *shape,
+            inputs: inputs.iter().map(|input| (input.dtype(), *input.layout())).collect(),
+        };
+        prepared.check_output()?;
+        prepared.place_all();
+        prepared.settle_constants()?;
+        Ok(prepared)
+    }
+
+    /// Whether it was made for such inputs and such an output.
+    pub fn fits(&self, inputs: &[TensorView<'_>], dtype: DType, shape: &Shape) -> bool {
+        let same = |(known, input): (&(DType, Layout), &TensorView<'_>)| {
+            known.0 == input.dtype() && known.1.is_moved(input.layout())
+        };
+        self.dtype == dtype
+            && self.shape == *shape
+            && self.inputs.len() == inputs.len()
+            && self.inputs.iter().zip(inputs).all(same)
+    }
+
+    /// Makes it ready to compute from these inputs, which it [fits](Prepared::fits).
+    ///
+    /// # Errors
+    /// [`TensorError::InvalidArgument`] for other inputs; a function that the numbers do not have.
+    pub fn start<'a>(&'a mut self, inputs: &'a [TensorView<'a>]) -> Result<Run<'a>> {
+        if !self.fits(inputs, self.dtype, &self.shape.clone()) {
+            let reason = "a program that was prepared for other inputs; prepare it again".to_owned();
+            return Err(TensorError::InvalidArgument(reason));
+        }
+        for position in 0..self.uniform.len() {
+            let index = self.uniform[position];
+            with_number!(self.steps[index].dtype, T => self.settle::<T>(index, inputs)?);
+        }
+        Run::new(self, inputs)
+    }
+
+    fn check_output(&self) -> Result<()> {
+        match self.steps.last() {
+            Some(step) if step.dtype != self.dtype => {
+                Err(TensorError::WrongDType { wanted: step.dtype, found: self.dtype })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Computes what is the same for all elements.
+    fn settle<T: Number>(&mut self, index: usize, inputs: &[TensorView<'_>]) -> Result<()> {
+        let number = number_of::<T>(self, index, inputs)?;
+        if let Place::Uniform(register) = self.places[index] {
+            T::pool_mut(&mut self.uniforms).uniforms[register] = number;
+        }
+        Ok(())
+    }
+
+    /// Computes what depends on no input, once and for all.
+    fn settle_constants(&mut self) -> Result<()> {
+        let mut depends = vec![false; self.steps.len()];
+        for index in 0..self.steps.len() {
+            let step = self.steps[index];
+            depends[index] = self.sources[index].is_some()
+                || step.operation.arguments().iter().any(|value| depends[value.0]);
+            if !matches!(self.places[index], Place::Uniform(_)) {
+                self.varying.push(index);
+            } else if depends[index] {
+                self.uniform.push(index);
+            } else {
+                with_number!(step.dtype, T => self.settle::<T>(index, &[])?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives every value its place. A block is used again once the last step that reads it has run.
+    fn place_all(&mut self) {
+        let mut last_use = vec![usize::MAX; self.steps.len()];
+        for (index, step) in self.steps.iter().enumerate() {
+            step.operation.arguments().iter().for_each(|value| last_use[value.0] = index);
+        }
+        let mut free: Vec<(DType, usize)> = Vec::new();
+        for index in 0..self.steps.len() {
+            let Step { dtype, operation } = self.steps[index];
+            let place = with_number!(dtype, T => self.place::<T>(index, &mut free));
+            self.places.push(place);
+            for value in operation.arguments() {
+                let ends = mem::replace(&mut last_use[value.0], usize::MAX) == index;
+                if let (true, Place::Block(register)) = (ends, self.places[value.0]) {
+                    free.push((super::number::dtype_of(self.steps[value.0].dtype), register));
+                }
+            }
+        }
+    }
+
+    fn place<T: Number>(&mut self, index: usize, free: &mut Vec<(DType, usize)>) -> Place {
+        let Step { dtype, operation } = self.steps[index];
+        let source = self.sources[index].as_ref();
+        let is_uniform = |value: &Value| matches!(self.places[value.0], Place::Uniform(_));
+        let uniform = match (source, operation) {
+            (Some(source), _) => source.is_uniform,
+            (None, Operation::Output) => false,
+            (None, _) => operation.arguments().iter().all(is_uniform),
+        };
+        if uniform {
+            let uniforms = &mut T::pool_mut(&mut self.uniforms).uniforms;
+            uniforms.push(T::default());
+            return Place::Uniform(uniforms.len() - 1);
+        }
+        let is_last = index + 1 == self.steps.len();
+        if is_last && dtype == T::DTYPE && !matches!(operation, Operation::Output) {
+            Place::Output
+        } else if source.is_some_and(|source| source.is_direct) {
+            Place::Direct
+        } else if let Some(found) = free.iter().position(|(dtype, _)| *dtype == T::DTYPE) {
+            Place::Block(free.swap_remove(found).1)
+        } else {
+            let blocks = &mut T::pool_mut(&mut self.blocks).blocks;
+            blocks.push(Vec::new());
+            Place::Block(blocks.len() - 1)
+        }
+    }
+}
+
+fn source(inputs: &[TensorView<'_>], position: usize, dtype: DType, shape: &Shape) -> Result<Source> {
+    let missing = TensorError::OutOfRange { what: "input", index: position as i64, len: inputs.len() };
+    let view = inputs.get(position).ok_or(missing)?;
+    if view.dtype() != dtype {
+        return Err(TensorError::WrongDType { wanted: dtype, found: view.dtype() });
+    }
+    Source::new(position, view, shape)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Program;
+    use super::*;
+    use ixion_tensor::Function;
+    use ixion_tensor::{Scalar, Tensor};
+
+    #[test]
+    fn a_long_chain_takes_two_blocks() {
+        let mut program = Program::default();
+        let mut value = program.input(0, DType::F32);
+        for number in 0..100 {
+            let number = program.constant(Scalar::Int(number), DType::F32);
+            let sum = program.apply(Function::Add, DType::F32, value, number);
+            value = program.apply(Function::Neg, DType::F32, sum, sum);
+        }
+        let x = Tensor::zeros(DType::F32, &[5000]).unwrap();
+        let prepared = program.prepare(value, &[x.view()], DType::F32, x.shape()).unwrap();
+        assert_eq!(f32::pool(&prepared.blocks).blocks.len(), 2);
+        assert_eq!((f32::pool(&prepared.uniforms).uniforms.len(), prepared.uniform.len()), (100, 0));
+        assert_eq!((prepared.places[0], prepared.places.last()), (Place::Direct, Some(&Place::Output)));
+    }
+
+    #[test]
+    fn it_knows_what_it_was_made_for() {
+        let mut program = Program::default();
+        let value = program.input(0, DType::F32);
+        let (x, y) =
+            (Tensor::zeros(DType::F32, &[2, 3]).unwrap(), Tensor::zeros(DType::F32, &[3, 2]).unwrap());
+        let mut prepared = program.prepare(value, &[x.view()], DType::F32, x.shape()).unwrap();
+        let turned = y.permute(&[1, 0]).unwrap();
+        assert!(prepared.fits(&[x.view()], DType::F32, x.shape()));
+        assert!(!prepared.fits(&[turned.view()], DType::F32, x.shape()));
+        assert!(!prepared.fits(&[x.view(), x.view()], DType::F32, x.shape()));
+        assert!(prepared.start(&[turned.view()]).is_err());
+    }
+}

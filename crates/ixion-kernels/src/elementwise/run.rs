@@ -1,0 +1,302 @@
+//! One run of a prepared program: the loop over blocks.
+
+use super::number::{Number, Registers, Stored, constant, convert, with_number};
+use super::prepared::{Place, Prepared};
+use super::scaling::{Scaling, scale};
+use super::source::{Axes, Source, merge, offset_of, row, slice_of};
+use super::{BLOCK, Operand, Operation, Step, Value};
+use crate::Float;
+use crate::parallel::for_each_chunk;
+use ixion_tensor::Limits;
+use ixion_tensor::{
+    Complex, DType, Element, Layout, Result, Shape, TensorError, TensorView, TensorViewMut, with_element,
+};
+use smallvec::SmallVec;
+use std::cell::RefCell;
+use std::mem;
+use std::ops::Range;
+
+/// Elements of a piece of work of one thread: many more than it takes to hand one out, and few enough that threads end together.
+const CHUNK: usize = 4 * BLOCK;
+
+/// The type that elements of type `E` are computed in.
+type NumberOf<E> = <E as Stored>::Number;
+
+thread_local! {
+    /// The blocks of this thread, which all programs share, so that they stay in its first-level cache.
+    static REGISTERS: RefCell<Registers> = RefCell::default();
+}
+
+/// A prepared program with the inputs of one run. It may be asked for pieces of the output, from several threads.
+#[derive(Debug)]
+pub struct Run<'a> {
+    prepared: &'a Prepared,
+    /// All inputs as rows, which begin at their first elements.
+    rows: SmallVec<[TensorView<'a>; 4]>,
+}
+
+impl<'a> Run<'a> {
+    pub(super) fn new(prepared: &'a Prepared, inputs: &[TensorView<'a>]) -> Result<Self> {
+        let rows = inputs.iter().map(row).collect::<Result<_>>()?;
+        Ok(Self { prepared, rows })
+    }
+
+    /// Computes all elements of an output.
+    ///
+    /// # Errors
+    /// [`TensorError::WrongDType`] for an output of another type; [`TensorError::UndefinedFor`] for a function that the
+    /// numbers do not have; [`TensorError::DivisionByZero`] for integers; a deadline that has passed.
+    pub fn whole(&self, output: &mut TensorViewMut<'_>, limits: &Limits) -> Result<()> {
+        if output.num_elements() == 0 {
+            return Ok(());
+        }
+        if output.layout().is_contiguous() {
+            return with_element!(output.dtype(), E => {
+                for_each_chunk(output.slice::<E>()?, CHUNK, &|start, piece: &mut [E]| {
+                    limits.check_deadline()?;
+                    self.piece(start, piece)
+                })
+            });
+        }
+        let axes = merge(output.shape(), output.layout().strides());
+        if axes.last().is_some_and(|inner| inner.1 == 1) {
+            return with_element!(output.dtype(), E => self.rows_of::<E>(&axes, output, limits));
+        }
+        let mut copy = output.as_view().to_tensor()?;
+        self.whole(&mut copy.view_mut()?, limits)?;
+        output.copy_from(&copy.view())
+    }
+
+    /// Computes an output whose innermost axis lies in one piece.
+    fn rows_of<E: Element>(
+        &self,
+        axes: &Axes,
+        output: &mut TensorViewMut<'_>,
+        limits: &Limits,
+    ) -> Result<()> {
+        let (total, offset) = (output.num_elements(), output.layout().offset());
+        let whole = Layout::strided(Shape::new(&[output.layout().span()])?, &[1], 0)?;
+        let mut whole = output.reborrow().with_layout(whole)?;
+        let whole = whole.slice::<E>()?;
+        let Some((&(len, _), outer)) = axes.split_last() else { return Ok(()) };
+        for start in (0..total).step_by(len.max(1)) {
+            limits.check_deadline()?;
+            let first = offset + offset_of(start / len.max(1), outer);
+            self.piece(start, whole.get_mut(first..first + len).unwrap_or_default())?;
+        }
+        Ok(())
+    }
+
+    /// Computes the elements of the output from position `start` on, counted in row-major order.
+    ///
+    /// # Errors
+    /// As [`Run::whole`], except that no deadline is looked at.
+    pub fn piece<E: Element>(&self, start: usize, output: &mut [E]) -> Result<()> {
+        if E::DTYPE != self.prepared.dtype {
+            return Err(TensorError::WrongDType { wanted: self.prepared.dtype, found: E::DTYPE });
+        }
+        REGISTERS.with_borrow_mut(|registers| {
+            registers.reserve(&self.prepared.blocks);
+            let mut position = start;
+            for block in output.chunks_mut(BLOCK) {
+                let range = position..position + block.len();
+                position = range.end;
+                let layout = Layout::contiguous(Shape::new(&[block.len()])?);
+                let output = &mut TensorViewMut::from_slice(block, layout)?;
+                Block { prepared: self.prepared, rows: &self.rows, range, registers, output }.compute()?;
+            }
+            Ok(())
+        })
+    }
+}
+
+/// What is done to pieces of an output as soon as they are computed, by a kernel that knows no more of it.
+pub trait Finish<T>: Sync + std::fmt::Debug {
+    /// Finishes the elements from position `start` of the output on, counted in row-major order.
+    ///
+    /// # Errors
+    /// As [`Run::piece`].
+    fn finish(&self, start: usize, piece: &mut [T]) -> Result<()>;
+}
+
+impl<T: Float> Finish<T> for Run<'_> {
+    fn finish(&self, start: usize, piece: &mut [T]) -> Result<()> {
+        match self.prepared.in_place {
+            Some(function) if self.prepared.dtype == T::DTYPE => function.apply(piece),
+            _ => self.piece(start, piece)?,
+        }
+        Ok(())
+    }
+}
+
+/// Some elements of the output, and where they and intermediate results are written.
+struct Block<'r, 'o> {
+    prepared: &'r Prepared,
+    rows: &'r [TensorView<'r>],
+    range: Range<usize>,
+    registers: &'r mut Registers,
+    output: &'r mut TensorViewMut<'o>,
+}
+
+/// What a step may read: inputs, numbers, and blocks that are not being written.
+struct Values<'r> {
+    prepared: &'r Prepared,
+    rows: &'r [TensorView<'r>],
+    range: Range<usize>,
+    registers: &'r Registers,
+}
+
+impl Block<'_, '_> {
+    fn compute(&mut self) -> Result<()> {
+        let prepared = self.prepared;
+        match (prepared.scaling, prepared.dtype) {
+            (Some(scaling), DType::F32) => return self.scale::<f32>(scaling),
+            (Some(scaling), DType::F64) => return self.scale::<f64>(scaling),
+            _ => {}
+        }
+        prepared.varying.iter().try_for_each(|&index| self.step(index))?;
+        match prepared.places.last() {
+            Some(Place::Output) | None => Ok(()),
+            _ => with_element!(self.output.dtype(), E => self.store::<E>()),
+        }
+    }
+
+    fn scale<T: Float>(&mut self, Scaling { scaled, factors }: Scaling) -> Result<()> {
+        let sources = &self.prepared.sources;
+        let row = |source: &Source| &self.rows[source.position];
+        let scaled = sources[scaled].as_ref().map(|source| slice_of(row(source), self.range.clone()));
+        if let Some(source) = &sources[factors] {
+            let factors = (source, row(source).slice::<T>()?);
+            scale(scaled.transpose()?, factors, self.range.clone(), self.output.slice::<T>()?);
+        }
+        Ok(())
+    }
+
+    /// Computes one value.
+    fn step(&mut self, index: usize) -> Result<()> {
+        let Step { dtype, operation } = self.prepared.steps[index];
+        if matches!(operation, Operation::Output) {
+            return with_element!(dtype, E => self.load::<E>(index));
+        }
+        if self.prepared.sources[index].is_some() {
+            return with_element!(dtype, E => self.write(index, |values, out: &mut [NumberOf<E>]| {
+                values.gather::<E>(index, out)
+            }));
+        }
+        with_number!(dtype, T => self.write(index, |values, out: &mut [T]| values.apply(index, out)))
+    }
+
+    /// Lets `fill` write a value to its place.
+    fn write<T: Number>(
+        &mut self,
+        index: usize,
+        fill: impl FnOnce(&Values<'_>, &mut [T]) -> Result<()>,
+    ) -> Result<()> {
+        let Self { prepared, rows, ref range, .. } = *self;
+        match prepared.places[index] {
+            Place::Direct | Place::Uniform(_) => Ok(()),
+            Place::Output => {
+                let values = Values { prepared, rows, range: range.clone(), registers: self.registers };
+                fill(&values, self.output.slice::<T>()?)
+            }
+            Place::Block(block) => {
+                let mut taken = mem::take(&mut T::pool_mut(self.registers).blocks[block]);
+                let values = Values { prepared, rows, range: range.clone(), registers: self.registers };
+                let result = fill(&values, &mut taken[..range.len()]);
+                T::pool_mut(self.registers).blocks[block] = taken;
+                result
+            }
+        }
+    }
+
+    /// Reads what stands in the output.
+    fn load<E: Stored>(&mut self, index: usize) -> Result<()> {
+        if let Place::Block(block) = self.prepared.places[index] {
+            let block = &mut E::Number::pool_mut(self.registers).blocks[block];
+            E::load_all(self.output.slice::<E>()?, &mut block[..self.range.len()]);
+        }
+        Ok(())
+    }
+
+    /// Writes the last value to an output of a type that it is not computed in, or fills it with a single number.
+    fn store<E: Stored>(&mut self) -> Result<()> {
+        let Self { prepared, rows, ref range, .. } = *self;
+        let values = Values { prepared, rows, range: range.clone(), registers: self.registers };
+        let last = Value(prepared.steps.len() - 1);
+        let to = self.output.slice::<E>()?;
+        match values.operand::<NumberOf<E>>(last)? {
+            Operand::Block(block) => E::store_all(block, to),
+            Operand::Uniform(number) => to.fill(E::store(number)),
+        }
+        Ok(())
+    }
+}
+
+impl Values<'_> {
+    fn gather<E: Stored>(&self, index: usize, out: &mut [E::Number]) -> Result<()> {
+        let Some(source) = &self.prepared.sources[index] else { return Ok(()) };
+        source.gather(self.rows[source.position].slice::<E>()?, self.range.clone(), out);
+        Ok(())
+    }
+
+    fn apply<T: Number>(&self, index: usize, out: &mut [T]) -> Result<()> {
+        let Step { dtype, operation } = self.prepared.steps[index];
+        match operation {
+            Operation::Input(_) | Operation::Output => {}
+            Operation::Constant(scalar) => out.fill(constant(scalar)),
+            Operation::Cast(value) => {
+                let from = self.prepared.steps[value.0].dtype;
+                with_number!(from, S => convert(self.operand::<S>(value)?, out, dtype));
+            }
+            Operation::Apply(function, [a, b]) => {
+                T::apply(function, self.operand(a)?, self.operand(b)?, out)?;
+            }
+        }
+        // The last value is rounded when it is stored.
+        if index + 1 < self.prepared.steps.len() {
+            T::settle(dtype, out);
+        }
+        Ok(())
+    }
+
+    fn operand<T: Number>(&self, value: Value) -> Result<Operand<'_, T>> {
+        Ok(match (self.prepared.places[value.0], &self.prepared.sources[value.0]) {
+            (Place::Direct, Some(source)) => {
+                Operand::Block(slice_of(&self.rows[source.position], self.range.clone())?)
+            }
+            (Place::Uniform(number), _) => {
+                Operand::Uniform(T::pool(&self.prepared.uniforms).uniforms[number])
+            }
+            (Place::Block(block), _) => {
+                Operand::Block(&T::pool(self.registers).blocks[block][..self.range.len()])
+            }
+            // Nothing reads the output: its step is the last.
+            (Place::Direct | Place::Output, _) => Operand::Block(&[]),
+        })
+    }
+}
+
+/// The number that a step gives for all elements.
+pub(super) fn number_of<T: Number>(
+    prepared: &Prepared,
+    index: usize,
+    inputs: &[TensorView<'_>],
+) -> Result<T> {
+    let mut number = [T::default()];
+    let source = prepared.sources[index].as_ref();
+    let input = source.and_then(|source| inputs.get(source.position)).map(row).transpose()?;
+    let registers = Registers::default();
+    let values = Values { prepared, rows: &[], range: 0..1, registers: &registers };
+    match (source, input) {
+        (Some(source), Some(row)) => {
+            with_element!(row.dtype(), E => {
+                let mut found = [NumberOf::<E>::default()];
+                source.gather(row.slice::<E>()?, 0..1, &mut found);
+                number = found.map(|found| found.to());
+            })
+        }
+        _ => values.apply(index, &mut number)?,
+    }
+    let [number] = number;
+    Ok(number)
+}

@@ -1,0 +1,158 @@
+//! Vectors of `f32`, the same for every instruction set.
+
+/// Numbers that are computed side by side.
+///
+/// # Safety
+/// Methods are for processors that have the type's instructions, in functions that are compiled for these. Pointers are to
+/// [`Lanes::COUNT`] numbers, which need not be aligned.
+pub(super) trait Lanes: Copy {
+    /// How many there are.
+    const COUNT: usize;
+
+    /// The same number everywhere.
+    unsafe fn splat(x: f32) -> Self;
+    unsafe fn load(from: *const f32) -> Self;
+    unsafe fn store(self, to: *mut f32);
+    unsafe fn add(self, x: Self) -> Self;
+    /// Adds a product, which is rounded together with the sum where there is an instruction for it.
+    unsafe fn add_product(self, a: Self, b: Self) -> Self;
+    /// Numbers within two bounds; NaN stays.
+    unsafe fn clamp(self, low: Self, high: Self) -> Self;
+    /// Has a cache line fetched into the second-level cache, if the processor likes. Any address will do.
+    #[inline(always)]
+    fn fetch(_: *const f32) {}
+}
+
+/// For processors without vectors that are known here. The compiler makes of it what the target has.
+#[derive(Clone, Copy)]
+pub(super) struct Plain([f32; 8]);
+
+impl Plain {
+    #[inline(always)]
+    fn zip(self, other: Self, of: impl Fn(f32, f32) -> f32) -> Self {
+        let mut numbers = self.0;
+        for (number, other) in numbers.iter_mut().zip(other.0) {
+            *number = of(*number, other);
+        }
+        Self(numbers)
+    }
+}
+
+impl Lanes for Plain {
+    const COUNT: usize = 8;
+
+    #[inline(always)]
+    unsafe fn splat(x: f32) -> Self {
+        Self([x; 8])
+    }
+
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Self {
+        // SAFETY: the caller's promise.
+        Self(unsafe { from.cast::<[f32; 8]>().read_unaligned() })
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32) {
+        // SAFETY: the caller's promise.
+        unsafe { to.cast::<[f32; 8]>().write_unaligned(self.0) }
+    }
+
+    #[inline(always)]
+    unsafe fn add(self, x: Self) -> Self {
+        self.zip(x, |a, b| a + b)
+    }
+
+    #[inline(always)]
+    unsafe fn add_product(self, a: Self, b: Self) -> Self {
+        self.zip(a.zip(b, |a, b| a * b), |sum, product| sum + product)
+    }
+
+    #[inline(always)]
+    unsafe fn clamp(self, low: Self, high: Self) -> Self {
+        let bounded = self.zip(low, |x, low| if x < low { low } else { x });
+        bounded.zip(high, |x, high| if x > high { high } else { x })
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+pub(super) mod x86 {
+    use super::Lanes;
+    use std::arch::x86_64::*;
+
+    macro_rules! lanes {
+        ($(
+            $(#[$doc:meta])*
+            $name:ident($vector:ty) of $count:literal:
+            $splat:ident, $load:ident, $store:ident, $add:ident, $fma:ident, $max:ident, $min:ident;
+        )*) => {$(
+            $(#[$doc])*
+            #[derive(Clone, Copy)]
+            pub(crate) struct $name(pub(crate) $vector);
+
+            impl Lanes for $name {
+                const COUNT: usize = $count;
+
+                #[inline(always)]
+                unsafe fn splat(x: f32) -> Self {
+                    // SAFETY: callers have seen to the processor's features, here and below.
+                    Self(unsafe { $splat(x) })
+                }
+
+                #[inline(always)]
+                unsafe fn load(from: *const f32) -> Self {
+                    // SAFETY: the caller's promise: so many numbers can be read.
+                    Self(unsafe { $load(from) })
+                }
+
+                #[inline(always)]
+                unsafe fn store(self, to: *mut f32) {
+                    // SAFETY: the caller's promise: so many numbers can be written.
+                    unsafe { $store(to, self.0) }
+                }
+
+                #[inline(always)]
+                unsafe fn add(self, x: Self) -> Self {
+                    // SAFETY: as for `splat`.
+                    Self(unsafe { $add(self.0, x.0) })
+                }
+
+                #[inline(always)]
+                unsafe fn add_product(self, a: Self, b: Self) -> Self {
+                    // SAFETY: as for `splat`.
+                    Self(unsafe { $fma(a.0, b.0, self.0) })
+                }
+
+                #[inline(always)]
+                fn fetch(from: *const f32) {
+                    // SAFETY: every processor of this kind has the instruction, which faults nowhere.
+                    unsafe { _mm_prefetch::<_MM_HINT_T1>(from.cast()) }
+                }
+
+                #[inline(always)]
+                unsafe fn clamp(self, low: Self, high: Self) -> Self {
+                    // SAFETY: as for `splat`. Where one of two is NaN, the second is taken.
+                    Self(unsafe { $min(high.0, $max(low.0, self.0)) })
+                }
+            }
+        )*};
+    }
+
+    lanes! {
+        /// AVX2 with FMA.
+        Avx2(__m256) of 8: _mm256_set1_ps, _mm256_loadu_ps, _mm256_storeu_ps, _mm256_add_ps, _mm256_fmadd_ps, _mm256_max_ps, _mm256_min_ps;
+        /// AVX-512.
+        Avx512(__m512) of 16: _mm512_set1_ps, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_add_ps, _mm512_fmadd_ps, _mm512_max_ps, _mm512_min_ps;
+        /// AVX-512 BF16: sums of `f32`, to which products of pairs of `bf16` are added. Such a pair fills the place of one number.
+        Pairs(__m512) of 16: _mm512_set1_ps, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_add_ps, add_pairs, _mm512_max_ps, _mm512_min_ps;
+    }
+
+    /// Adds both products of each pair. They are not rounded before they are added; numbers below the normal ones are zero.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bf16")]
+    fn add_pairs(a: __m512, b: __m512, sum: __m512) -> __m512 {
+        // SAFETY: both are 64 bytes, of which any are numbers.
+        let [a, b] = unsafe { [a, b].map(|pairs| std::mem::transmute::<__m512, __m512bh>(pairs)) };
+        _mm512_dpbf16_ps(sum, a, b)
+    }
+}

@@ -1,0 +1,56 @@
+//! CPU arithmetic on arrays and slices. Nothing here knows a graph, a layer or a parameter's name in a file.
+//!
+//! [`naive`] holds short and obviously right kernels on ndarray views: they are taught, and they are what the fast
+//! ones are tested against. The others work on slices and numbers.
+
+pub mod activation;
+pub mod attention;
+pub mod blocked;
+mod columns;
+pub mod conv;
+pub mod conv_transpose;
+pub mod deformable;
+mod direct;
+pub mod elementwise;
+pub mod elimination;
+
+pub mod folding;
+pub mod fourier;
+pub mod gemm;
+pub mod grid;
+mod isa;
+mod lanes;
+#[cfg(feature = "linalg")]
+pub mod lapack;
+pub mod math;
+pub mod matrix;
+pub mod naive;
+pub mod narrow;
+pub mod norm;
+pub mod packed;
+pub mod parallel;
+pub mod pool;
+pub mod quantization;
+pub mod quantized;
+pub mod recurrent;
+pub mod reduce;
+pub mod reflection;
+pub mod reformat;
+pub mod regions;
+pub mod resample;
+pub mod softmax;
+pub mod symmetric;
+pub mod take;
+#[cfg(test)]
+mod testing;
+mod transpose;
+mod wide;
+pub mod window;
+
+pub use isa::{Isa, gain_of_pairs, isa, multiplies_pairs};
+pub use ixion_tensor::Float;
+pub use wide::{Work, run_widest, widest};
+
+// A dependency that nothing names is not linked, and with it LAPACK.
+#[cfg(feature = "linalg")]
+use ndarray_linalg as _;

@@ -1,0 +1,443 @@
+//! Elementary functions in a form that compilers turn into vectors: without branches and tables.
+//!
+//! For `f32` those that networks are made of are computed in `f32`, and say how far off they are at most. The others are
+//! computed in `f64`, so that short series are enough and next to every result is the nearest number. `f64` itself goes to
+//! the C library, which is exact and slower. Powers of e are made here for both.
+
+mod single;
+
+use super::Float;
+use ixion_tensor::DType;
+use std::f64::consts::{FRAC_PI_2, LN_2, LN_10, LOG2_E, PI, SQRT_2};
+
+/// Adding and subtracting it rounds a small number to a whole one, whose integer then stands in the lowest bits.
+const ROUNDER: f64 = 1.5 * TWO_52;
+const TWO_52: f64 = 4_503_599_627_370_496.0;
+
+/// The value of a polynomial, its lowest coefficient first.
+#[inline(always)]
+fn polynomial<const N: usize>(x: f64, coefficients: [f64; N]) -> f64 {
+    // Even and odd powers apart, for two short chains of products are faster than a long one.
+    let square = x * x;
+    let (mut even, mut odd) = (0.0, 0.0);
+    for (power, &coefficient) in coefficients.iter().enumerate().rev() {
+        if power % 2 == 0 {
+            even = even * square + coefficient;
+        } else {
+            odd = odd * square + coefficient;
+        }
+    }
+    even + x * odd
+}
+
+/// 2 to a whole power between -1022 and 1023, where `rounded` is the power plus [`ROUNDER`].
+#[inline(always)]
+fn power_of_two(rounded: f64) -> f64 {
+    f64::from_bits(rounded.to_bits().wrapping_add(1023) << 52)
+}
+
+/// x between two bounds; NaN stays.
+#[inline(always)]
+fn within<T: PartialOrd>(x: T, low: T, high: T) -> T {
+    let x = if x < low { low } else { x };
+    if x > high { high } else { x }
+}
+
+/// eˣ as 2ᵏ and eʳ - 1, where k is whole and r at most ln 2 / 2; for |x| up to 700.
+#[inline(always)]
+fn power_and_rest(x: f64) -> (f64, f64) {
+    let rounded = x * LOG2_E + ROUNDER;
+    let r = x - (rounded - ROUNDER) * LN_2;
+    let series = polynomial(
+        r,
+        [1.0, 1.0 / 2.0, 1.0 / 6.0, 1.0 / 24.0, 1.0 / 120.0, 1.0 / 720.0, 1.0 / 5040.0, 1.0 / 40320.0],
+    );
+    (power_of_two(rounded), r * series)
+}
+
+#[inline(always)]
+fn single_exp(x: f64) -> f64 {
+    let (power, rest) = power_and_rest(within(x, -150.0, 150.0));
+    power * rest + power
+}
+
+/// eˣ of a double: the same with more terms, and ln 2 in two parts.
+#[inline(always)]
+fn double_exp(x: f64) -> f64 {
+    const LN_2_HIGH: f64 = 6.931_471_803_691_238e-1;
+    const LN_2_LOW: f64 = 1.908_214_929_270_587_7e-10;
+    let bounded = within(x, -750.0, 750.0);
+    let rounded = bounded * LOG2_E + ROUNDER;
+    let k = rounded - ROUNDER;
+    let r = (bounded - k * LN_2_HIGH) - k * LN_2_LOW;
+    let series = polynomial(
+        r,
+        [
+            1.0 / 2.0,
+            1.0 / 6.0,
+            1.0 / 24.0,
+            1.0 / 120.0,
+            1.0 / 720.0,
+            1.0 / 5040.0,
+            1.0 / 40320.0,
+            1.0 / 362_880.0,
+            1.0 / 3_628_800.0,
+            1.0 / 39_916_800.0,
+            1.0 / 479_001_600.0,
+            1.0 / 6_227_020_800.0,
+        ],
+    );
+    // In two steps, for 2ᵏ alone may be no number.
+    let half = k * 0.5 + ROUNDER;
+    let rest = k - (half - ROUNDER) + ROUNDER;
+    (r * r * series + r + 1.0) * power_of_two(half) * power_of_two(rest)
+}
+
+/// The natural logarithm of a positive and not too small number.
+#[inline(always)]
+fn positive_ln(x: f64) -> f64 {
+    const ROOT_HALF: u64 = (SQRT_2 / 2.0).to_bits();
+    // x = 2ᵏ · (1 + f) with 1 + f from √½ to √2. Above 2⁵² the last bits of a number count in ones.
+    let biased = x.to_bits().wrapping_sub(ROOT_HALF).wrapping_add(1024 << 52);
+    let power = (biased >> 52 << 52).wrapping_sub(1024 << 52);
+    let f = f64::from_bits(x.to_bits().wrapping_sub(power)) - 1.0;
+    let k = f64::from_bits((biased >> 52) | TWO_52.to_bits()) - (TWO_52 + 1024.0);
+    // ln(1 + f) over f: a fit.
+    let fit = polynomial(
+        f,
+        [
+            1.0000000000337095,
+            -0.5000000033168738,
+            0.33333331575467934,
+            -0.24999933318528775,
+            0.20000108407924544,
+            -0.16670483179631568,
+            0.14285649475305084,
+            -0.12410622115375101,
+            0.11019350669850081,
+            -0.10879439976681383,
+            0.10741801509836482,
+            -0.05996999057295035,
+        ],
+    );
+    k * LN_2 + f * fit
+}
+
+/// The logarithm with its corner cases: -∞ of 0, NaN of less, ∞ of ∞.
+#[inline(always)]
+fn single_ln(x: f64) -> f64 {
+    let value = positive_ln(x);
+    let value = if x == f64::INFINITY { x } else { value };
+    let value = if x == 0.0 { f64::NEG_INFINITY } else { value };
+    if x >= 0.0 { value } else { f64::NAN }
+}
+
+#[inline(always)]
+fn single_ln_1p(x: f64) -> f64 {
+    let (small, large) = (x - 0.5 * x * x, single_ln(1.0 + x));
+    if x.abs() < 1e-5 { small } else { large }
+}
+
+/// The angle whose tangent is y / x, for y and x of at least 0, not both 0 and not both infinite.
+#[inline(always)]
+fn positive_atan(y: f64, x: f64) -> f64 {
+    const TAN_EIGHTH: f64 = SQRT_2 - 1.0;
+    // In the outer and in the middle part the angle is counted from π/2 and from π/4.
+    let (is_low, is_high) = (y <= x * TAN_EIGHTH, y * TAN_EIGHTH >= x);
+    let (numerator, denominator) = if is_low { (y, x) } else { (y - x, y + x) };
+    let (numerator, denominator) = if is_high { (-x, y) } else { (numerator, denominator) };
+    let from = if is_low { 0.0 } else { PI / 4.0 };
+    let from = if is_high { FRAC_PI_2 } else { from };
+    let t = numerator / denominator;
+    // arctan t over t: a fit from 0 to tan π/8.
+    let fit = polynomial(
+        t * t,
+        [
+            0.9999999999992708,
+            -0.3333333327838382,
+            0.199999931888439,
+            -0.14285391258269792,
+            0.11103534900494631,
+            -0.08993217165652664,
+            0.06977004807187488,
+            -0.037701731521430595,
+        ],
+    );
+    from + t * fit
+}
+
+#[inline(always)]
+fn single_atan(x: f64) -> f64 {
+    positive_atan(x.abs(), 1.0).copysign(x)
+}
+
+#[inline(always)]
+fn single_atan2(y: f64, x: f64) -> f64 {
+    // Two zeros lie on the axis, two infinities on the diagonal.
+    let (height, width) = (y.abs(), x.abs());
+    let is_origin = height == 0.0 && width == 0.0;
+    let is_infinite = height == f64::INFINITY && width == f64::INFINITY;
+    let (height, width) = if is_infinite { (1.0, 1.0) } else { (height, width) };
+    let angle = positive_atan(height, if is_origin { 1.0 } else { width });
+    (if x.is_sign_negative() { PI - angle } else { angle }).copysign(y)
+}
+
+/// The inverse sine of |x| up to ½, else that of √((1 - |x|) / 2), which is half of the inverse cosine of |x|.
+#[inline(always)]
+fn asin_or_half_acos(x: f64) -> (bool, f64) {
+    let size = x.abs();
+    let is_near = size <= 0.5;
+    let z = if is_near { size * size } else { 0.5 - 0.5 * size };
+    let root = if is_near { size } else { z.sqrt() };
+    // arcsin √z over √z: a fit from 0 to ¼.
+    let fit = polynomial(
+        z,
+        [
+            1.0000000000008797,
+            0.16666666610467126,
+            0.07500005894588707,
+            0.04464048760677917,
+            0.030429339268973274,
+            0.02184526549599397,
+            0.020731115773805243,
+            0.0017924992846585028,
+            0.03308119269484918,
+        ],
+    );
+    (is_near, root * fit)
+}
+
+#[inline(always)]
+fn single_asin(x: f64) -> f64 {
+    let (is_near, angle) = asin_or_half_acos(x);
+    (if is_near { angle } else { FRAC_PI_2 - 2.0 * angle }).copysign(x)
+}
+
+#[inline(always)]
+fn single_acos(x: f64) -> f64 {
+    let (is_near, angle) = asin_or_half_acos(x);
+    let positive = if is_near { FRAC_PI_2 - angle } else { 2.0 * angle };
+    if x < 0.0 { PI - positive } else { positive }
+}
+
+#[inline(always)]
+fn single_atanh(x: f64) -> f64 {
+    let size = x.abs();
+    (0.5 * single_ln_1p(2.0 * size / (1.0 - size))).copysign(x)
+}
+
+/// Sine and cosine of x less than [`NEAR`] from 0.
+#[inline(always)]
+fn near_sin_cos(x: f64) -> (f64, f64) {
+    // π/2 in parts, of which products with a small whole number are exact.
+    const HIGH: f64 = 1.570_796_326_734_125_6;
+    const LOW: f64 = 6.077_100_506_506_192e-11;
+    let rounded = x * (2.0 / PI) + ROUNDER;
+    let k = rounded - ROUNDER;
+    let r = (x - k * HIGH) - k * LOW;
+    let z = r * r;
+    let sin = r * polynomial(
+        z,
+        [
+            1.0,
+            -1.0 / 6.0,
+            1.0 / 120.0,
+            -1.0 / 5040.0,
+            1.0 / 362_880.0,
+            -1.0 / 39_916_800.0,
+            1.0 / 6_227_020_800.0,
+        ],
+    );
+    let cos = polynomial(
+        z,
+        [1.0, -1.0 / 2.0, 1.0 / 24.0, -1.0 / 720.0, 1.0 / 40320.0, -1.0 / 3_628_800.0, 1.0 / 479_001_600.0],
+    );
+    let quarter = rounded.to_bits();
+    let (first, second) = if quarter & 1 == 0 { (sin, cos) } else { (cos, -sin) };
+    let sign = (quarter & 2) << 62;
+    (f64::from_bits(first.to_bits() ^ sign), f64::from_bits(second.to_bits() ^ sign))
+}
+
+/// How far from 0 [`near_sin`], [`near_cos`] and [`near_tan`] may be asked.
+pub const NEAR: f64 = 1e5;
+
+#[inline(always)]
+fn single_log10(x: f64) -> f64 {
+    single_ln(x) * (1.0 / LN_10)
+}
+
+#[inline(always)]
+fn double_sigmoid(x: f64) -> f64 {
+    1.0 / (1.0 + double_exp(-x))
+}
+
+#[inline(always)]
+fn near_sin_of(x: f64) -> f64 {
+    near_sin_cos(x).0
+}
+
+#[inline(always)]
+fn near_cos_of(x: f64) -> f64 {
+    near_sin_cos(x).1
+}
+
+#[inline(always)]
+fn near_tan_of(x: f64) -> f64 {
+    let (sin, cos) = near_sin_cos(x);
+    sin / cos
+}
+
+// Functions and no closures, for closures may stay outside of loops.
+macro_rules! functions {
+    ($way:ident: $($(#[doc = $doc:literal])* $name:ident, $single:path, $double:path;)*) => {$(
+        $(#[doc = $doc])*
+        #[inline(always)]
+        pub fn $name<T: Float>(x: T) -> T {
+            x.$way($single, $double)
+        }
+    )*};
+}
+
+functions! { natively:
+    /// e to the power of x; of `f32` at most 1.04 units in the last place off.
+    exp, single::exp, double_exp;
+    /// e to the power of x, minus 1, without loss for small x; of `f32` at most 1.5 units in the last place off.
+    exp_m1, single::exp_m1, f64::exp_m1;
+    /// The hyperbolic tangent; of `f32` at most 2.7 units in the last place off.
+    tanh, single::tanh, f64::tanh;
+    /// 1 / (1 + e⁻ˣ); of `f32` at most 2 units in the last place off.
+    sigmoid, single::sigmoid, double_sigmoid;
+    /// The error function; of `f32` at most 5.8 units in the last place off, and exactly ±1 from ±3.92 on.
+    erf, single::erf, libm::erf;
+}
+
+functions! { through:
+    /// The natural logarithm.
+    ln, single_ln, f64::ln;
+    /// The natural logarithm of 1 + x, without loss for small x.
+    ln_1p, single_ln_1p, f64::ln_1p;
+    /// The logarithm to base 10.
+    log10, single_log10, f64::log10;
+    /// The inverse tangent.
+    atan, single_atan, f64::atan;
+    /// The inverse sine.
+    asin, single_asin, f64::asin;
+    /// The inverse cosine.
+    acos, single_acos, f64::acos;
+    /// The inverse hyperbolic tangent.
+    atanh, single_atanh, f64::atanh;
+    /// The sine; of `f32` only nearer to 0 than [`NEAR`].
+    near_sin, near_sin_of, f64::sin;
+    /// The cosine; of `f32` only nearer to 0 than [`NEAR`].
+    near_cos, near_cos_of, f64::cos;
+    /// The tangent; of `f32` only nearer to 0 than [`NEAR`].
+    near_tan, near_tan_of, f64::tan;
+}
+
+/// e to the power of a difference between numbers of type `T` that was made in f64: as exact as `T` needs it.
+#[inline(always)]
+pub fn power<T: Float>(x: f64) -> f64 {
+    if T::DTYPE == DType::F64 {
+        return double_exp(x);
+    }
+    // What is bounded on the way is not rounded to a narrower type in the end.
+    let value = if x < -150.0 { 0.0 } else { single_exp(x) };
+    if x > 150.0 { f64::INFINITY } else { value }
+}
+
+/// The angle of the point (x, y), from -π to π.
+#[inline(always)]
+pub fn atan2<T: Float>(y: T, x: T) -> T {
+    y.through_with(x, single_atan2, f64::atan2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Fails unless the two are at most one `f32` apart.
+    fn next_to(name: &str, x: f32, got: f32, want: f64) {
+        let want = want as f32;
+        let place = |x: f32| {
+            if x.is_sign_negative() { -i64::from(x.abs().to_bits()) } else { i64::from(x.to_bits()) }
+        };
+        let equal = (got.is_nan() && want.is_nan()) || (place(got) - place(want)).abs() <= 1;
+        assert!(equal, "{name}({x}) is {got} where {want} is expected");
+        assert!(
+            got.is_nan() || want.is_nan() || got.is_sign_negative() == want.is_sign_negative(),
+            "{name}({x})"
+        );
+    }
+
+    fn check(x: f32) {
+        type Pair = (&'static str, fn(f32) -> f32, fn(f64) -> f64);
+        let functions: [Pair; 7] = [
+            ("ln", ln, f64::ln),
+            ("ln_1p", ln_1p, f64::ln_1p),
+            ("log10", log10, f64::log10),
+            ("atan", atan, f64::atan),
+            ("asin", asin, f64::asin),
+            ("acos", acos, f64::acos),
+            ("atanh", atanh, f64::atanh),
+        ];
+        for (name, single, double) in functions {
+            next_to(name, x, single(x), double(f64::from(x)));
+        }
+        if f64::from(x.abs()) < NEAR {
+            next_to("sin", x, near_sin(x), f64::from(x).sin());
+            next_to("cos", x, near_cos(x), f64::from(x).cos());
+            next_to("tan", x, near_tan(x), f64::from(x).tan());
+        }
+    }
+
+    #[test]
+    fn corner_cases_are_those_of_the_library() {
+        let corners =
+            [0.0, -0.0, 1.0, -1.0, 1e-45, -1e-45, 1e-30, 0.999_999_94, -0.999_999_94, 1.5, 88.8, 89.0, -87.4];
+        let far =
+            [-103.9, -104.1, 9.1, f32::MAX, f32::MIN, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, 3.9, 1e-5];
+        corners.into_iter().chain(far).for_each(check);
+        for y in corners.into_iter().chain(far) {
+            for x in corners.into_iter().chain(far) {
+                next_to("atan2", y, atan2(y, x), f64::from(y).atan2(f64::from(x)));
+            }
+        }
+    }
+
+    #[test]
+    fn powers_are_as_exact_as_their_type() {
+        for x in [0.0, -1.0, -0.1, -87.5, -149.9, -200.0, f64::NEG_INFINITY, f64::INFINITY, f64::NAN] {
+            let (single, double, want) = (power::<f32>(x), power::<f64>(x), f64::exp(x));
+            let is_close = |got: f64, bound: f64| {
+                got == want || (got - want).abs() <= bound * want + 1e-65 || (got.is_nan() && want.is_nan())
+            };
+            assert!(
+                is_close(single, 1e-8) && is_close(double, 1e-14),
+                "{x}: {single} and {double}, not {want}"
+            );
+        }
+        assert_eq!((power::<f32>(f64::NEG_INFINITY), power::<f64>(f64::NEG_INFINITY)), (0.0, 0.0));
+    }
+
+    proptest! {
+        #[test]
+        fn single_results_are_next_to_the_exact_ones(bits: u32, x in -20f32..20.0, unit in -1f32..1.0) {
+            [f32::from_bits(bits), x, unit].into_iter().for_each(check);
+        }
+
+        #[test]
+        fn angles_are_next_to_the_exact_ones(y in -20f32..20.0, x in -20f32..20.0, bits: [u32; 2]) {
+            let [a, b] = bits.map(f32::from_bits);
+            for (y, x) in [(y, x), (y, x * 1e-6), (a, b)] {
+                next_to("atan2", y, atan2(y, x), f64::from(y).atan2(f64::from(x)));
+            }
+        }
+
+        #[test]
+        fn powers_of_doubles_are_those_of_the_library(x in -800f64..800.0) {
+            let (got, want) = (exp(x), x.exp());
+            prop_assert!((got - want).abs() <= 4.0 * f64::EPSILON * want || got == want, "exp({}) is {}, not {}", x, got, want);
+        }
+    }
+}

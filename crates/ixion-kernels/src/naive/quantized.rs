@@ -1,0 +1,78 @@
+//! Products of whole numbers that stand for real ones.
+
+use crate::quantization::{ChannelStep, quantize, whole_channel};
+use crate::window::Window;
+use ndarray::{Array2, Array4, ArrayView2, ArrayView4};
+
+/// The sums of a convolution N×C×H×W by O×(C/groups)×h×w of whole numbers whose zero is 0.
+pub fn whole_conv2d(
+    input: ArrayView4<'_, i32>,
+    weight: ArrayView4<'_, i32>,
+    windows: &[Window; 2],
+    groups: usize,
+) -> Array4<i64> {
+    let (samples, _, height, width) = input.dim();
+    let (outputs, channels, kernel, across) = weight.dim();
+    let positions = [windows[0].positions(height), windows[1].positions(width)];
+    Array4::from_shape_fn((samples, outputs, positions[0], positions[1]), |(n, o, i, j)| {
+        let first = o / (outputs / groups) * channels;
+        let mut sum = 0;
+        for (c, y, x) in ndarray::indices((channels, kernel, across)) {
+            let row = windows[0].source(i, y, height);
+            let column = windows[1].source(j, x, width);
+            if let (Some(row), Some(column)) = (row, column) {
+                sum += i64::from(input[(n, first + c, row, column)]) * i64::from(weight[(o, c, y, x)]);
+            }
+        }
+        sum
+    })
+}
+
+// ANCHOR: whole_product
+/// The sums of rows R×I times the transpose of O×I weights of whole numbers whose zero is 0.
+pub fn whole_product(rows: ArrayView2<'_, i32>, weight: ArrayView2<'_, i32>) -> Array2<i64> {
+    // ANCHOR: whole_product_todo -- task 3: each row times each row of weights, in i64
+    Array2::from_shape_fn((rows.nrows(), weight.nrows()), |(row, output)| {
+        let pairs = rows.row(row).into_iter().zip(weight.row(output));
+        pairs.map(|(&x, &w)| i64::from(x) * i64::from(w)).sum()
+    })
+    // ANCHOR_END: whole_product_todo
+}
+// ANCHOR_END: whole_product
+
+// ANCHOR: whole_linear
+/// A linear layer in int8: rows R×I of inputs, weights O×I and O biases make R×O outputs.
+///
+/// # Panics
+/// When there are fewer biases than rows of weights, or the rows have other lengths than those of the input.
+pub fn whole_linear(
+    input: ArrayView2<'_, f32>,
+    weight: ArrayView2<'_, f32>,
+    bias: &[f32],
+    input_scale: f32,
+) -> Array2<f32> {
+    // ANCHOR: whole_linear_todo -- task 3: whole inputs, whole channels, exact sums, real outputs
+    let channels: Vec<(Vec<i8>, ChannelStep)> = (weight.rows().into_iter().zip(bias))
+        .map(|(row, &bias)| whole_channel(&row.to_vec(), bias, input_scale))
+        .collect();
+    let input = input.mapv(|x| i32::from(quantize(x, input_scale)));
+    let weight = Array2::from_shape_fn(weight.dim(), |(output, i)| i32::from(channels[output].0[i]));
+    let sums = whole_product(input.view(), weight.view());
+    Array2::from_shape_fn(sums.dim(), |(row, output)| channels[output].1.real(sums[[row, output]] as f64))
+    // ANCHOR_END: whole_linear_todo
+}
+// ANCHOR_END: whole_linear
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ndarray::array;
+
+    #[test]
+    fn a_channel_without_weights_is_its_bias() {
+        let weight = array![[1.27f32, -0.02], [0.0, 0.0]];
+        let output = whole_linear(array![[1.0f32, 0.5]].view(), weight.view(), &[3.0, 0.123], 0.01);
+        assert!((output[[0, 0]] - 4.26).abs() < 1e-4, "{output}");
+        assert_eq!(output[[0, 1]], 0.123);
+    }
+}

@@ -1,0 +1,169 @@
+//! Sharing work among threads.
+//!
+//! A kernel runs on several threads only where it is called from within [`Threads::install`], and then on those. Work is
+//! cut into pieces, and no element's arithmetic depends on where the cuts are or on who computes a piece: results have the
+//! same bits however many threads there are.
+
+mod threads;
+
+use smallvec::SmallVec;
+use std::ops::Range;
+use std::sync::Mutex;
+pub use threads::Threads;
+
+/// How many threads share the work of a kernel that is called here: those of [`Threads::install`] around it, or one.
+///
+/// ```
+/// use ixion_kernels::parallel::{Threads, threads};
+/// assert_eq!(threads(), 1);
+/// assert_eq!(Threads::new(2)?.install(threads), 2);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn threads() -> usize {
+    threads::around()
+}
+
+/// Calls `work` with all numbers below `count`.
+///
+/// # Errors
+/// That of a number which failed; others may have been done or not.
+pub fn for_each_number<E: Send>(
+    count: usize,
+    work: &(impl Fn(usize) -> Result<(), E> + Sync),
+) -> Result<(), E> {
+    for_each_range(count, &|mut range| range.try_for_each(work))
+}
+
+/// Calls `work` with numbers that follow each other, until it has seen all below `count`.
+fn for_each_range<E: Send>(
+    count: usize,
+    work: &(impl Fn(Range<usize>) -> Result<(), E> + Sync),
+) -> Result<(), E> {
+    if count <= 1 || threads() == 1 {
+        return work(0..count);
+    }
+    let failed = Mutex::new(None);
+    threads::share(count, &|range| {
+        if let Err(error) = work(range)
+            && let Ok(mut failed) = failed.lock()
+        {
+            failed.get_or_insert(error);
+        }
+    });
+    failed.into_inner().ok().flatten().map_or(Ok(()), Err)
+}
+
+/// Calls `work` with each of the items.
+///
+/// # Errors
+/// That of an item which failed; others may have been done or not.
+pub fn for_each_item<T: Send, E: Send>(
+    items: impl IntoIterator<Item = T>,
+    work: &(impl Fn(T) -> Result<(), E> + Sync),
+) -> Result<(), E> {
+    let items: SmallVec<[Mutex<Option<T>>; 8]> =
+        items.into_iter().map(|item| Mutex::new(Some(item))).collect();
+    for_each_number(items.len(), &|number| {
+        let item = items.get(number).and_then(|item| item.lock().ok()?.take());
+        item.map_or(Ok(()), work)
+    })
+}
+
+/// The first element of what is cut into chunks.
+struct First<T>(*mut T);
+
+// SAFETY: it stands for a slice that is borrowed mutably; each of its elements is used by one thread.
+unsafe impl<T: Send> Sync for First<T> {}
+
+impl<T> First<T> {
+    /// Elements from one on.
+    ///
+    /// # Safety
+    /// They lie within the slice, and nobody else uses them.
+    #[allow(clippy::mut_from_ref, reason = "each element is given away once")]
+    unsafe fn chunk(&self, start: usize, len: usize) -> &mut [T] {
+        // SAFETY: the caller's promise.
+        unsafe { std::slice::from_raw_parts_mut(self.0.add(start), len) }
+    }
+}
+
+/// Calls `work` with chunks of `chunk` elements, the last of which may be shorter, and with the position at which each
+/// begins.
+///
+/// # Errors
+/// That of a chunk which failed; others may have been computed or not.
+pub fn for_each_chunk<T: Send, E: Send>(
+    data: &mut [T],
+    chunk: usize,
+    work: &(impl Fn(usize, &mut [T]) -> Result<(), E> + Sync),
+) -> Result<(), E> {
+    let chunk = chunk.max(1);
+    let (len, first) = (data.len(), First(data.as_mut_ptr()));
+    for_each_number(len.div_ceil(chunk), &|number| {
+        let start = number * chunk;
+        // SAFETY: there are so many chunks, and each number comes once.
+        work(start, unsafe { first.chunk(start, chunk.min(len - start)) })
+    })
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use ixion_tensor::LimitError;
+    use proptest::prelude::*;
+
+    /// What `work` gives on one thread outside of a pool, and on pools of so many threads.
+    pub(crate) fn on_threads<R: Send>(counts: &[usize], work: impl Fn() -> R + Sync) -> (R, Vec<R>) {
+        let pooled = counts.iter().map(|&threads| Threads::new(threads).unwrap().install(&work));
+        let pooled = pooled.collect();
+        (work(), pooled)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(40))]
+        #[test]
+        fn every_element_is_visited_once_and_knows_its_place(len in 0usize..70, chunk in 0usize..9) {
+            let work = || {
+                let mut data = vec![0usize; len];
+                for_each_chunk::<_, LimitError>(&mut data, chunk, &|start, part| {
+                    assert!(part.len() <= chunk.max(1) && start % chunk.max(1) == 0);
+                    part.iter_mut().enumerate().for_each(|(i, x)| *x += start + i + 1);
+                    Ok(())
+                })
+                .unwrap();
+                data
+            };
+            let want: Vec<usize> = (1..=len).collect();
+            let (alone, pooled) = on_threads(&[1, 3], work);
+            prop_assert!(alone == want && pooled.iter().all(|data| *data == want));
+        }
+    }
+
+    #[test]
+    fn an_error_of_any_chunk_is_the_error() {
+        let fail =
+            || for_each_chunk(&mut [0; 20], 2, &|start, _| if start == 14 { Err(start) } else { Ok(()) });
+        let (alone, pooled) = on_threads(&[2], fail);
+        assert!(alone == Err(14) && pooled[0] == Err(14));
+    }
+
+    #[test]
+    fn items_are_given_away_once() {
+        let work = || {
+            let seen = Mutex::new(Vec::new());
+            let all = (0..30).map(Box::new);
+            for_each_item(all, &|item| (*item < 100).then(|| seen.lock().unwrap().push(*item)).ok_or(()))
+                .unwrap();
+            let mut seen = seen.into_inner().unwrap();
+            seen.sort_unstable();
+            seen
+        };
+        let (alone, pooled) = on_threads(&[1, 3], work);
+        assert!(alone == (0..30).collect::<Vec<_>>() && pooled.iter().all(|seen| *seen == alone));
+    }
+
+    #[test]
+    fn threads_are_those_of_the_pool() {
+        assert_eq!(on_threads(&[1, 2, 3], threads), (1, vec![1, 2, 3]));
+    }
+}

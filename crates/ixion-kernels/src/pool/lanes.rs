@@ -1,0 +1,97 @@
+//! Pooling of planes of which each place holds a block of channels: what a position looks at is folded in registers.
+
+use super::{Float, PoolShape, Span};
+use crate::parallel::for_each_chunk;
+use crate::wide::{Work, run_widest};
+use ixion_tensor::{LimitError, Limits};
+
+/// Input elements that a thread looks at at least.
+const SHARE: usize = 1 << 14;
+
+/// Independent parts of a long row.
+const PARTS: usize = 4;
+
+/// Folds everything that each output position looks at: along rows first, then the rows. Threads share the rows of outputs; the
+/// deadline is checked for each of them.
+///
+/// # Errors
+/// [`LimitError::DeadlineExceeded`].
+pub(super) fn fold<T: Float, const B: usize>(
+    shape: &PoolShape,
+    input: &[T],
+    output: &mut [T],
+    start: T,
+    limits: &Limits,
+    fold: impl Fn(T, T) -> T + Copy + Sync,
+) -> Result<(), LimitError> {
+    let ([high, wide, _], [_, columns, _], plane) = (&shape.spans, shape.lens, shape.inputs().max(1));
+    let len = (wide.len() * B).max(1);
+    let looked_at = plane.max(len) / high.len().max(1);
+    let share = SHARE.div_ceil(looked_at.max(1)).saturating_mul(len);
+    for_each_chunk(output, share, &|at, rows| {
+        for (index, output) in rows.chunks_exact_mut(len).enumerate() {
+            limits.check_deadline()?;
+            let row = at / len + index;
+            let input = &input[row / high.len() * plane..][..plane];
+            let places = input.as_chunks::<B>().0;
+            run_widest(Row { places, columns, high: high[row % high.len()], wide, output, start, fold });
+        }
+        Ok(())
+    })
+}
+
+/// A row of outputs.
+struct Row<'a, T, F, const B: usize> {
+    places: &'a [[T; B]],
+    columns: usize,
+    high: Span,
+    wide: &'a [Span],
+    output: &'a mut [T],
+    start: T,
+    fold: F,
+}
+
+impl<T: Float, F: Fn(T, T) -> T + Copy, const B: usize> Work for Row<'_, T, F, B> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Self { places, columns, high, wide, output, start, fold } = self;
+        for (output, &wide) in output.as_chunks_mut::<B>().0.iter_mut().zip(wide) {
+            let mut all = [start; B];
+            for row in high.places() {
+                let row = &places[row * columns..][..columns];
+                if wide.step == 1 && wide.count >= 2 * PARTS {
+                    let row = fold_long(&row[wide.first..][..wide.count], start, fold);
+                    all = zip(all, &row, fold);
+                    continue;
+                }
+                for place in wide.places() {
+                    all = zip(all, &row[place], fold);
+                }
+            }
+            *output = all;
+        }
+    }
+}
+
+#[inline(always)]
+fn zip<T: Copy, const B: usize>(mut a: [T; B], b: &[T; B], fold: impl Fn(T, T) -> T) -> [T; B] {
+    for (a, &b) in a.iter_mut().zip(b) {
+        *a = fold(*a, b);
+    }
+    a
+}
+
+#[inline(always)]
+fn fold_long<T: Float, const B: usize>(row: &[[T; B]], start: T, fold: impl Fn(T, T) -> T + Copy) -> [T; B] {
+    let mut parts = [[start; B]; PARTS];
+    let (chunks, rest) = row.as_chunks::<PARTS>();
+    for chunk in chunks {
+        for (part, place) in parts.iter_mut().zip(chunk) {
+            *part = zip(*part, place, fold);
+        }
+    }
+    let all = parts[1..].iter().fold(parts[0], |all, part| zip(all, part, fold));
+    rest.iter().fold(all, |all, place| zip(all, place, fold))
+}

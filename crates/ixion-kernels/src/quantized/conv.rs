@@ -1,0 +1,150 @@
+//! Convolution of whole numbers.
+
+use super::{Block, COLUMNS, Outcome, ROWS, Rows, Strips};
+use crate::columns::{Columns, TILE_BYTES};
+use crate::conv::ConvShape;
+use crate::parallel::for_each_chunk;
+use crate::wide::widest;
+use ixion_tensor::Limits;
+use ixion_tensor::Result;
+use std::cell::Cell;
+
+/// A convolution of one sample of whole numbers: C×… → O×….
+#[derive(Debug, Clone)]
+pub struct WholeConv {
+    shape: ConvShape,
+    /// Positions along each axis.
+    outputs: Vec<usize>,
+}
+
+thread_local! {
+    /// What some positions see: as strips, and before they are brought into their order.
+    static SEEN: Cell<(Strips, Vec<i16>)> = const { Cell::new((Strips::EMPTY, Vec::new())) };
+}
+
+impl WholeConv {
+    /// A convolution of these sizes.
+    pub fn new(shape: ConvShape) -> Self {
+        Self { outputs: shape.outputs(), shape }
+    }
+
+    /// Elements of a sample, and of its output.
+    pub fn sample(&self) -> [usize; 2] {
+        let pixels: usize = self.shape.lens.iter().product();
+        [self.shape.channels * pixels, self.shape.out_channels * self.positions()]
+    }
+
+    fn positions(&self) -> usize {
+        self.outputs.iter().product()
+    }
+
+    /// What a position of the window sees in a group.
+    fn depth(&self) -> usize {
+        let taps: usize = self.shape.windows.iter().map(|window| window.kernel).product();
+        (self.shape.channels / self.shape.groups.max(1)).saturating_mul(taps)
+    }
+
+    /// Positions that are gathered at once, in whole strips: as many as stay in the cache.
+    fn tile(&self) -> usize {
+        let most = TILE_BYTES / self.depth().saturating_mul(2).max(1) / COLUMNS * COLUMNS;
+        most.max(COLUMNS).min(self.positions().next_multiple_of(COLUMNS).max(COLUMNS))
+    }
+
+    /// Bytes of what is gathered at once.
+    pub fn held_bytes(&self) -> u64 {
+        (self.tile() as u64).saturating_mul(self.depth() as u64).saturating_mul(4)
+    }
+
+    /// Convolves one sample of numbers without their zero point; what lies around them is 0. The rows are those of the
+    /// weights, one for each output channel; so are those that the outcome is told.
+    ///
+    /// # Errors
+    /// A deadline that has passed, looked at for every tile of positions; what the outcome says.
+    ///
+    /// # Panics
+    /// When a slice is shorter than its shape; callers have checked them.
+    pub fn run<Q: Send, O: Outcome<Q>>(
+        &self,
+        input: &[i16],
+        weights: &Rows,
+        outcome: &O,
+        output: &mut [Q],
+        limits: &Limits,
+    ) -> Result<()> {
+        let (mut strips, mut scratch) = SEEN.take();
+        let result = self.run_with((&mut strips, &mut scratch), input, weights, outcome, output, limits);
+        SEEN.set((strips, scratch));
+        result
+    }
+
+    fn run_with<Q: Send, O: Outcome<Q>>(
+        &self,
+        (strips, scratch): (&mut Strips, &mut Vec<i16>),
+        input: &[i16],
+        weights: &Rows,
+        outcome: &O,
+        output: &mut [Q],
+        limits: &Limits,
+    ) -> Result<()> {
+        let (groups, positions) = (self.shape.groups.max(1), self.positions());
+        let channels = self.sample()[0] / groups;
+        let (out_channels, tile) = (self.shape.out_channels / groups, self.tile());
+        for (group, start) in
+            (0..groups).flat_map(|group| (0..positions).step_by(tile).map(move |at| (group, at)))
+        {
+            limits.check_deadline()?;
+            let width = tile.min(positions - start);
+            self.gather(&input[group * channels..][..channels], start, width, (strips, scratch));
+            let (block, first) =
+                (Block { rows: weights, strips, outcome, column: start }, group * out_channels);
+            let output = &mut output[first * positions..][..out_channels * positions];
+            for_each_chunk(output, ROWS * positions, &|at, output| {
+                block.run(first + at / positions.max(1), &mut output[start..], positions)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// What the positions from `start` on see.
+    fn gather(
+        &self,
+        input: &[i16],
+        start: usize,
+        width: usize,
+        (strips, scratch): (&mut Strips, &mut Vec<i16>),
+    ) {
+        let (depth, even) = (self.depth(), self.depth().next_multiple_of(2));
+        strips.reset(width, even);
+        let shape = &self.shape;
+        let columns = Columns { lens: &shape.lens, positions: &self.outputs, windows: &shape.windows };
+        // A line of zeros more than there are, so that the last one has a partner.
+        scratch.resize((depth + 1) * width, 0);
+        let (seen, rest) = scratch.split_at_mut(depth * width);
+        columns.gather(input, start..start + width, seen);
+        rest.fill(0);
+        let scratch = &scratch[..];
+        let work = |at: usize, strip: &mut [i16]| -> std::result::Result<(), std::convert::Infallible> {
+            let first = at / even.max(1);
+            let count = COLUMNS.min(width - first);
+            widest(|| {
+                for (pair, line) in strip.chunks_exact_mut(2 * COLUMNS).enumerate() {
+                    let (a, b) =
+                        (&scratch[2 * pair * width + first..], &scratch[(2 * pair + 1) * width + first..]);
+                    match (a.first_chunk::<COLUMNS>(), b.first_chunk::<COLUMNS>()) {
+                        (Some(a), Some(b)) if count == COLUMNS => interleave(a, b, line),
+                        _ => interleave(&a[..count], &b[..count], line),
+                    }
+                }
+            });
+            Ok(())
+        };
+        let Ok(()) = for_each_chunk(&mut strips.values, even * COLUMNS, &work);
+    }
+}
+
+/// Puts numbers of two lines side by side; places beyond them keep what they have.
+#[inline(always)]
+fn interleave(a: &[i16], b: &[i16], to: &mut [i16]) {
+    let pairs = to.chunks_exact_mut(2).zip(a.iter().zip(b));
+    pairs.for_each(|(pair, (&a, &b))| pair.copy_from_slice(&[a, b]));
+}

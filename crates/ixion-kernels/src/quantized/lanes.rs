@@ -1,0 +1,263 @@
+//! Sums of products of 16-bit numbers, by the instructions that multiply two pairs and add up in 32 bits.
+
+use crate::{Isa, isa};
+
+/// Rows that are multiplied at a time.
+pub(super) const ROWS: usize = 8;
+
+/// Columns of a strip. In it lie pairs of numbers that follow each other in a column: first those of all columns, then the
+/// next ones.
+pub(super) const COLUMNS: usize = 32;
+
+/// The sums of R rows with the columns of a strip, of so many products each, an even number. Rows begin `stride` apart.
+///
+/// # Panics
+/// When a slice is too short; callers have checked them.
+#[inline]
+pub(super) fn sums<const R: usize>(
+    rows: &[i16],
+    stride: usize,
+    strip: &[i16],
+    depth: usize,
+) -> [[i32; COLUMNS]; R] {
+    assert!(depth.is_multiple_of(2) && depth <= stride && strip.len() >= depth * COLUMNS);
+    assert!(rows.len() >= stride * (R - 1) + depth);
+    let mut sums = [[0; COLUMNS]; R];
+    let work = Work { rows: rows.as_ptr(), stride, strip: strip.as_ptr(), pairs: depth / 2 };
+    #[cfg(target_arch = "x86_64")]
+    {
+        if isa() == Isa::Avx512 {
+            // SAFETY: the slices were checked above, and the processor has the features.
+            unsafe {
+                match is_x86_feature_detected!("avx512vnni") {
+                    true => x86::with_vnni(work, &mut sums),
+                    false => x86::with_avx512(work, &mut sums),
+                }
+            }
+            return sums;
+        }
+        if isa() == Isa::Avx2 {
+            // SAFETY: as above.
+            unsafe { x86::with_avx2(work, &mut sums) };
+            return sums;
+        }
+    }
+    // SAFETY: the slices were checked above.
+    unsafe { work.run::<Plain, R, 1>(&mut sums) };
+    sums
+}
+
+/// Some numbers of 32 bits, or twice as many of 16.
+///
+/// # Safety
+/// Methods are for processors that have the type's instructions. Pointers are to as many numbers as it has.
+trait Lanes: Copy {
+    /// Numbers of 32 bits.
+    const COUNT: usize;
+
+    unsafe fn zero() -> Self;
+    unsafe fn load(from: *const i16) -> Self;
+    /// The same pair everywhere.
+    unsafe fn pairs(pair: i32) -> Self;
+    /// Adds the sum of both products of each two pairs.
+    unsafe fn add_products(self, a: Self, b: Self) -> Self;
+    unsafe fn store(self, to: *mut i32);
+}
+
+/// Rows and a strip, which are as long as they must be.
+#[derive(Clone, Copy)]
+struct Work {
+    rows: *const i16,
+    stride: usize,
+    strip: *const i16,
+    pairs: usize,
+}
+
+impl Work {
+    /// # Safety
+    /// For a processor that has the instructions, with rows and strip of the length that is said.
+    #[inline(always)]
+    unsafe fn run<L: Lanes, const R: usize, const N: usize>(self, to: &mut [[i32; COLUMNS]; R]) {
+        for first in (0..COLUMNS).step_by(N * L::COUNT) {
+            // SAFETY: N vectors from `first` on are in the strip, and in each row of sums.
+            unsafe {
+                let mut sums = [[L::zero(); N]; R];
+                for pair in 0..self.pairs {
+                    let mut columns = [L::zero(); N];
+                    for (n, column) in columns.iter_mut().enumerate() {
+                        *column = L::load(self.strip.add(2 * (pair * COLUMNS + first + n * L::COUNT)));
+                    }
+                    for (r, sums) in sums.iter_mut().enumerate() {
+                        let number = self.rows.add(r * self.stride + 2 * pair);
+                        let number = L::pairs(number.cast::<i32>().read_unaligned());
+                        for (sum, column) in sums.iter_mut().zip(columns) {
+                            *sum = sum.add_products(number, column);
+                        }
+                    }
+                }
+                for (to, sums) in to.iter_mut().zip(sums) {
+                    for (n, sum) in sums.into_iter().enumerate() {
+                        sum.store(to.as_mut_ptr().add(first + n * L::COUNT));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// For processors without instructions that are known here.
+#[derive(Clone, Copy)]
+struct Plain([i32; 4]);
+
+impl Lanes for Plain {
+    const COUNT: usize = 4;
+
+    #[inline(always)]
+    unsafe fn zero() -> Self {
+        Self([0; 4])
+    }
+
+    #[inline(always)]
+    unsafe fn load(from: *const i16) -> Self {
+        // SAFETY: the caller's promise: eight numbers can be read.
+        Self(unsafe { from.cast::<[i32; 4]>().read_unaligned() })
+    }
+
+    #[inline(always)]
+    unsafe fn pairs(pair: i32) -> Self {
+        Self([pair; 4])
+    }
+
+    #[inline(always)]
+    unsafe fn add_products(self, a: Self, b: Self) -> Self {
+        let halves = |pair: i32| [i32::from(pair as i16), pair >> 16];
+        let mut sums = self.0;
+        for (sum, (a, b)) in sums.iter_mut().zip(a.0.into_iter().zip(b.0)) {
+            let (a, b) = (halves(a), halves(b));
+            *sum = sum.wrapping_add(a[0].wrapping_mul(b[0])).wrapping_add(a[1].wrapping_mul(b[1]));
+        }
+        Self(sums)
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut i32) {
+        // SAFETY: the caller's promise: four numbers can be written.
+        unsafe { to.cast::<[i32; 4]>().write_unaligned(self.0) }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use super::{COLUMNS, Lanes, Work};
+    use std::arch::x86_64::*;
+
+    /// Vectors, and the loops that are compiled for them.
+    macro_rules! lanes {
+        ($(
+            $name:ident($vector:ty): $count:literal numbers, $vectors:literal at a time, for $features:literal in $run:ident:
+            $zero:ident, $load:ident, $pairs:ident, $store:ident, |$sum:ident, $a:ident, $b:ident| $add:expr;
+        )*) => {$(
+            #[derive(Clone, Copy)]
+            struct $name($vector);
+
+            impl Lanes for $name {
+                const COUNT: usize = $count;
+
+                #[inline(always)]
+                unsafe fn zero() -> Self {
+                    // SAFETY: callers have seen to the processor's features, here and below.
+                    Self(unsafe { $zero() })
+                }
+
+                #[inline(always)]
+                unsafe fn load(from: *const i16) -> Self {
+                    // SAFETY: the caller's promise: so many numbers can be read.
+                    Self(unsafe { $load(from.cast()) })
+                }
+
+                #[inline(always)]
+                unsafe fn pairs(pair: i32) -> Self {
+                    // SAFETY: as for `zero`.
+                    Self(unsafe { $pairs(pair) })
+                }
+
+                #[inline(always)]
+                unsafe fn add_products(self, a: Self, b: Self) -> Self {
+                    let ($sum, $a, $b) = (self.0, a.0, b.0);
+                    // SAFETY: as for `zero`.
+                    Self(unsafe { $add })
+                }
+
+                #[inline(always)]
+                unsafe fn store(self, to: *mut i32) {
+                    // SAFETY: the caller's promise: so many numbers can be written.
+                    unsafe { $store(to.cast(), self.0) }
+                }
+            }
+
+            #[target_feature(enable = $features)]
+            pub(super) unsafe fn $run<const R: usize>(work: Work, to: &mut [[i32; COLUMNS]; R]) {
+                // SAFETY: the features are there, and the rest is the caller's promise.
+                unsafe { work.run::<$name, R, $vectors>(to) }
+            }
+        )*};
+    }
+
+    lanes! {
+        Vnni(__m512i): 16 numbers, 2 at a time, for "avx512f,avx512bw,avx512vnni" in with_vnni:
+            _mm512_setzero_si512, _mm512_loadu_si512, _mm512_set1_epi32, _mm512_storeu_si512,
+            |sum, a, b| _mm512_dpwssd_epi32(sum, a, b);
+        Avx512(__m512i): 16 numbers, 2 at a time, for "avx512f,avx512bw" in with_avx512:
+            _mm512_setzero_si512, _mm512_loadu_si512, _mm512_set1_epi32, _mm512_storeu_si512,
+            |sum, a, b| _mm512_add_epi32(sum, _mm512_madd_epi16(a, b));
+        Avx2(__m256i): 8 numbers, 1 at a time, for "avx2" in with_avx2:
+            _mm256_setzero_si256, _mm256_loadu_si256, _mm256_set1_epi32, _mm256_storeu_si256,
+            |sum, a, b| _mm256_add_epi32(sum, _mm256_madd_epi16(a, b));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whole and part rows of numbers up to 255, on every processor that this one can be.
+    #[test]
+    fn every_kind_of_vector_gives_the_same_sums() {
+        let number = |at: usize| (at * 7919 % 511) as i16 - 255;
+        let (depth, stride) = (34, 40);
+        let rows: Vec<i16> = (0..stride * ROWS).map(number).collect();
+        let strip: Vec<i16> = (0..depth * COLUMNS).map(|at| number(at + 5)).collect();
+        let mut want = [[0; COLUMNS]; ROWS];
+        for (r, want) in want.iter_mut().enumerate() {
+            for (c, want) in want.iter_mut().enumerate() {
+                let product = |k: usize| {
+                    let column = strip[k / 2 * 2 * COLUMNS + 2 * c + k % 2];
+                    i32::from(rows[r * stride + k]) * i32::from(column)
+                };
+                *want = (0..depth).map(product).sum();
+            }
+        }
+        assert_eq!(sums::<ROWS>(&rows, stride, &strip, depth), want);
+        assert_eq!(sums::<1>(&rows[..depth], stride, &strip, depth)[0], want[0]);
+        let work = Work { rows: rows.as_ptr(), stride, strip: strip.as_ptr(), pairs: depth / 2 };
+        let mut found = [[0; COLUMNS]; ROWS];
+        // SAFETY: rows and strip are as long as `work` says; instructions are used where the processor has them.
+        unsafe {
+            work.run::<Plain, ROWS, 1>(&mut found);
+            assert_eq!(found, want);
+            #[cfg(target_arch = "x86_64")]
+            {
+                if is_x86_feature_detected!("avx2") {
+                    found = [[0; COLUMNS]; ROWS];
+                    x86::with_avx2(work, &mut found);
+                    assert_eq!(found, want);
+                }
+                if is_x86_feature_detected!("avx512bw") {
+                    found = [[0; COLUMNS]; ROWS];
+                    x86::with_avx512(work, &mut found);
+                    assert_eq!(found, want);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,301 @@
+//! Reduction along any axes of an array of any strides, without a copy.
+//!
+//! Elements are visited as they lie in memory. Where the innermost axis is reduced, a run of it becomes one number, in several
+//! independent parts; where it stays, a run is joined with a row of results.
+
+use crate::wide::widest;
+use ixion_tensor::{Half, Layout, MAX_RANK, bf16, f16};
+use smallvec::SmallVec;
+
+/// Elements that are read at a time, and results that are joined with runs before the next ones.
+const BLOCK: usize = 1024;
+
+/// Independent parts of a run.
+const PARTS: usize = 16;
+
+/// An element type, and the one that its elements are read as.
+pub trait Readable: Copy {
+    /// What elements are read as.
+    type Number: Copy + Default;
+
+    /// At most `BLOCK` elements: where they lie, or converted into a buffer.
+    fn read<'a>(run: &'a [Self], buffer: &'a mut [Self::Number; BLOCK]) -> &'a [Self::Number];
+}
+
+macro_rules! readable {
+    ($($native:ty),*; $($half:ty),*) => {
+        $(impl Readable for $native {
+            type Number = Self;
+
+            #[inline(always)]
+            fn read<'a>(run: &'a [Self], _: &'a mut [Self; BLOCK]) -> &'a [Self] {
+                run
+            }
+        })*
+        $(impl Readable for $half {
+            type Number = f32;
+
+            #[inline(always)]
+            fn read<'a>(run: &'a [Self], buffer: &'a mut [f32; BLOCK]) -> &'a [f32] {
+                <$half>::load_all(run, buffer);
+                buffer.get(..run.len()).unwrap_or_default()
+            }
+        })*
+    };
+}
+
+readable!(f32, f64, i64, i32, i16, i8, u8, bool; f16, bf16);
+
+/// One axis, or several that continue each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Axis {
+    len: usize,
+    stride: usize,
+    /// The distance of results; 0 where the axis is reduced.
+    step: usize,
+    is_reduced: bool,
+}
+
+/// The order in which an array is reduced.
+#[derive(Debug, Clone)]
+pub struct Walk {
+    /// From the largest stride to the smallest.
+    axes: SmallVec<[Axis; MAX_RANK]>,
+    offset: usize,
+    outputs: usize,
+}
+
+/// What is done with elements: they are lifted to a type in which they can be joined.
+pub struct Fold<A, L, J> {
+    /// What no elements become.
+    pub start: A,
+    /// What one element is, beside the number that [`Walk::fold`] was given for its result.
+    pub lift: L,
+    /// Joins two.
+    pub join: J,
+}
+
+impl Walk {
+    /// The walk over an array whose axes are reduced where `reduced` says so. Results are in row-major order.
+    pub fn new(layout: &Layout, reduced: &[bool]) -> Self {
+        let mut axes: SmallVec<[Axis; MAX_RANK]> = SmallVec::new();
+        let mut outputs = 1;
+        let all = layout.shape().iter().zip(layout.strides()).zip(reduced);
+        for ((&len, &stride), &is_reduced) in all.rev() {
+            axes.push(Axis { len, stride, step: if is_reduced { 0 } else { outputs }, is_reduced });
+            outputs *= if is_reduced { 1 } else { len };
+        }
+        axes.retain(|axis| axis.len != 1);
+        // From inside to outside: equal strides keep their order. So few are sorted without an allocation.
+        axes.sort_by_key(|axis| axis.stride);
+        let mut merged: SmallVec<[Axis; MAX_RANK]> = SmallVec::new();
+        for axis in axes {
+            match merged.last_mut() {
+                Some(inner)
+                    if inner.is_reduced == axis.is_reduced
+                        && axis.stride == inner.len * inner.stride
+                        && axis.step == inner.len * inner.step =>
+                {
+                    inner.len *= axis.len;
+                }
+                _ => merged.push(axis),
+            }
+        }
+        merged.reverse();
+        Self { axes: merged, offset: layout.offset(), outputs }
+    }
+
+    /// The number of results.
+    pub fn outputs(&self) -> usize {
+        self.outputs
+    }
+
+    /// Folds the elements of `storage`, which the layout counts from its first, to one number for each result. `beside`
+    /// has one number for each result, which `lift` is given with every element of it; or none, which are zeros.
+    pub fn fold<T, A>(
+        &self,
+        storage: &[T],
+        beside: &[f64],
+        results: &mut [A],
+        fold: &Fold<A, impl Fn(T::Number, f64) -> A, impl Fn(A, A) -> A>,
+    ) where
+        T: Readable,
+        A: Copy,
+    {
+        results.fill(fold.start);
+        if self.axes.iter().all(|axis| axis.len > 0) {
+            widest(|| self.fold_into(storage, beside, fold, results));
+        }
+    }
+
+    #[inline(always)]
+    fn fold_into<T, A>(
+        &self,
+        storage: &[T],
+        beside: &[f64],
+        fold: &Fold<A, impl Fn(T::Number, f64) -> A, impl Fn(A, A) -> A>,
+        results: &mut [A],
+    ) where
+        T: Readable,
+        A: Copy,
+    {
+        let one = Axis { len: 1, stride: 1, step: 0, is_reduced: true };
+        let (inner, outer) = self.axes.split_last().map_or((one, &[][..]), |(inner, outer)| (*inner, outer));
+        // Short parts of a long inner axis that stays, so that their results are at hand for all runs.
+        let part = if inner.is_reduced { inner.len } else { BLOCK };
+        let mut buffer = [T::Number::default(); BLOCK];
+        for start in (0..inner.len).step_by(part) {
+            let run = Axis { len: part.min(inner.len - start), ..inner };
+            let (mut offset, mut place) = (self.offset + start * inner.stride, start * inner.step);
+            let mut index = [0; MAX_RANK];
+            loop {
+                visit(storage, offset, (run, place), beside, results, fold, &mut buffer);
+                // The next place of the outer axes, the last one first.
+                let mut turned = true;
+                for (axis, index) in outer.iter().zip(&mut index).rev() {
+                    (*index, offset, place) = (*index + 1, offset + axis.stride, place + axis.step);
+                    if *index < axis.len {
+                        turned = false;
+                        break;
+                    }
+                    (offset, place) = (offset - axis.len * axis.stride, place - axis.len * axis.step);
+                    *index = 0;
+                }
+                if turned {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+/// Folds one run into its results.
+#[inline(always)]
+fn visit<T, A>(
+    storage: &[T],
+    offset: usize,
+    (run, place): (Axis, usize),
+    beside: &[f64],
+    results: &mut [A],
+    fold: &Fold<A, impl Fn(T::Number, f64) -> A, impl Fn(A, A) -> A>,
+    buffer: &mut [T::Number; BLOCK],
+) where
+    T: Readable,
+    A: Copy,
+{
+    if run.stride != 1 || (!run.is_reduced && run.step != 1) {
+        for index in 0..run.len {
+            let place = place + index * run.step;
+            let (Some(&x), Some(result)) = (storage.get(offset + index * run.stride), results.get_mut(place))
+            else {
+                return;
+            };
+            let x = T::read(std::slice::from_ref(&x), buffer).first().copied().unwrap_or_default();
+            *result = (fold.join)(*result, (fold.lift)(x, beside.get(place).copied().unwrap_or(0.0)));
+        }
+        return;
+    }
+    let elements = storage.get(offset..offset + run.len).unwrap_or_default();
+    if run.is_reduced {
+        let Some(result) = results.get_mut(place) else { return };
+        let beside = beside.get(place).copied().unwrap_or(0.0);
+        if run.len < PARTS {
+            let short = T::read(elements, buffer).iter().map(|&x| (fold.lift)(x, beside));
+            *result = short.fold(*result, &fold.join);
+            return;
+        }
+        let mut parts = [fold.start; PARTS];
+        for block in elements.chunks(BLOCK) {
+            let block = T::read(block, buffer);
+            let chunks = block.chunks_exact(PARTS);
+            let rest = chunks.remainder();
+            for chunk in chunks {
+                parts
+                    .iter_mut()
+                    .zip(chunk)
+                    .for_each(|(part, &x)| *part = (fold.join)(*part, (fold.lift)(x, beside)));
+            }
+            parts
+                .iter_mut()
+                .zip(rest)
+                .for_each(|(part, &x)| *part = (fold.join)(*part, (fold.lift)(x, beside)));
+        }
+        *result = parts.into_iter().fold(*result, &fold.join);
+        return;
+    }
+    // The inner axis was cut, so that this is one block.
+    let block = T::read(elements, buffer);
+    let results = results.get_mut(place..place + run.len).unwrap_or_default();
+    match beside.get(place..place + run.len) {
+        Some(beside) => {
+            let lanes = results.iter_mut().zip(block).zip(beside);
+            lanes.for_each(|((result, &x), &beside)| *result = (fold.join)(*result, (fold.lift)(x, beside)));
+        }
+        None => {
+            let lanes = results.iter_mut().zip(block);
+            lanes.for_each(|(result, &x)| *result = (fold.join)(*result, (fold.lift)(x, 0.0)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ixion_tensor::{Shape, Tensor};
+    use ndarray::{ArrayD, Axis as NdAxis};
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn any_axes_of_any_strides(
+            dims in proptest::collection::vec(prop_oneof![4 => 1usize..5, 1 => Just(0usize), 1 => Just(40usize)], 0..4),
+            turn in 0usize..24,
+            reduced: [bool; 4],
+        ) {
+            let len: usize = dims.iter().product();
+            let values: Vec<i64> = (0..len as i64).map(|i| (i * 37 + 11) % 101 - 50).collect();
+            let mut axes: Vec<i64> = (0..dims.len() as i64).collect();
+            axes.rotate_left(turn % dims.len().max(1));
+            let tensor = Tensor::from_vec(values, &dims).unwrap().permute(&axes).unwrap();
+            let reduced = &reduced[..dims.len()];
+            let walk = Walk::new(tensor.layout(), reduced);
+            let whole = Tensor::from_vec(tensor.with_layout(Layout::contiguous(Shape::new(&[len]).unwrap())).unwrap().to_vec::<i64>().unwrap(), &[len]).unwrap();
+            let fold = Fold { start: 0, lift: |x: i64, beside: f64| x * x + beside as i64, join: |a: i64, b: i64| a + b };
+            let beside: Vec<f64> = (0..walk.outputs()).map(|i| i as f64).collect();
+            let mut got = vec![7; walk.outputs()];
+            walk.fold(whole.slice::<i64>().unwrap(), &beside, &mut got, &fold);
+            let squares = tensor.to_vec::<i64>().unwrap().into_iter().map(|x| x * x).collect();
+            let mut want = ArrayD::from_shape_vec(tensor.shape().dims(), squares).unwrap();
+            let mut count = 1;
+            for (axis, _) in reduced.iter().enumerate().filter(|(_, reduced)| **reduced).rev() {
+                count *= want.len_of(NdAxis(axis)) as i64;
+                want = want.sum_axis(NdAxis(axis));
+            }
+            let want: Vec<i64> = want.iter().enumerate().map(|(i, x)| x + count * i as i64).collect();
+            prop_assert_eq!(got, want);
+        }
+    }
+
+    #[test]
+    fn long_axes_are_cut() {
+        let values: Vec<f32> = (0..3 * 5000).map(|i| (i % 7) as f32).collect();
+        let layout = Layout::contiguous(Shape::new(&[3, 5000]).unwrap());
+        fn folded<T: Readable<Number = f32>>(layout: &Layout, reduced: &[bool], values: &[T]) -> Vec<f64> {
+            let walk = Walk::new(layout, reduced);
+            let mut results = vec![7.0; walk.outputs()];
+            let fold = Fold { start: 0.0, lift: |x: f32, _: f64| f64::from(x), join: |a: f64, b: f64| a + b };
+            walk.fold(values, &[], &mut results, &fold);
+            results
+        }
+        let columns = folded(&layout, &[true, false], &values);
+        let want: Vec<f64> =
+            (0..5000).map(|i| (0..3).map(|row| f64::from(values[row * 5000 + i])).sum()).collect();
+        assert_eq!(columns, want);
+        let want: Vec<f64> = values.chunks(5000).map(|row| row.iter().map(|&x| f64::from(x)).sum()).collect();
+        assert_eq!(folded(&layout, &[false, true], &values), want);
+        let halves: Vec<bf16> = values.iter().map(|&x| bf16::from_f32(x)).collect();
+        assert_eq!(folded(&layout, &[true, false], &halves), columns);
+        let all = values.iter().map(|&x| f64::from(x)).sum::<f64>();
+        assert_eq!(folded(&layout, &[true, true], &halves), [all]);
+    }
+}

@@ -1,0 +1,240 @@
+//! Softmax along one axis. A few powers of e are added in the type of the tensor, such sums in f64: the sum of a row of any
+//! length is as exact as that of a short one.
+
+use super::wide::{Work, run_widest};
+use super::{Float, math};
+
+/// Independent parts of a row.
+const PARTS: usize = 16;
+
+/// So many powers are added in the type of the tensor.
+const ADDED: usize = 16;
+
+/// So many lanes are done together where they lie beside each other.
+const LANES: usize = 128;
+
+/// Softmax along the middle axis of …×`len`×`inner`; where there is no input, the output holds it.
+///
+/// # Panics
+/// When the input is shorter than the output.
+pub fn softmax<T: Float>(input: Option<&[T]>, output: &mut [T], len: usize, inner: usize) {
+    run_widest(Softmax { input, output, len, inner, is_log: false });
+}
+
+/// The logarithm of softmax along the middle axis of …×`len`×`inner`; as [`softmax`].
+///
+/// # Panics
+/// When the input is shorter than the output.
+pub fn log_softmax<T: Float>(input: Option<&[T]>, output: &mut [T], len: usize, inner: usize) {
+    run_widest(Softmax { input, output, len, inner, is_log: true });
+}
+
+struct Softmax<'a, T> {
+    input: Option<&'a [T]>,
+    output: &'a mut [T],
+    len: usize,
+    inner: usize,
+    is_log: bool,
+}
+
+impl<T: Float> Work for Softmax<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let power = |power: T, _: T| power;
+        let scale = (|sum: f64| T::of(1.0 / sum), |y: T, scale: T| y * scale);
+        let rest = |_: T, rest: T| rest;
+        let shift = (|sum: f64| T::of(sum.ln()), |y: T, shift: T| y - shift);
+        match (self.inner, self.is_log) {
+            (1, false) => self.each_row(scale.0, scale.1),
+            (1, true) => self.each_row(shift.0, shift.1),
+            (_, false) => self.each_block(power, scale),
+            (_, true) => self.each_block(rest, shift),
+        }
+    }
+}
+
+/// The larger of two, the first where the second is NaN.
+#[inline(always)]
+fn larger<T: Float>(largest: T, x: T) -> T {
+    if x > largest { x } else { largest }
+}
+
+#[inline(always)]
+fn largest_of<T: Float>(row: &[T]) -> T {
+    let mut parts = [T::neg_infinity(); PARTS];
+    let (chunks, rest) = row.as_chunks::<PARTS>();
+    for chunk in chunks {
+        parts.iter_mut().zip(chunk).for_each(|(part, &x)| *part = larger(*part, x));
+    }
+    let rest = rest.iter().fold(T::neg_infinity(), |largest, &x| larger(largest, x));
+    parts.into_iter().fold(rest, larger)
+}
+
+impl<T: Float> Softmax<'_, T> {
+    /// For every row: as [`Softmax::each_block`] for one lane, whose elements lie beside each other.
+    #[inline(always)]
+    fn each_row(self, of_sum: impl Fn(f64) -> T, second: impl Fn(T, T) -> T) {
+        let len = self.len.max(1);
+        for (index, row) in self.output.chunks_exact_mut(len).enumerate() {
+            if let Some(input) = self.input {
+                row.copy_from_slice(&input[index * len..][..len]);
+            }
+            let largest = largest_of(row);
+            let of_sum = of_sum(powers(row, largest, self.is_log));
+            row.iter_mut().for_each(|y| *y = second(*y, of_sum));
+        }
+    }
+
+    /// For every lane of the middle axis: `first` makes an output of e to the power of the difference from the largest
+    /// element, and of that difference; `second` makes the final one of it and of what `of_sum` makes of the sum of
+    /// powers.
+    #[inline(always)]
+    fn each_block(
+        self,
+        first: impl Fn(T, T) -> T,
+        (of_sum, second): (impl Fn(f64) -> T, impl Fn(T, T) -> T),
+    ) {
+        let Self { input, output, len, inner, .. } = self;
+        let block = (len * inner).max(1);
+        for (index, output) in output.chunks_exact_mut(block).enumerate() {
+            for lane in (0..inner).step_by(LANES) {
+                let width = LANES.min(inner - lane);
+                let (mut largest, mut sums) = ([T::neg_infinity(); LANES], [0.0; LANES]);
+                for start in (lane..block).step_by(inner) {
+                    let row = &mut output[start..start + width];
+                    if let Some(input) = input {
+                        row.copy_from_slice(&input[index * block + start..][..width]);
+                    }
+                    largest.iter_mut().zip(row).for_each(|(largest, &mut x)| *largest = larger(*largest, x));
+                }
+                for stretch in (lane..block).step_by(inner * ADDED) {
+                    let mut parts = [T::zero(); LANES];
+                    let end = stretch.saturating_add(inner * ADDED).min(block);
+                    for start in (stretch..end).step_by(inner) {
+                        add_powers(&mut output[start..start + width], &largest, &mut parts, &first);
+                    }
+                    add_all(&parts, &mut sums);
+                }
+                // The largest elements are not needed any more.
+                largest.iter_mut().zip(&sums).for_each(|(lane, &sum)| *lane = of_sum(sum));
+                for start in (lane..block).step_by(inner) {
+                    let row = output[start..start + width].iter_mut().zip(&largest);
+                    row.for_each(|(y, &of_sum)| *y = second(*y, of_sum));
+                }
+            }
+        }
+    }
+}
+
+/// Puts e to the power of the differences from the largest element in their places, or the differences themselves: the sum
+/// of the powers.
+#[inline(always)]
+fn powers<T: Float>(row: &mut [T], largest: T, keeps_differences: bool) -> f64 {
+    let mut sum = 0.0;
+    // Loops that do one thing become vectors.
+    for stretch in row.chunks_mut(PARTS * ADDED) {
+        if !keeps_differences {
+            for x in stretch.iter_mut() {
+                *x = math::exp(*x - largest);
+            }
+            sum += sum_of(stretch);
+            continue;
+        }
+        let mut powers = [T::zero(); PARTS * ADDED];
+        for (x, power) in stretch.iter_mut().zip(&mut powers) {
+            *x -= largest;
+            *power = math::exp(*x);
+        }
+        sum += sum_of(&powers[..stretch.len()]);
+    }
+    sum
+}
+
+#[inline(always)]
+fn sum_of<T: Float>(stretch: &[T]) -> f64 {
+    let mut parts = [T::zero(); PARTS];
+    let (chunks, rest) = stretch.as_chunks::<PARTS>();
+    for chunk in chunks {
+        parts.iter_mut().zip(chunk).for_each(|(part, &power)| *part += power);
+    }
+    parts.iter_mut().zip(rest).for_each(|(part, &power)| *part += power);
+    parts.into_iter().sum::<T>().to_f64().unwrap_or(f64::NAN)
+}
+
+/// Puts what `first` makes of a few elements in their places, and adds the powers of e to their sums.
+#[inline(always)]
+fn add_powers<T: Float>(elements: &mut [T], largest: &[T], sums: &mut [T], first: &impl Fn(T, T) -> T) {
+    for ((x, &largest), sum) in elements.iter_mut().zip(largest).zip(sums) {
+        let power = math::exp(*x - largest);
+        *sum += power;
+        *x = first(power, *x - largest);
+    }
+}
+
+/// Adds parts to sums.
+#[inline(always)]
+fn add_all<T: Float>(parts: &[T], sums: &mut [f64]) {
+    for (sum, part) in sums.iter_mut().zip(parts) {
+        *sum += part.to_f64().unwrap_or(f64::NAN);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::naive;
+    use ndarray::{ArrayD, IxDyn};
+    use proptest::prelude::*;
+
+    fn bits(values: &[f64]) -> Vec<u64> {
+        values.iter().map(|x| x.to_bits()).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn it_equals_the_naive_one(
+            (outer, len, inner) in prop_oneof![(1usize..4, 1usize..9, 1usize..5), (1usize..2, 1usize..3, 60usize..80)],
+            values in proptest::collection::vec(
+                prop_oneof![8 => -50f64..50.0, 1 => Just(f64::NEG_INFINITY), 1 => Just(f64::INFINITY), 1 => Just(f64::NAN)],
+                160,
+            ),
+        ) {
+            let mut x = values[..outer * len * inner].to_vec();
+            let array = ArrayD::from_shape_vec(IxDyn(&[outer, len, inner]), x.clone()).unwrap();
+            let mut y = vec![7.0; x.len()];
+            let check = |got: &[f64], want: ArrayD<f64>| {
+                for (got, want) in got.iter().zip(&want) {
+                    let close = (got - want).abs() <= 1e-12 * (1.0 + want.abs());
+                    assert!(close || got == want || (got.is_nan() && want.is_nan()), "{got} where {want} is expected");
+                }
+            };
+            softmax(Some(&x), &mut y, len, inner);
+            check(&y, naive::softmax(array.view(), 1));
+            let mut in_place = x.clone();
+            softmax(None, &mut in_place, len, inner);
+            prop_assert_eq!(bits(&in_place), bits(&y));
+            log_softmax(Some(&x), &mut y, len, inner);
+            check(&y, naive::log_softmax(array.view(), 1));
+            log_softmax(None, &mut x, len, inner);
+            prop_assert_eq!(bits(&x), bits(&y));
+        }
+    }
+
+    /// The difference from the largest element is rounded, by half a unit in the last place of up to 8.
+    #[test]
+    fn single_precision_is_as_exact_for_long_rows() {
+        for (len, inner) in [(1, 1), (33, 1), (5_000, 1), (600, 3), (600, 70)] {
+            let x: Vec<f32> = (0..len * inner).map(|i| (i * 7919 % 1000) as f32 * 0.01 - 3.0).collect();
+            let wide =
+                ArrayD::from_shape_vec(IxDyn(&[len, inner]), x.iter().map(|&x| f64::from(x)).collect());
+            let wide = wide.unwrap();
+            let mut y = vec![0.0; x.len()];
+            softmax(Some(&x), &mut y, len, inner);
+            for (got, want) in y.iter().zip(&naive::softmax(wide.view(), 0)) {
+                assert!((f64::from(*got) - want).abs() <= 1.5e-6 * want, "{got} where {want} is expected");
+            }
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! Attributes: the weights and constants of an operator.
+//!
+//! An [`Attribute`] knows its element type and shape. Its bytes are little-endian and contiguous; they are
+//! either in memory or still in the archive, from where each call reads them anew.
+
+mod data;
+mod error;
+mod floats;
+
+pub(super) use data::{Origin, entry_name};
+pub use error::WeightError;
+pub use floats::decode_floats;
+
+use super::archive::{Archive, ArchiveError};
+use data::Data;
+use floats::encode_floats;
+use ixion_tensor::{DType, Tensor, TensorError};
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// A tensor of an operator, such as `@weight=(16,64)f32`.
+///
+/// Cloning is cheap: the bytes are shared.
+///
+/// ```
+/// use ixion_pnnx::Attribute;
+/// use ixion_tensor::DType;
+/// let mut bias = Attribute::new(DType::F32, vec![2], vec![0; 8])?;
+/// bias.set_f32s(&[1.0, -1.0])?;
+/// let doubled = bias.concat(&bias)?;
+/// assert_eq!((doubled.shape(), doubled.to_f32s()?), (&[4][..], vec![1.0, -1.0, 1.0, -1.0]));
+/// # Ok::<(), ixion_pnnx::WeightError>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Attribute {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    dtype: DType,
+    shape: Vec<usize>,
+    elements: usize,
+    data: Data,
+}
+
+impl Attribute {
+    /// An attribute with the bytes it is given.
+    ///
+    /// # Errors
+    /// [`WeightError::Length`] when there are not as many bytes as `dtype` and `shape` need.
+    pub fn new(dtype: DType, shape: Vec<usize>, bytes: impl Into<Vec<u8>>) -> Result<Self, WeightError> {
+        let bytes = bytes.into();
+        let elements = element_count(dtype, &shape);
+        match elements.filter(|&elements| elements * dtype.size() == bytes.len()) {
+            Some(elements) => Ok(Self::from_parts(dtype, shape, elements, Data::Owned(bytes))),
+            None => {
+                let expected = elements.map(|elements| (elements * dtype.size()) as u64);
+                Err(WeightError::Length { dtype, shape, expected, found: bytes.len() as u64 })
+            }
+        }
+    }
+
+    /// An attribute of f32 elements.
+    ///
+    /// # Errors
+    /// [`WeightError::Length`] when there are not as many values as `shape` needs.
+    pub fn from_f32s(shape: Vec<usize>, values: &[f32]) -> Result<Self, WeightError> {
+        let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        Self::new(DType::F32, shape, bytes)
+    }
+
+    fn from_parts(dtype: DType, shape: Vec<usize>, elements: usize, data: Data) -> Self {
+        Self { inner: Arc::new(Inner { dtype, shape, elements, data }) }
+    }
+
+    /// The same type and shape with other data.
+    fn with_data(&self, data: Data) -> Self {
+        Self::from_parts(self.inner.dtype, self.inner.shape.clone(), self.inner.elements, data)
+    }
+
+    /// An attribute as the `.param` text announces it, before anybody looked for its bytes.
+    ///
+    /// `None` when its size in bytes overflows.
+    pub(super) fn announced(dtype: DType, shape: Vec<usize>, origin: Origin) -> Option<Self> {
+        let elements = element_count(dtype, &shape)?;
+        // Of nothing, nothing can be missing.
+        let data = if elements == 0 { Data::Owned(Vec::new()) } else { Data::not_loaded(origin) };
+        Some(Self::from_parts(dtype, shape, elements, data))
+    }
+
+    /// Looks for the announced bytes in an archive. What is wrong is remembered until somebody asks for them.
+    pub(super) fn attach(&mut self, archive: &Arc<Archive>, origin: Origin) {
+        if self.inner.elements > 0 || archive.entry(origin.entry_name()).is_some() {
+            *self = self.with_data(Data::find(archive, origin, self.byte_len() as u64));
+        }
+    }
+
+    /// The element type.
+    pub fn dtype(&self) -> DType {
+        self.inner.dtype
+    }
+
+    /// The sizes of the axes. Empty for a scalar.
+    pub fn shape(&self) -> &[usize] {
+        &self.inner.shape
+    }
+
+    /// The number of elements: 1 for a scalar, 0 when an axis has size 0.
+    pub fn elem_count(&self) -> usize {
+        self.inner.elements
+    }
+
+    /// The number of bytes.
+    pub fn byte_len(&self) -> usize {
+        // Checked when the attribute was made.
+        self.inner.elements * self.inner.dtype.size()
+    }
+
+    /// Whether the bytes are there: in memory, or in the archive with the right size.
+    pub fn is_present(&self) -> bool {
+        !matches!(self.inner.data, Data::Absent { .. })
+    }
+
+    /// What is wrong with the bytes, if they are not there.
+    pub fn defect(&self) -> Option<WeightError> {
+        self.inner.data.defect(self.byte_len() as u64)
+    }
+
+    fn check_present(&self) -> Result<(), WeightError> {
+        self.defect().map_or(Ok(()), Err)
+    }
+
+    /// The bytes: borrowed when they are in memory, else read from the archive.
+    ///
+    /// # Errors
+    /// [`WeightError`] when they are missing, have the wrong size or cannot be read.
+    pub fn bytes(&self) -> Result<Cow<'_, [u8]>, WeightError> {
+        self.check_present()?;
+        self.inner.data.bytes()
+    }
+
+    /// Copies the bytes into `buffer`, for instance one that is aligned.
+    ///
+    /// # Errors
+    /// As [`Attribute::bytes`], and [`WeightError::Buffer`] when `buffer` is not [`byte_len`](Self::byte_len)
+    /// long.
+    pub fn read_into(&self, buffer: &mut [u8]) -> Result<(), WeightError> {
+        if buffer.len() != self.byte_len() {
+            return Err(WeightError::Buffer { wanted: self.byte_len(), found: buffer.len() });
+        }
+        self.check_present()?;
+        self.inner.data.read_into(buffer)
+    }
+
+    /// The elements in their place, where the bytes are in a file that is mapped into memory.
+    pub fn mapped(&self) -> Option<Result<Tensor, TensorError>> {
+        match &self.inner.data {
+            Data::Stored { archive, entry, .. } => archive.mapped(entry, self.dtype(), self.shape()),
+            _ => None,
+        }
+    }
+
+    /// Computes the CRC-32 of the bytes. For bytes in an archive it is compared with the one written there.
+    ///
+    /// # Errors
+    /// As [`Attribute::bytes`], and [`WeightError::Checksum`] when the bytes are damaged.
+    pub fn checksum(&self) -> Result<u32, WeightError> {
+        let mut hasher = crc32fast::Hasher::new();
+        self.for_each_piece(|piece| {
+            hasher.update(piece);
+            Ok(())
+        })?;
+        let found = hasher.finalize();
+        self.check_crc(found)?;
+        Ok(found)
+    }
+
+    /// Compares a checksum with the archive's.
+    pub fn check_crc(&self, found: u32) -> Result<(), WeightError> {
+        self.inner.data.check_crc(found)
+    }
+
+    /// Passes the bytes to `take` piece by piece, so that they are never all in memory unless they were.
+    pub fn for_each_piece(
+        &self,
+        take: impl FnMut(&[u8]) -> Result<(), ArchiveError>,
+    ) -> Result<(), WeightError> {
+        self.check_present()?;
+        self.inner.data.for_each_piece(take)
+    }
+
+    /// The elements as f32. Rounds f64.
+    ///
+    /// # Errors
+    /// [`WeightError::NotFloat`] for anything but f32, f64, f16 and bf16, and as [`Attribute::bytes`].
+    pub fn to_f32s(&self) -> Result<Vec<f32>, WeightError> {
+        let bytes = self.bytes()?;
+        decode_floats(self.dtype(), &bytes).ok_or(WeightError::NotFloat { dtype: self.dtype() })
+    }
+
+    /// Replaces the elements, keeping element type and shape. Rounds to f16 and bf16.
+    ///
+    /// # Errors
+    /// [`WeightError::NotFloat`] for anything but f32, f64, f16 and bf16, [`WeightError::Buffer`] when there
+    /// are not [`elem_count`](Self::elem_count) values.
+    pub fn set_f32s(&mut self, values: &[f32]) -> Result<(), WeightError> {
+        let (dtype, wanted) = (self.dtype(), self.elem_count());
+        if values.len() != wanted {
+            return Err(WeightError::Buffer { wanted, found: values.len() });
+        }
+        let bytes = encode_floats(dtype, values).ok_or(WeightError::NotFloat { dtype })?;
+        *self = self.with_data(Data::Owned(bytes));
+        Ok(())
+    }
+
+    /// Joins two attributes along their first axis.
+    ///
+    /// # Errors
+    /// [`WeightError::Concat`] when element types or other axes differ or one of them is a scalar, and as
+    /// [`Attribute::bytes`].
+    pub fn concat(&self, other: &Self) -> Result<Self, WeightError> {
+        let shape = joined_shape(self.shape(), other.shape());
+        match shape.filter(|_| self.dtype() == other.dtype()) {
+            Some(shape) => Self::new(self.dtype(), shape, [self.bytes()?, other.bytes()?].concat()),
+            None => Err(WeightError::Concat {
+                left: (self.dtype(), self.shape().to_vec()),
+                right: (other.dtype(), other.shape().to_vec()),
+            }),
+        }
+    }
+
+    /// Whether element type, shape and bytes are equal.
+    ///
+    /// # Errors
+    /// As [`Attribute::bytes`], when the bytes have to be compared.
+    pub fn equals(&self, other: &Self) -> Result<bool, WeightError> {
+        if self.dtype() != other.dtype() || self.shape() != other.shape() {
+            return Ok(false);
+        }
+        if Arc::ptr_eq(&self.inner, &other.inner) && self.is_present() {
+            return Ok(true);
+        }
+        // Other checksums are other bytes, and nothing has to be read.
+        if let (Some(a), Some(b)) = (self.inner.data.stored_crc(), other.inner.data.stored_crc())
+            && a != b
+        {
+            return Ok(false);
+        }
+        Ok(self.bytes()? == other.bytes()?)
+    }
+}
+
+/// As [`Attribute::equals`]; bytes that cannot be read equal nothing.
+impl PartialEq for Attribute {
+    fn eq(&self, other: &Self) -> bool {
+        self.equals(other).unwrap_or(false)
+    }
+}
+
+// ANCHOR: element_count
+/// The number of elements of a shape, 1 for a scalar, if their bytes fit the machine's address space.
+///
+/// Axes of size 0 do not hide an overflow of the others: strides are computed from them all the same.
+pub fn element_count(dtype: DType, shape: &[usize]) -> Option<usize> {
+    // ANCHOR: element_count_todo -- task 4: a product that must not overflow
+    let bytes = shape.iter().try_fold(dtype.size(), |bytes, &size| bytes.checked_mul(size.max(1)))?;
+    isize::try_from(bytes).ok()?;
+    Some(if shape.contains(&0) { 0 } else { bytes / dtype.size() })
+    // ANCHOR_END: element_count_todo
+}
+// ANCHOR_END: element_count
+
+/// The shape of two tensors joined along their first axis, if all other axes agree.
+fn joined_shape(left: &[usize], right: &[usize]) -> Option<Vec<usize>> {
+    let ((first, tail), (second, other_tail)) = (left.split_first()?, right.split_first()?);
+    let sum = first.checked_add(*second).filter(|_| tail == other_tail)?;
+    Some([&[sum], tail].concat())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,105 @@
+//! Whether `.param` and `.bin` belong together.
+
+use super::Graph;
+use crate::attribute::{Attribute, entry_name};
+use crate::error::PnnxError;
+use crate::operator::Operator;
+use std::collections::HashSet;
+
+impl Graph {
+    /// All attributes whose bytes are missing or have the wrong size.
+    ///
+    /// Loading does not stop at them, because a graph can be looked at and edited without its weights.
+    pub fn check_weights(&self) -> Vec<PnnxError> {
+        self.attributes().filter_map(|(_, _, attribute)| Some(attribute.defect()?.into())).collect()
+    }
+
+    /// Reads the bytes of all attributes and compares them with the checksums in the archive. Returns what is
+    /// damaged or missing.
+    pub fn verify_checksums(&self) -> Vec<PnnxError> {
+        self.attributes().filter_map(|(_, _, attribute)| Some(attribute.checksum().err()?.into())).collect()
+    }
+
+    /// The entries of the archive that no attribute of the graph is called after.
+    ///
+    /// Right after loading this shows what the `.bin` holds beyond the `.param`. Renaming an operator makes
+    /// its entries appear here although its attributes still use them.
+    pub fn unused_entries(&self) -> Vec<String> {
+        let Some(archive) = &self.archive else {
+            return Vec::new();
+        };
+        let used: HashSet<String> =
+            self.attributes().map(|(operator, key, _)| entry_name(operator.name(), key)).collect();
+        let names = archive.entries().iter().map(|entry| entry.name().to_owned());
+        names.filter(|name| !used.contains(name)).collect()
+    }
+
+    /// All attributes in the order in which they are written.
+    pub fn attributes(&self) -> impl Iterator<Item = (&Operator, &str, &Attribute)> {
+        self.operators().flat_map(|(_, operator)| {
+            operator.attrs().iter().map(move |(key, attribute)| (operator, key.as_str(), attribute))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ArchiveWriter, WeightError};
+    use ixion_tensor::Limits;
+    use std::io::Cursor;
+
+    const TEXT: &str = "7767517\n2 1\n\
+        pnnx.Attribute w 0 1 x @data=(2)u8 @more=(1)u8\n\
+        pnnx.Output out 1 0 x\n";
+
+    fn loaded(entries: &[(&str, &[u8])]) -> Graph {
+        let mut writer = ArchiveWriter::new(Cursor::new(Vec::new()));
+        for (name, data) in entries {
+            writer.add(name, data).unwrap();
+        }
+        let bin = writer.finish().unwrap().into_inner();
+        Graph::from_bytes(TEXT.as_bytes(), Some(bin), &Limits::default()).unwrap()
+    }
+
+    #[test]
+    fn a_full_archive_has_nothing_to_complain_about() {
+        let graph = loaded(&[("w.data", &[1, 2]), ("w.more", &[3])]);
+        assert!(graph.check_weights().is_empty());
+        assert!(graph.verify_checksums().is_empty());
+        assert!(graph.unused_entries().is_empty());
+    }
+
+    #[test]
+    fn all_defects_are_found_at_once() {
+        let graph = loaded(&[("w.data", &[1, 2, 3]), ("x.y", &[])]);
+        let found = graph.check_weights();
+        assert!(matches!(found[0], PnnxError::Weight(WeightError::WrongSize { expected: 2, found: 3, .. })));
+        assert!(matches!(found[1], PnnxError::Weight(WeightError::Missing { expected: 1, .. })));
+        assert_eq!(found.len(), 2);
+        assert_eq!(graph.unused_entries(), ["x.y"]);
+    }
+
+    #[test]
+    fn without_an_archive_all_weights_are_missing() {
+        let graph = Graph::parse(TEXT, &Limits::default()).unwrap();
+        assert_eq!(graph.check_weights().len(), 2);
+        assert!(graph.unused_entries().is_empty());
+    }
+
+    #[test]
+    fn damaged_bytes_are_found() {
+        let mut writer = ArchiveWriter::new(Cursor::new(Vec::new()));
+        writer.add("w.data", &[1, 2]).unwrap();
+        writer.add("w.more", &[77]).unwrap();
+        let mut bin = writer.finish().unwrap().into_inner();
+        let at = bin.iter().position(|&byte| byte == 77).unwrap();
+        bin[at] = 78;
+        let graph = Graph::from_bytes(TEXT.as_bytes(), Some(bin), &Limits::default()).unwrap();
+        assert!(graph.check_weights().is_empty());
+        let found = graph.verify_checksums();
+        assert!(
+            matches!(&found[..], [PnnxError::Weight(WeightError::Checksum { key, .. })] if key == "more")
+        );
+    }
+}

@@ -1,0 +1,283 @@
+//! From the lines of a text to a graph.
+
+use super::link::{Unlinked, link};
+use super::place::{Source, error_at, lines, shorten};
+use crate::attribute::{Attribute, Origin};
+use crate::error::PnnxError;
+use crate::graph::Graph;
+use crate::operand::{Dim, OperandId};
+use crate::operator::OperatorId;
+use crate::parameter::Parameter;
+use crate::problem::SyntaxProblem;
+use crate::text::{self, Field, Line, MAGIC, Stop, is_blank};
+use ixion_tensor::DType;
+use ixion_tensor::{LimitError, Limits};
+use std::collections::btree_map::Entry as Slot;
+
+type Loaded<T = ()> = Result<T, PnnxError>;
+
+/// Turns a text into a graph. `file` is its name in messages.
+pub(super) fn load(file: &str, text: &str, limits: &Limits) -> Loaded<Graph> {
+    let lines = lines(file, text);
+    let (header, operators) = lines.split_at_checked(2).unwrap_or((&lines, &[]));
+    let header = Header::read(file, header, limits)?;
+    header.check_operators(operators.len())?;
+    let graph = Graph::with_capacity(operators.len(), operators.len());
+    let mut loader = Loader { limits, graph, weights: 0 };
+    for (index, &source) in operators.iter().enumerate() {
+        loader.operator(source, operators.get(index + 1..).unwrap_or_default())?;
+    }
+    header.check_operands(loader.graph.operand_count());
+    Ok(loader.graph)
+}
+
+/// The first two lines: the magic number, and how much is to come.
+struct Header<'a> {
+    file: &'a str,
+    counts: Source<'a>,
+    operators: usize,
+    operands: usize,
+}
+
+impl<'a> Header<'a> {
+    fn read(file: &'a str, lines: &[Source<'a>], limits: &Limits) -> Loaded<Self> {
+        let Some(magic) = lines.first() else {
+            return Err(error_at(file, 1, 1, SyntaxProblem::Empty));
+        };
+        let found = magic.text.trim_matches(is_blank);
+        if found != MAGIC {
+            return Err(magic.error(SyntaxProblem::Magic { found: shorten(found) }));
+        }
+        let Some(&counts) = lines.get(1) else {
+            let wanted = "the numbers of operators and operands on the next line";
+            return Err(magic.error_at_stop(Stop { at: "", wanted }));
+        };
+        let (operators, operands) = text::counts(counts.text).map_err(|stop| counts.error_at_stop(stop))?;
+        for (what, count) in [("the number of operators", operators), ("the number of operands", operands)] {
+            limits.check_ops(what, count).map_err(|error| counts.error(error.into()))?;
+        }
+        Ok(Self { file, counts, operators, operands })
+    }
+
+    fn check_operators(&self, found: usize) -> Loaded {
+        if self.operators == found {
+            return Ok(());
+        }
+        Err(self.counts.error(SyntaxProblem::OperatorCount { wanted: self.operators, found }))
+    }
+
+    /// PNNX itself now and then counts operands that it has removed, and never looks at the number.
+    fn check_operands(&self, found: usize) {
+        if self.operands != found {
+            log::warn!("{}: line 2 counts {} operands, but there are {found}", self.file, self.operands);
+        }
+    }
+}
+
+/// Adds line after line to a graph.
+struct Loader<'a> {
+    limits: &'a Limits,
+    graph: Graph,
+    /// Bytes of all attributes so far.
+    weights: u64,
+}
+
+/// The line that is being added, and the operator that it becomes.
+struct Current<'a> {
+    id: OperatorId,
+    source: Source<'a>,
+    line: Line<'a>,
+}
+
+impl Loader<'_> {
+    fn operator<'a>(&mut self, source: Source<'a>, later: &[Source<'a>]) -> Loaded {
+        let mut line = text::operator_line(source.text).map_err(|stop| source.error_at_stop(stop))?;
+        let fields = std::mem::take(&mut line.fields);
+        let id = link(&mut self.graph, &line).map_err(|fault| self.unlinked(source, &line, fault, later))?;
+        self.graph.operator_mut(id)?.line = Some(source.number);
+        let current = Current { id, source, line };
+        for field in fields {
+            self.field(&current, field)?;
+        }
+        Ok(())
+    }
+
+    /// The error of a line that cannot be added.
+    fn unlinked<'a>(
+        &self,
+        source: Source<'a>,
+        line: &Line<'a>,
+        fault: Unlinked<'a>,
+        later: &[Source<'a>],
+    ) -> PnnxError {
+        match fault {
+            Unlinked::DuplicateOperator(name) => {
+                let first = self.graph.operator_named(name).and_then(|id| self.line_of(id));
+                let (operator, line) = (name.to_owned(), first.unwrap_or_default());
+                source.error_at_word(name, SyntaxProblem::DuplicateOperator { operator, line })
+            }
+            Unlinked::UnknownOperand(name) => source.error_at_word(name, unknown_input(line, name, later)),
+            Unlinked::ComputedTwice(name) => {
+                // An operator that is not yet linked has no line: then it is this one.
+                let line = self.line_computing(name).unwrap_or(source.number);
+                source.error_at_word(name, SyntaxProblem::ComputedTwice { operand: name.to_owned(), line })
+            }
+            Unlinked::Refused(error) => error.into(),
+        }
+    }
+
+    fn line_of(&self, id: OperatorId) -> Option<usize> {
+        self.graph.get_operator(id)?.line()
+    }
+
+    fn line_computing(&self, operand: &str) -> Option<usize> {
+        let operand = self.graph.get_operand(self.graph.operand_named(operand)?)?;
+        self.line_of(operand.producer()?)
+    }
+
+    fn field<'a>(&mut self, current: &Current<'a>, field: Field<'a>) -> Loaded {
+        match field {
+            Field::Param { key, value } => {
+                let slot = self.graph.operator_mut(current.id)?.params.entry(key.to_owned());
+                current.fill(slot, Parameter::parse(value), "", key)
+            }
+            Field::Attr { key, shape, dtype } => self.attribute(current, key, shape, dtype),
+            Field::InputName { key, operand } => self.input_name(current, key, operand),
+            Field::Shape { operand, shape, dtype } => self.operand_shape(current, operand, shape, dtype),
+        }
+    }
+
+    fn attribute<'a>(
+        &mut self,
+        current: &Current<'a>,
+        key: &'a str,
+        shape: Vec<usize>,
+        dtype: DType,
+    ) -> Loaded {
+        let (rank, origin) = (shape.len(), Origin::new(current.line.name, key));
+        let Some(attribute) = Attribute::announced(dtype, shape, origin) else {
+            return Err(current.source.error_at_word(key, SyntaxProblem::TooLarge));
+        };
+        let bytes = attribute.byte_len() as u64;
+        self.weights = self.weights.saturating_add(bytes);
+        let (limits, weights) = (self.limits, self.weights);
+        let what = || format!("attribute `{key}` of operator `{}`", current.line.name);
+        within(what, |what| limits.check_rank(what, rank))
+            .and_then(|()| within(what, |what| limits.check_tensor(what, bytes)))
+            .and_then(|()| limits.check_total("all weights together", weights))
+            .map_err(|error| current.source.error_at_word(key, error.into()))?;
+        let slot = self.graph.operator_mut(current.id)?.attrs.entry(key.to_owned());
+        current.fill(slot, attribute, "@", key)
+    }
+
+    /// Names the first still unnamed input that is this operand: one operand can be several arguments.
+    fn input_name<'a>(&mut self, current: &Current<'a>, key: &'a str, operand: &'a str) -> Loaded {
+        let names = &mut self.graph.operator_mut(current.id)?.input_names;
+        let mut slots = current.line.inputs.iter().zip(names);
+        if let Some((_, name)) = slots.find(|(input, name)| **input == operand && name.is_none()) {
+            *name = Some(key.to_owned());
+            return Ok(());
+        }
+        let [operator, key, name] = [current.line.name, key, operand].map(str::to_owned);
+        let problem = SyntaxProblem::NotAnInput { operator, key, operand: name };
+        Err(current.source.error_at_word(operand, problem))
+    }
+
+    fn operand_shape<'a>(
+        &mut self,
+        current: &Current<'a>,
+        name: &'a str,
+        shape: Vec<Dim>,
+        dtype: Option<DType>,
+    ) -> Loaded {
+        let error = |problem| Err(current.source.error_at_word(name, problem));
+        let Some(operand) = self.linked_operand(current.id, name) else {
+            let [operator, operand] = [current.line.name, name].map(str::to_owned);
+            return error(SyntaxProblem::NotConnected { operator, operand });
+        };
+        if !fits(&shape, dtype) {
+            return error(SyntaxProblem::TooLarge);
+        }
+        let rank = shape.len();
+        match within(|| format!("operand `{name}`"), |what| self.limits.check_rank(what, rank)) {
+            Ok(()) => self.set_shape(operand, current.source, shape, dtype),
+            Err(limit) => error(limit.into()),
+        }
+    }
+
+    /// The operand of that name if the operator reads or computes it.
+    fn linked_operand(&self, id: OperatorId, name: &str) -> Option<OperandId> {
+        let (operator, operand) = (self.graph.get_operator(id)?, self.graph.operand_named(name)?);
+        let mut linked = operator.outputs().iter().chain(operator.inputs());
+        linked.any(|&other| other == operand).then_some(operand)
+    }
+
+    /// Every operator repeats the shapes of its operands. If they differ, the last one counts: shapes are
+    /// hints.
+    fn set_shape(
+        &mut self,
+        id: OperandId,
+        source: Source<'_>,
+        shape: Vec<Dim>,
+        dtype: Option<DType>,
+    ) -> Loaded {
+        let operand = self.graph.operand_mut(id)?;
+        let (shape, file) = (Some(shape), source.file);
+        if operand.shape.is_some() && (&operand.shape, operand.dtype) != (&shape, dtype) {
+            log::warn!("{file}:{}: operand `{}` had another shape before", source.number, operand.name);
+        }
+        (operand.shape, operand.dtype) = (shape, dtype);
+        Ok(())
+    }
+}
+
+impl<'a> Current<'a> {
+    /// Puts a value into a free slot. A taken one is an error: the key is there twice.
+    fn fill<V>(&self, slot: Slot<'_, String, V>, value: V, sign: &str, key: &'a str) -> Loaded {
+        match slot {
+            Slot::Vacant(free) => {
+                free.insert(value);
+                Ok(())
+            }
+            Slot::Occupied(_) => {
+                let (operator, named) = (self.line.name.to_owned(), format!("{sign}{key}"));
+                let problem = SyntaxProblem::DuplicateKey { operator, key: named };
+                Err(self.source.error_at_word(key, problem))
+            }
+        }
+    }
+}
+
+/// Checks a limit. What was measured gets its name only if the limit is met: names cost more than checks.
+fn within(
+    what: impl Fn() -> String,
+    check: impl Fn(&str) -> Result<(), LimitError>,
+) -> Result<(), LimitError> {
+    check("").or_else(|_| check(&what()))
+}
+
+/// Whether a tensor of this shape has at most 2^63 bytes, taking unknown sizes for 1.
+fn fits(shape: &[Dim], dtype: Option<DType>) -> bool {
+    let size = |dim: &Dim| match dim {
+        Dim::Fixed(size) => (*size).max(1),
+        Dim::Unknown | Dim::Named(_) => 1,
+    };
+    let element = dtype.map_or(1, DType::size) as u64;
+    let bytes = shape.iter().try_fold(element, |bytes, dim| bytes.checked_mul(size(dim)));
+    bytes.is_some_and(|bytes| i64::try_from(bytes).is_ok())
+}
+
+/// Why an input is not known: it is computed by the same line, by a later one, or nowhere.
+fn unknown_input(line: &Line<'_>, name: &str, later: &[Source<'_>]) -> SyntaxProblem {
+    let (operator, operand) = (line.name.to_owned(), name.to_owned());
+    if line.outputs.contains(&name) {
+        return SyntaxProblem::FeedsItself { operator, operand };
+    }
+    let computes = |source: &&Source<'_>| {
+        text::operator_line(source.text).is_ok_and(|line| line.outputs.contains(&name))
+    };
+    match later.iter().find(computes) {
+        Some(source) => SyntaxProblem::ReadBeforeComputed { operator, operand, line: source.number },
+        None => SyntaxProblem::UnknownOperand { operator, operand },
+    }
+}

@@ -1,0 +1,141 @@
+//! Operands: the values that flow from operator to operator.
+
+use super::operator::{Few, OperatorId};
+use super::parameter::Parameter;
+use ixion_tensor::DType;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+/// Names an operand of a [`Graph`](super::Graph). It stays valid while the graph is edited, until the operand
+/// is removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct OperandId(u32);
+
+impl OperandId {
+    /// The id of the operand at a place of its graph's list; `None` beyond 2^32 operands.
+    pub(super) fn at(place: usize) -> Option<Self> {
+        u32::try_from(place).ok().map(Self)
+    }
+
+    /// The place in the list of its graph.
+    pub(super) fn place(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// One size of an operand's shape.
+///
+/// PNNX records the shapes that the sample input gave, so they are hints.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Dim {
+    /// A number.
+    Fixed(u64),
+    /// `?`: it depends on the input.
+    Unknown,
+    /// `%name`: it depends on the input, and equal names mean equal sizes.
+    Named(String),
+}
+
+impl fmt::Display for Dim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fixed(size) => write!(f, "{size}"),
+            Self::Unknown => f.write_str("?"),
+            Self::Named(name) => write!(f, "%{name}"),
+        }
+    }
+}
+
+/// A value: usually a tensor, sometimes a tuple, a list or a number.
+///
+/// It has one producer and any number of consumers. Links are changed through the [`Graph`](super::Graph),
+/// which keeps both ends in step.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Operand {
+    pub(super) name: Arc<str>,
+    pub(super) producer: Option<OperatorId>,
+    pub(super) consumers: Few<OperatorId>,
+    pub(super) dtype: Option<DType>,
+    pub(super) shape: Option<Vec<Dim>>,
+    pub(super) params: BTreeMap<String, Parameter>,
+}
+
+impl Operand {
+    pub(super) fn new(name: Arc<str>) -> Self {
+        Self {
+            name,
+            producer: None,
+            consumers: Few::new(),
+            dtype: None,
+            shape: None,
+            params: BTreeMap::new(),
+        }
+    }
+
+    /// The name, unique in its graph.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The operator that computes the value.
+    pub fn producer(&self) -> Option<OperatorId> {
+        self.producer
+    }
+
+    /// The operators that read the value, one entry for each use: an operator that reads it twice is there
+    /// twice.
+    pub fn consumers(&self) -> &[OperatorId] {
+        &self.consumers
+    }
+
+    /// The element type, if the file says it. It does not for scalars and for values that are no tensors.
+    pub fn dtype(&self) -> Option<DType> {
+        self.dtype
+    }
+
+    /// The shape, if the file says it. PNNX writes neither the shape nor the type of a scalar.
+    pub fn shape(&self) -> Option<&[Dim]> {
+        self.shape.as_deref()
+    }
+
+    /// Notes that code attached to the operand. The `.param` text does not hold them.
+    pub fn params(&self) -> &BTreeMap<String, Parameter> {
+        &self.params
+    }
+
+    pub(super) fn add_consumer(&mut self, operator: OperatorId) {
+        self.consumers.push(operator);
+    }
+
+    /// Removes one use by `operator`.
+    pub(super) fn remove_consumer(&mut self, operator: OperatorId) {
+        if let Some(index) = self.consumers.iter().position(|&consumer| consumer == operator) {
+            self.consumers.remove(index);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn consumers_have_one_entry_for_each_use() {
+        let mut operand = Operand::new("0".into());
+        let [a, b, stranger] = [0, 1, 7].map(|place| OperatorId::at(place).unwrap());
+        for operator in [a, b, a] {
+            operand.add_consumer(operator);
+        }
+        operand.remove_consumer(a);
+        assert_eq!(operand.consumers(), [b, a]);
+        operand.remove_consumer(stranger);
+        assert_eq!(operand.consumers().len(), 2);
+    }
+
+    #[test]
+    fn sizes_print_as_in_the_text() {
+        let dims = [Dim::Fixed(3), Dim::Unknown, Dim::Named("w".into())];
+        assert_eq!(dims.map(|dim| dim.to_string()), ["3", "?", "%w"]);
+    }
+}

@@ -1,0 +1,278 @@
+//! Element types: what they are called, how large they are, how they are told apart.
+
+use half::{bf16, f16};
+use num_complex::Complex;
+use std::fmt;
+
+/// The type of a tensor's elements.
+///
+/// These are the 13 element types that PNNX writes. The short names (`f32`, `i64`, …) are those of the `.param`
+/// text; [`DType::torch_name`] gives PyTorch's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum DType {
+    /// 32-bit IEEE float, `torch.float`.
+    F32,
+    /// 64-bit IEEE float, `torch.double`.
+    F64,
+    /// 16-bit IEEE float, `torch.half`.
+    F16,
+    /// 16-bit brain float (8 exponent bits), `torch.bfloat16`.
+    Bf16,
+    /// 64-bit signed integer, `torch.long`.
+    I64,
+    /// 32-bit signed integer, `torch.int`.
+    I32,
+    /// 16-bit signed integer, `torch.short`.
+    I16,
+    /// 8-bit signed integer, `torch.int8`.
+    I8,
+    /// 8-bit unsigned integer, `torch.uint8`.
+    U8,
+    /// Truth value, one byte holding 0 or 1, `torch.bool`.
+    Bool,
+    /// Complex of two 16-bit floats, `torch.complex32`.
+    C32,
+    /// Complex of two 32-bit floats, `torch.complex64`.
+    C64,
+    /// Complex of two 64-bit floats, `torch.complex128`.
+    C128,
+}
+
+impl DType {
+    /// All element types, in the order in which PNNX's documents list them.
+    pub const ALL: [DType; 13] = [
+        DType::F32,
+        DType::F64,
+        DType::F16,
+        DType::Bf16,
+        DType::I64,
+        DType::I32,
+        DType::I16,
+        DType::I8,
+        DType::U8,
+        DType::Bool,
+        DType::C32,
+        DType::C64,
+        DType::C128,
+    ];
+
+    /// Size of one element in bytes.
+    pub const fn size(self) -> usize {
+        match self {
+            DType::I8 | DType::U8 | DType::Bool => 1,
+            DType::F16 | DType::Bf16 | DType::I16 => 2,
+            DType::F32 | DType::I32 | DType::C32 => 4,
+            DType::F64 | DType::I64 | DType::C64 => 8,
+            DType::C128 => 16,
+        }
+    }
+
+    /// The name that PNNX's `.param` text uses, such as `f32`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            DType::F32 => "f32",
+            DType::F64 => "f64",
+            DType::F16 => "f16",
+            DType::Bf16 => "bf16",
+            DType::I64 => "i64",
+            DType::I32 => "i32",
+            DType::I16 => "i16",
+            DType::I8 => "i8",
+            DType::U8 => "u8",
+            DType::Bool => "bool",
+            DType::C32 => "c32",
+            DType::C64 => "c64",
+            DType::C128 => "c128",
+        }
+    }
+
+    /// The element type of a PNNX name, the reverse of [`DType::name`].
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|dtype| dtype.name() == name)
+    }
+
+    /// PyTorch's preferred name as PNNX writes it in parameters, such as `torch.float`.
+    pub const fn torch_name(self) -> &'static str {
+        match self {
+            DType::F32 => "torch.float",
+            DType::F64 => "torch.double",
+            DType::F16 => "torch.half",
+            DType::Bf16 => "torch.bfloat16",
+            DType::I64 => "torch.long",
+            DType::I32 => "torch.int",
+            DType::I16 => "torch.short",
+            DType::I8 => "torch.int8",
+            DType::U8 => "torch.uint8",
+            DType::Bool => "torch.bool",
+            DType::C32 => "torch.complex32",
+            DType::C64 => "torch.complex64",
+            DType::C128 => "torch.complex128",
+        }
+    }
+
+    /// The element type of a PyTorch name, including PyTorch's synonyms (`torch.float32` for `torch.float`, …).
+    pub fn from_torch_name(name: &str) -> Option<Self> {
+        let synonym = match name {
+            "torch.float32" => DType::F32,
+            "torch.float64" => DType::F64,
+            "torch.float16" => DType::F16,
+            "torch.int64" => DType::I64,
+            "torch.int32" => DType::I32,
+            "torch.int16" => DType::I16,
+            "torch.chalf" => DType::C32,
+            "torch.cfloat" => DType::C64,
+            "torch.cdouble" => DType::C128,
+            _ => return Self::ALL.into_iter().find(|dtype| dtype.torch_name() == name),
+        };
+        Some(synonym)
+    }
+
+    /// The code that PNNX's C++ graph uses for this type (1 to 13; 0 there means unknown).
+    pub const fn pnnx_code(self) -> i32 {
+        match self {
+            DType::F32 => 1,
+            DType::F64 => 2,
+            DType::F16 => 3,
+            DType::I32 => 4,
+            DType::I64 => 5,
+            DType::I16 => 6,
+            DType::I8 => 7,
+            DType::U8 => 8,
+            DType::Bool => 9,
+            DType::C64 => 10,
+            DType::C128 => 11,
+            DType::C32 => 12,
+            DType::Bf16 => 13,
+        }
+    }
+
+    /// True for f16, bf16, f32 and f64.
+    pub const fn is_float(self) -> bool {
+        matches!(self, DType::F32 | DType::F64 | DType::F16 | DType::Bf16)
+    }
+
+    /// True for the signed and unsigned integers, not for bool.
+    pub const fn is_integer(self) -> bool {
+        matches!(self, DType::I64 | DType::I32 | DType::I16 | DType::I8 | DType::U8)
+    }
+
+    /// True for c32, c64 and c128.
+    pub const fn is_complex(self) -> bool {
+        matches!(self, DType::C32 | DType::C64 | DType::C128)
+    }
+
+    /// The type of the parts of a complex number; other types as they are.
+    pub const fn real(self) -> Self {
+        match self {
+            DType::C32 => DType::F16,
+            DType::C64 => DType::F32,
+            DType::C128 => DType::F64,
+            other => other,
+        }
+    }
+}
+
+impl fmt::Display for DType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// A Rust type that a tensor can hold.
+///
+/// Sealed: the 13 implementations correspond to the 13 values of [`DType`]. All but `bool` accept every bit
+/// pattern; the bytes of a bool tensor are kept at 0 or 1 by whoever fills them.
+pub trait Element:
+    sealed::Sealed + Copy + Default + PartialEq + fmt::Debug + fmt::Display + Send + Sync + 'static
+{
+    /// The element type that this Rust type stands for.
+    const DTYPE: DType;
+}
+
+macro_rules! elements {
+    ($($rust:ty => $dtype:ident),* $(,)?) => {$(
+        impl sealed::Sealed for $rust {}
+        impl Element for $rust {
+            const DTYPE: DType = DType::$dtype;
+        }
+    )*};
+}
+
+elements! {
+    f32 => F32, f64 => F64, f16 => F16, bf16 => Bf16,
+    i64 => I64, i32 => I32, i16 => I16, i8 => I8, u8 => U8, bool => Bool,
+    Complex<f16> => C32, Complex<f32> => C64, Complex<f64> => C128,
+}
+
+/// Runs an expression with `$T` bound to the Rust type of a [`DType`], for all 13 types.
+///
+/// For reading and printing only: an arithmetic kernel is never instantiated 13 times.
+///
+/// ```
+/// use ixion_tensor::{DType, with_element};
+/// let size = with_element!(DType::F64, T => std::mem::size_of::<T>());
+/// assert_eq!(size, 8);
+/// ```
+#[macro_export]
+#[doc(hidden)]
+macro_rules! __with_element {
+    ($dtype:expr, $T:ident => $body:expr) => {
+        $crate::__with_type!(
+            $dtype, $T => $body;
+            F32 => f32, F64 => f64, F16 => $crate::f16, Bf16 => $crate::bf16,
+            I64 => i64, I32 => i32, I16 => i16, I8 => i8, U8 => u8, Bool => bool,
+            C32 => $crate::Complex<$crate::f16>,
+            C64 => $crate::Complex<f32>, C128 => $crate::Complex<f64>
+        )
+    };
+}
+
+/// Runs an expression with `$T` bound to the type that a list gives for a [`DType`]; behind `else` stands what is done with those
+/// that it leaves out.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! __with_type {
+    ($dtype:expr, $T:ident => $body:expr; $($name:ident => $rust:ty),+ $(; else $found:ident => $other:expr)?) => {
+        match $dtype {
+            $($crate::DType::$name => {
+                type $T = $rust;
+                $body
+            })+
+            $($found => $other,)?
+        }
+    };
+}
+
+#[doc(inline)]
+pub use __with_element as with_element;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_codes_are_distinct_and_reversible() {
+        for dtype in DType::ALL {
+            assert_eq!(DType::from_name(dtype.name()), Some(dtype));
+            assert_eq!(DType::from_torch_name(dtype.torch_name()), Some(dtype));
+            assert!((1..=13).contains(&dtype.pnnx_code()));
+        }
+        let mut codes: Vec<i32> = DType::ALL.iter().map(|dtype| dtype.pnnx_code()).collect();
+        codes.sort_unstable();
+        codes.dedup();
+        assert_eq!(codes.len(), 13);
+        assert_eq!(DType::from_name("null"), None);
+    }
+
+    #[test]
+    fn rust_types_have_the_size_of_their_dtype() {
+        for dtype in DType::ALL {
+            let (size, tag) = with_element!(dtype, T => (std::mem::size_of::<T>(), <T as Element>::DTYPE));
+            assert_eq!((size, tag), (dtype.size(), dtype));
+        }
+    }
+}

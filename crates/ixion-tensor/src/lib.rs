@@ -1,0 +1,66 @@
+//! N-d tensors of 13 element types over [`ndarray`]; shapes, element types, `.npy` files.
+//!
+//! A [`Tensor`] is an element type ([`DType`]), a [`Layout`] and shared storage. Its public face is ndarray:
+//! [`Tensor::array`] and [`TensorViewMut::array`] give ndarray views without a copy, [`Tensor::from_array`] and
+//! [`Tensor::into_array`] take and give owned arrays. Layers read [`TensorView`]s and write [`TensorViewMut`]s, which
+//! do not say who owns the memory.
+
+mod access;
+mod arithmetic;
+mod base;
+mod bits;
+mod blocked;
+mod cast;
+mod compare;
+mod copy;
+mod csv;
+pub mod dim;
+mod display;
+mod dtype;
+mod error;
+pub mod file;
+mod fill;
+mod float;
+mod function;
+mod halves;
+mod layout;
+mod limits;
+mod mapping;
+mod matmul;
+mod npy;
+mod pad;
+mod reshape;
+mod shape;
+mod stack;
+mod storage;
+mod strides;
+mod view;
+mod wide;
+mod workspace;
+
+pub use base::Tensor;
+pub use bits::{Bits, with_bits};
+pub use compare::{Comparison, Difference};
+pub use dim::{Dim, DimExpr, DimSum};
+pub use dtype::{DType, Element, with_element};
+pub use error::{Result, TensorError};
+pub use float::Float;
+pub use function::Function;
+pub use half::{bf16, f16};
+pub use halves::{Half, bf16_bits, bf16_value};
+pub use layout::{Format, Layout, resolve_axes};
+pub use limits::{CancelToken, LimitError, Limits};
+pub use mapping::Mapping;
+pub use num_complex::Complex;
+pub use reshape::Order;
+pub use shape::{Shape, broadcast_shapes, resolve_axis, resolve_index};
+pub use storage::ALIGNMENT;
+#[doc(hidden)]
+pub use storage::Storage;
+pub use strides::{Axes, contiguous_strides, expanded_axes, index_of, merged_axes, position, reshaped_axes};
+pub use view::{TensorView, TensorViewMut};
+pub use wide::Scalar;
+pub use workspace::{Scratch, Workspace};
+
+/// Largest number of axes that a tensor can have.
+pub const MAX_RANK: usize = 8;

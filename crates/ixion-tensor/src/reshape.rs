@@ -1,0 +1,120 @@
+//! Row-major and column-major order: reading, reshaping and flattening in either.
+
+use super::{Element, Layout, Result, Tensor, TensorError};
+
+/// The order in which the elements of a tensor are counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Order {
+    /// The last index changes fastest (C, NumPy, PyTorch).
+    #[default]
+    RowMajor,
+    /// The first index changes fastest (Fortran, MATLAB, Armadillo).
+    ColumnMajor,
+}
+
+impl Tensor {
+    /// The axes in reverse order, without a copy (`numpy.transpose`).
+    ///
+    /// # Errors
+    /// [`TensorError::Blocked`].
+    pub fn reverse_axes(&self) -> Result<Self> {
+        let order: Vec<usize> = (0..self.rank()).rev().collect();
+        self.with_layout(self.layout().permute(&order)?)
+    }
+
+    /// Another shape over the same elements, counted in `order` before and after (`numpy.reshape` with `order`). Copies
+    /// only where it must.
+    ///
+    /// ```
+    /// use ixion_tensor::{Order, Tensor};
+    /// let x = Tensor::from_vec(vec![1, 2, 3, 4, 5, 6], &[2, 3])?;
+    /// let y = x.reshape_in(&[3, 2], Order::ColumnMajor)?;
+    /// assert_eq!(y.to_vec::<i32>()?, [1, 5, 4, 3, 2, 6]);
+    /// # Ok::<(), ixion_tensor::TensorError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`TensorError::ShapeMismatch`] when the numbers of elements differ; names both shapes.
+    pub fn reshape_in(&self, shape: &[usize], order: Order) -> Result<Self> {
+        match order {
+            Order::RowMajor => self.reshape(shape),
+            Order::ColumnMajor => {
+                self.check_reshape(shape)?;
+                let reversed: Vec<usize> = shape.iter().rev().copied().collect();
+                self.reverse_axes()?.reshape(&reversed)?.reverse_axes()
+            }
+        }
+    }
+
+    /// All elements along one axis, counted in `order`. Copies only where it must.
+    ///
+    /// # Errors
+    /// [`TensorError::OutOfMemory`] or [`TensorError::Blocked`].
+    pub fn flatten(&self, order: Order) -> Result<Self> {
+        self.reshape_in(&[self.num_elements()], order)
+    }
+
+    /// All elements, copied in the given order.
+    ///
+    /// # Errors
+    /// [`TensorError::WrongDType`] or [`TensorError::Blocked`].
+    pub fn to_vec_in<T: Element>(&self, order: Order) -> Result<Vec<T>> {
+        match order {
+            Order::RowMajor => self.to_vec(),
+            Order::ColumnMajor => self.reverse_axes()?.to_vec(),
+        }
+    }
+
+    /// Takes over a vector of elements in the given order. Column-major elements stay as they lie: the result then has
+    /// column-major strides.
+    ///
+    /// # Errors
+    /// [`TensorError::ShapeMismatch`] when their number is not that of `shape`.
+    pub fn from_vec_in<T: Element>(data: Vec<T>, shape: &[usize], order: Order) -> Result<Self> {
+        let plain = Self::from_vec(data, shape)?;
+        plain.with_layout(Layout::contiguous_in(*plain.shape(), order))
+    }
+
+    /// Reports the shapes as the caller gave them, and not as reversed on the way.
+    fn check_reshape(&self, shape: &[usize]) -> Result<()> {
+        if super::Shape::new(shape)?.num_elements() == self.num_elements() {
+            return Ok(());
+        }
+        Err(TensorError::ShapeMismatch {
+            operation: "reshape",
+            wanted: shape.to_vec(),
+            found: self.shape().to_vec(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counting(dims: &[usize]) -> Tensor {
+        let len: usize = dims.iter().product();
+        Tensor::from_vec((0..len as i32).collect(), dims).unwrap()
+    }
+
+    #[test]
+    fn by_hand() {
+        let x = counting(&[2, 3]);
+        assert_eq!(x.flatten(Order::RowMajor).unwrap().to_vec::<i32>().unwrap(), [0, 1, 2, 3, 4, 5]);
+        assert_eq!(x.flatten(Order::ColumnMajor).unwrap().to_vec::<i32>().unwrap(), [0, 3, 1, 4, 2, 5]);
+        assert_eq!(x.to_vec_in::<i32>(Order::ColumnMajor).unwrap(), [0, 3, 1, 4, 2, 5]);
+        let back = Tensor::from_vec_in(vec![0, 3, 1, 4, 2, 5], &[2, 3], Order::ColumnMajor).unwrap();
+        assert_eq!(back, x);
+        assert!(x.flatten(Order::RowMajor).unwrap().shares_storage(&x));
+        assert_eq!(Tensor::scalar(5u8).flatten(Order::ColumnMajor).unwrap().shape().dims(), &[1]);
+    }
+
+    #[test]
+    fn a_mismatch_names_both_shapes() {
+        for order in [Order::RowMajor, Order::ColumnMajor] {
+            let error = counting(&[2, 3]).reshape_in(&[4, 2], order).unwrap_err().to_string();
+            assert!(error.contains("[2, 3]") && error.contains("[4, 2]"), "{error}");
+        }
+        assert!(Tensor::from_vec_in(vec![1u8], &[2], Order::ColumnMajor).is_err());
+    }
+}

@@ -1,0 +1,176 @@
+//! The memory behind a tensor.
+//!
+//! A [`Storage`] owns bytes and hands out pointers; all typed access goes through the views of
+//! [`view`](super::view), which check type and bounds. Every storage outside of a tensor's construction sits in an
+//! [`Arc`](std::sync::Arc): tensors share it, and write only when they are its sole owner.
+
+use super::{Element, Result, TensorError};
+use memmap2::Mmap;
+use std::alloc::{self, Layout as AllocLayout};
+use std::any::TypeId;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// Alignment of buffers that we allocate: a cache line, and the widest vector register.
+pub const ALIGNMENT: usize = 64;
+
+/// Stands for the alignment in the address of an empty buffer.
+#[repr(align(64))]
+struct CacheLine;
+
+/// A heap buffer, aligned and zeroed by us or taken over from a `Vec`; or a part of a mapped file, which is only read.
+#[derive(Debug)]
+pub struct Storage {
+    data: NonNull<u8>,
+    bytes: usize,
+    owner: Owner,
+}
+
+#[derive(Debug)]
+enum Owner {
+    /// Within an allocation that begins at `base`.
+    Aligned { base: NonNull<u8>, layout: AllocLayout },
+    /// No bytes at all, and no allocation.
+    Nothing,
+    /// The parts of a `Vec<T>` whose type `element` names; `release` puts it together again and drops it.
+    Vec { element: TypeId, len: usize, capacity: usize, release: unsafe fn(NonNull<u8>, usize) },
+    /// A part of a file, which stays mapped for as long as this is held.
+    Mapped(#[allow(dead_code, reason = "it is held, not read")] Arc<Mmap>),
+}
+
+// SAFETY: a storage owns its bytes exclusively, like a `Vec`, or nobody writes them (`Mapped`), and the element types are
+// all `Send`.
+unsafe impl Send for Storage {}
+// SAFETY: through `&Storage` bytes are only read; writing needs `&mut Storage`, and is refused for `Mapped`.
+unsafe impl Sync for Storage {}
+
+impl Storage {
+    /// A zeroed buffer aligned to [`ALIGNMENT`]. Zero is a valid value of every element type.
+    pub fn zeroed(bytes: usize) -> Result<Self> {
+        if bytes == 0 {
+            return Ok(Self { data: NonNull::<CacheLine>::dangling().cast(), bytes, owner: Owner::Nothing });
+        }
+        let refuse = || TensorError::OutOfMemory { bytes };
+        // The system has pages of zeros at hand, but gives them for the alignment of plain words only; for a larger one it
+        // would write zeros, and touch every page.
+        let room = bytes.checked_add(ALIGNMENT).ok_or_else(refuse)?;
+        let layout = AllocLayout::from_size_align(room, align_of::<u128>()).map_err(|_| refuse())?;
+        // SAFETY: the size is not zero.
+        let base = NonNull::new(unsafe { alloc::alloc_zeroed(layout) }).ok_or_else(refuse)?;
+        let skipped = (base.as_ptr() as usize).wrapping_neg() % ALIGNMENT;
+        // SAFETY: less than `ALIGNMENT` bytes are skipped, and there are so many more than are needed.
+        let data = unsafe { base.add(skipped) };
+        Ok(Self { data, bytes, owner: Owner::Aligned { base, layout } })
+    }
+
+    /// Takes over the memory of a vector.
+    pub(super) fn from_vec<T: Element>(vec: Vec<T>) -> Self {
+        let mut vec = std::mem::ManuallyDrop::new(vec);
+        let (len, capacity) = (vec.len(), vec.capacity());
+        // SAFETY: a vector's pointer is never null.
+        let data = unsafe { NonNull::new_unchecked(vec.as_mut_ptr()) }.cast();
+        let owner = Owner::Vec { element: TypeId::of::<T>(), len, capacity, release: release_vec::<T> };
+        Self { data, bytes: len * size_of::<T>(), owner }
+    }
+
+    /// Gives the vector back that this storage was made from, or the storage where it was not made from a `Vec<T>`.
+    pub(super) fn into_vec<T: Element>(self) -> std::result::Result<Vec<T>, Self> {
+        match self.owner {
+            Owner::Vec { element, len, capacity, .. } if element == TypeId::of::<T>() => {
+                let this = std::mem::ManuallyDrop::new(self);
+                // SAFETY: these are the parts that `from_vec::<T>` took apart (the type is the same), and `this` is
+                // never dropped, so they have one owner.
+                Ok(unsafe { Vec::from_raw_parts(this.data.cast().as_ptr(), len, capacity) })
+            }
+            _ => Err(self),
+        }
+    }
+
+    /// The bytes of a mapped file from `start` on; `None` when it ends before.
+    pub(super) fn mapped(map: &Arc<Mmap>, start: usize, bytes: usize) -> Option<Self> {
+        let part = map.get(start..start.checked_add(bytes)?)?;
+        let data = NonNull::new(part.as_ptr().cast_mut())?;
+        Some(Self { data, bytes, owner: Owner::Mapped(Arc::clone(map)) })
+    }
+
+    /// Whether the bytes may be written by who has the storage alone.
+    pub(super) fn is_writable(&self) -> bool {
+        !matches!(self.owner, Owner::Mapped(_))
+    }
+
+    /// Start of the bytes, for reading.
+    pub(super) fn as_ptr(&self) -> *const u8 {
+        self.data.as_ptr()
+    }
+
+    /// Start of the bytes, for writing where the storage [is writable](Self::is_writable).
+    pub fn as_mut_ptr(&mut self) -> *mut u8 {
+        debug_assert!(self.is_writable());
+        self.data.as_ptr()
+    }
+
+    /// The number of bytes.
+    pub fn len(&self) -> usize {
+        self.bytes
+    }
+}
+
+/// Drops the vector whose parts these are.
+///
+/// # Safety
+/// `data` and `capacity` must come from a `Vec<T>` that nobody else owns.
+unsafe fn release_vec<T>(data: NonNull<u8>, capacity: usize) {
+    // SAFETY: by contract. Length 0 is enough: elements are `Copy` and need no drop.
+    drop(unsafe { Vec::<T>::from_raw_parts(data.cast().as_ptr(), 0, capacity) });
+}
+
+impl Drop for Storage {
+    fn drop(&mut self) {
+        match self.owner {
+            Owner::Nothing | Owner::Mapped(_) => {}
+            // SAFETY: allocated in `zeroed` with this very layout.
+            Owner::Aligned { base, layout } => unsafe { alloc::dealloc(base.as_ptr(), layout) },
+            Owner::Vec { capacity, release, .. } => {
+                // SAFETY: the parts come from `from_vec`, which paired them with the right `release`.
+                unsafe { release(self.data, capacity) }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_are_aligned_and_zeroed() {
+        for bytes in [0, 1, 63, 64, 1000] {
+            let storage = Storage::zeroed(bytes).unwrap();
+            assert_eq!(storage.as_ptr() as usize % ALIGNMENT, 0);
+            assert_eq!(storage.len(), bytes);
+        }
+    }
+
+    #[test]
+    fn an_impossible_size_is_an_error() {
+        assert!(matches!(Storage::zeroed(usize::MAX), Err(TensorError::OutOfMemory { .. })));
+        assert!(matches!(Storage::zeroed(isize::MAX as usize - 63), Err(TensorError::OutOfMemory { .. })));
+    }
+
+    #[test]
+    fn a_vector_goes_in_and_comes_out_without_a_copy() {
+        let vec = vec![1.0f32, 2.0, 3.0];
+        let address = vec.as_ptr();
+        let storage = Storage::from_vec(vec);
+        let storage = storage.into_vec::<i32>().unwrap_err();
+        let vec = storage.into_vec::<f32>().unwrap();
+        assert_eq!((vec.as_ptr(), &vec[..]), (address, &[1.0, 2.0, 3.0][..]));
+    }
+
+    #[test]
+    fn a_vector_that_stays_is_released() {
+        drop(Storage::from_vec(vec![1u8; 1000]));
+        drop(Storage::from_vec(Vec::<i64>::new()));
+        drop(Storage::zeroed(10).unwrap().into_vec::<u8>());
+    }
+}

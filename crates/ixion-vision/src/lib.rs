@@ -1,0 +1,57 @@
+//! Tasks of vision: from a picture to a model's input, and from its outputs to classes, boxes and masks.
+//!
+//! A [`ModelCard`] (`model.toml` beside the model) says what a model is for. It [prepares](ModelCard::prepare) pictures and
+//! reads the outputs: [`classify`](ModelCard::classify), [`detect`](ModelCard::detect) and
+//! [`segment`](ModelCard::segment). All arithmetic can be had without a card, too: [`rank`], [`Detector`], [`Segmenter`].
+//! What was found can be drawn ([`draw_detections`], [`draw_mask`]) and measured ([`AveragePrecision`], [`Confusion`]).
+//!
+//! ```
+//! use ixion::graph::RuntimeGraph;
+//! use ixion_vision::Picture;
+//! use ixion_vision::ModelCard;
+//! use ixion_tensor::Limits;
+//!
+//! # let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/model_file/digits");
+//! let card = ModelCard::load(format!("{folder}/model.toml"))?;
+//! let mut graph = RuntimeGraph::new(format!("{folder}/digits.pnnx.param"));
+//! graph.build()?;
+//! let picture = Picture::load(format!("{folder}/samples/7.png"), &Limits::default())?;
+//! let (input, _) = card.prepare(&picture, &Limits::default())?;
+//! let outputs = graph.run_with(vec![input])?;
+//! let best = &card.classify(&outputs, 3)?[0][0];
+//! assert_eq!((best.label.as_str(), best.score > 0.9), ("7", true));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod activation;
+mod card;
+mod classify;
+mod detect;
+mod draw;
+mod error;
+mod frame;
+mod metrics;
+mod palette;
+pub mod picture;
+mod rect;
+mod segment;
+
+pub use activation::{Activation, sigmoid};
+pub use card::{ModelCard, Reading, Task};
+pub use classify::{Class, accuracy, rank, ranked};
+pub use detect::{
+    Detection, DetectionFormat, Detector, Head, cell_box, decode_row, detection, most_probable, suppress,
+};
+pub use draw::{draw_detections, draw_mask};
+pub use error::{OutputError, VisionError};
+pub use frame::Frame;
+pub use metrics::{AveragePrecision, Confusion, Truth};
+pub use palette::{PALETTE, color_of};
+pub use picture::{Color, Filter, Fit, Picture, Placement, Preprocess, letterboxed, surround};
+pub use rect::Rect;
+pub use segment::{ClassMap, Segmenter, VOID, highest};
+
+/// The name of a class: its label, or its number where there is none.
+pub fn label_of(labels: &[String], class: usize) -> String {
+    labels.get(class).cloned().unwrap_or_else(|| class.to_string())
+}

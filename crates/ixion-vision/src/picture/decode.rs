@@ -1,0 +1,244 @@
+//! From the bytes of a PNG or JPEG file to pixels.
+
+use super::orientation::Orientation;
+use super::{Color, Picture};
+use ixion_tensor::{Limits, Result, TensorError};
+use std::fmt::Display;
+use std::io::Cursor;
+use zune_core::bytestream::ZCursor;
+use zune_core::colorspace::ColorSpace;
+use zune_core::options::DecoderOptions;
+use zune_jpeg::JpegDecoder;
+
+const PNG: &[u8] = b"\x89PNG\r\n\x1a\n";
+const JPEG: &[u8] = b"\xff\xd8\xff";
+
+/// Decodes the bytes of a file; they decide whether it is PNG or JPEG.
+pub(super) fn decode(bytes: &[u8], limits: &Limits) -> Result<Picture> {
+    if bytes.starts_with(PNG) {
+        png(bytes, limits)
+    } else if bytes.starts_with(JPEG) {
+        jpeg(bytes, limits)
+    } else {
+        Err(malformed("its first bytes are those of neither"))
+    }
+}
+
+/// The values of a file: row by row, the channels of a pixel side by side.
+struct Raw {
+    height: usize,
+    width: usize,
+    /// From 1 to 4: grey or colour, without or with how opaque a pixel is.
+    channels: usize,
+    values: Vec<u8>,
+    orientation: Orientation,
+}
+
+impl Raw {
+    fn into_picture(self) -> Result<Picture> {
+        let (color, pixels) = match self.channels {
+            1 => (Color::Gray, self.values),
+            2 => (Color::Gray, over_white(&self.values, 2)),
+            3 => (Color::Rgb, self.values),
+            _ => (Color::Rgb, over_white(&self.values, 4)),
+        };
+        Ok(self.orientation.upright(Picture::new(self.height, self.width, color, pixels)?))
+    }
+}
+
+fn png(bytes: &[u8], limits: &Limits) -> Result<Picture> {
+    let most = usize::try_from(limits.max_tensor_bytes).unwrap_or(usize::MAX);
+    let mut decoder = png::Decoder::new_with_limits(Cursor::new(bytes), png::Limits { bytes: most });
+    // Palettes become colours and less than 8 bits become 8; 16 bits stay, to be rounded here.
+    decoder.set_transformations(png::Transformations::EXPAND);
+    let mut reader = decoder.read_info().map_err(malformed)?;
+    let (width, height) = reader.info().size();
+    let (color, depth) = reader.output_color_type();
+    let bytes = if depth == png::BitDepth::Sixteen { 2 } else { 1 };
+    check_size(width.into(), height.into(), color.samples() * bytes, limits)?;
+    let orientation = reader.info().exif_metadata.as_deref().map(Orientation::from_exif).unwrap_or_default();
+    let size = reader.output_buffer_size().ok_or_else(|| malformed("it is too large for memory"))?;
+    let mut values = vec![0; size];
+    reader.next_frame(&mut values).map_err(malformed)?;
+    if bytes == 2 {
+        values = values.chunks_exact(2).map(rounded).collect();
+    }
+    let (height, width) = (height as usize, width as usize);
+    Raw { height, width, channels: color.samples(), values, orientation }.into_picture()
+}
+
+fn jpeg(bytes: &[u8], limits: &Limits) -> Result<Picture> {
+    if !has_end(bytes) {
+        return Err(malformed("the JPEG ends too early: its end marker is missing"));
+    }
+    let lenient = DecoderOptions::default().set_strict_mode(false);
+    let options = lenient.set_max_width(usize::MAX).set_max_height(usize::MAX);
+    let mut decoder = JpegDecoder::new_with_options(ZCursor::new(bytes), options);
+    decoder.decode_headers().map_err(malformed)?;
+    let (Some((width, height)), Some(stored)) = (decoder.dimensions(), decoder.input_colorspace()) else {
+        return Err(malformed("the JPEG has no header"));
+    };
+    let (space, channels) = match stored {
+        ColorSpace::Luma => (stored, 1),
+        ColorSpace::LumaA => (stored, 2),
+        ColorSpace::RGBA => (stored, 4),
+        _ => (ColorSpace::RGB, 3),
+    };
+    check_size(width as u64, height as u64, channels, limits)?;
+    let orientation = decoder.exif().map(|exif| Orientation::from_exif(exif)).unwrap_or_default();
+    decoder.set_options(options.jpeg_set_out_colorspace(space));
+    let values = decoder.decode().map_err(malformed)?;
+    Raw { height, width, channels, values, orientation }.into_picture()
+}
+
+/// Checks a size before anything is decoded. Later one channel at a time becomes f32: four bytes for each pixel, if the
+/// file has no more.
+fn check_size(width: u64, height: u64, bytes_per_pixel: usize, limits: &Limits) -> Result<()> {
+    let bytes = width.saturating_mul(height).saturating_mul(bytes_per_pixel.max(4) as u64);
+    Ok(limits.check_tensor("the picture", bytes)?)
+}
+
+/// 16 bits as 8: PNG writes the high byte first.
+fn rounded(value: &[u8]) -> u8 {
+    let value = value.iter().fold(0, |value, &byte| value << 8 | u32::from(byte));
+    ((value + 128) / 257) as u8
+}
+
+/// Whether the last scan of a JPEG is followed by its end; what decodes it makes up the rest of a picture that was cut off.
+fn has_end(jpeg: &[u8]) -> bool {
+    const SCAN: [u8; 2] = [0xFF, 0xDA];
+    const END: [u8; 2] = [0xFF, 0xD9];
+    let last = |marker: [u8; 2]| jpeg.windows(2).rposition(|bytes| bytes == marker);
+    last(END) > last(SCAN)
+}
+
+/// Drops the last channel, how opaque a pixel is, by laying the others over white.
+fn over_white(pixels: &[u8], channels: usize) -> Vec<u8> {
+    let mut result = Vec::with_capacity(pixels.len() / channels * (channels - 1));
+    for pixel in pixels.chunks_exact(channels) {
+        let Some((&alpha, values)) = pixel.split_last() else {
+            continue;
+        };
+        let alpha = u32::from(alpha);
+        let blend = |&value: &u8| ((u32::from(value) * alpha + 255 * (255 - alpha) + 127) / 255) as u8;
+        result.extend(values.iter().map(blend));
+    }
+    result
+}
+
+fn malformed(problem: impl Display) -> TensorError {
+    TensorError::Malformed { format: "PNG or JPEG picture", problem: problem.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rainbow() -> Picture {
+        let pixels = [[10, 200, 30], [255, 255, 255], [1, 2, 3], [255, 0, 0], [0, 255, 0], [77, 13, 201]];
+        Picture::new(2, 3, Color::Rgb, pixels.concat()).unwrap()
+    }
+
+    fn png(pixels: &[u8], width: u32, height: u32, color: png::ColorType, depth: png::BitDepth) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let mut encoder = png::Encoder::new(&mut bytes, width, height);
+        encoder.set_color(color);
+        encoder.set_depth(depth);
+        encoder.write_header().unwrap().write_image_data(pixels).unwrap();
+        bytes
+    }
+
+    fn jpeg(pixels: &[u8], side: u16) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let encoder = jpeg_encoder::Encoder::new(&mut bytes, 95);
+        encoder.encode(pixels, side, side, jpeg_encoder::ColorType::Luma).unwrap();
+        bytes
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Picture> {
+        Picture::from_bytes(bytes, &Limits::default())
+    }
+
+    #[test]
+    fn pngs_of_every_kind() {
+        let x = decode(&png(rainbow().pixels(), 3, 2, png::ColorType::Rgb, png::BitDepth::Eight)).unwrap();
+        assert_eq!(x, rainbow());
+        let grey =
+            decode(&png(&[0, 100, 200], 1, 3, png::ColorType::Grayscale, png::BitDepth::Eight)).unwrap();
+        assert_eq!(
+            (grey.height(), grey.width(), grey.color(), grey.pixels()),
+            (3, 1, Color::Gray, &[0, 100, 200][..])
+        );
+        let deep: Vec<u8> = [0u16, 257 * 9, 65535].iter().flat_map(|v| v.to_be_bytes()).collect();
+        assert_eq!(
+            decode(&png(&deep, 3, 1, png::ColorType::Grayscale, png::BitDepth::Sixteen)).unwrap().pixels(),
+            [0, 9, 255]
+        );
+    }
+
+    #[test]
+    fn transparency_is_laid_over_white() {
+        let x = decode(&png(
+            &[1, 2, 3, 255, 1, 2, 3, 0, 0, 100, 255, 51],
+            3,
+            1,
+            png::ColorType::Rgba,
+            png::BitDepth::Eight,
+        ))
+        .unwrap();
+        assert_eq!(x.pixels(), [1, 2, 3, 255, 255, 255, 204, 224, 255]);
+        let grey = decode(&png(&[7, 255, 7, 0], 2, 1, png::ColorType::GrayscaleAlpha, png::BitDepth::Eight))
+            .unwrap();
+        assert_eq!((grey.color(), grey.pixels()), (Color::Gray, &[7, 255][..]));
+    }
+
+    #[test]
+    fn jpegs_are_turned_upright() {
+        // Left half black, right half white.
+        let pixels: Vec<u8> = (0..16 * 16).map(|i| if i % 16 < 8 { 0 } else { 255 }).collect();
+        let bytes = jpeg(&pixels, 16);
+        let x = decode(&bytes).unwrap();
+        assert_eq!((x.height(), x.width(), x.color()), (16, 16, Color::Gray));
+        assert!(x.pixels().iter().zip(&pixels).all(|(got, want)| got.abs_diff(*want) < 16));
+        // The note of a camera that was held turned: rotate by 90 degrees clockwise.
+        let mut note =
+            b"\xff\xe1\x00\x22Exif\0\0MM\0\x2a\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0\0\0\0\0"
+                .to_vec();
+        let mut turned = bytes[..2].to_vec();
+        turned.append(&mut note);
+        turned.extend(&bytes[2..]);
+        let turned = decode(&turned).unwrap();
+        assert!(turned.pixels()[0] < 16 && turned.pixels()[15] < 16 && turned.pixels()[255] > 239);
+    }
+
+    #[test]
+    fn a_jpeg_that_was_cut_off_is_an_error() {
+        let pixels: Vec<u8> = (0..64 * 64).map(|i| (i * 37 % 251) as u8).collect();
+        let mut bytes = jpeg(&pixels, 64);
+        let error = decode(&bytes[..bytes.len() * 7 / 10]).unwrap_err().to_string();
+        assert!(error.contains("ends too early"), "{error}");
+        // What follows the end is of no concern.
+        bytes.extend([0; 100]);
+        decode(&bytes).unwrap();
+    }
+
+    #[test]
+    fn broken_and_oversized_pictures_are_errors() {
+        let whole = png(rainbow().pixels(), 3, 2, png::ColorType::Rgb, png::BitDepth::Eight);
+        for len in 0..whole.len() - 12 {
+            assert!(decode(&whole[..len]).is_err(), "{len}");
+        }
+        assert!(decode(b"GIF89a").unwrap_err().to_string().contains("neither"));
+        let small = Limits { max_tensor_bytes: 23, ..Limits::default() };
+        let error = Picture::from_bytes(&whole, &small).unwrap_err();
+        assert!(matches!(error, TensorError::Limit(_)), "{error}");
+        // A header that promises 2^31 − 1 pixels in each direction.
+        let mut bomb = whole;
+        bomb[16..24].copy_from_slice(&[0x7f, 0xff, 0xff, 0xff, 0x7f, 0xff, 0xff, 0xff]);
+        let crc = crc32fast::hash(&bomb[12..29]).to_be_bytes();
+        bomb[29..33].copy_from_slice(&crc);
+        assert!(decode(&bomb).is_err());
+        assert!(Picture::new(0, 1, Color::Gray, vec![]).is_err());
+        assert!(Picture::new(1, 1, Color::Rgb, vec![0]).is_err());
+    }
+}

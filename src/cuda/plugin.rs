@@ -1,0 +1,141 @@
+//! Layers whose kernels a library has: it says what is to be launched, and Ixion compiles and launches it.
+
+use super::device::{Argument, DeviceTensor, Grid, Unit};
+use super::{CudaContext, CudaLayer, CudaLayers, is_plain, scratch_bytes};
+use crate::graph::{LayerError, TensorFormat, TensorMeta};
+use crate::plugin::abi::{self, Tensor as CTensor};
+use crate::plugin::host::{Call, Wanted};
+use crate::plugin::layer::Foreign;
+use crate::plugin::tensors::{of_format, of_layout};
+use crate::tensor::{DType, Format, Tensor};
+use std::ptr::null_mut;
+
+type Result<T> = std::result::Result<T, LayerError>;
+
+/// Registers layers of libraries.
+pub(super) fn register(layers: &mut CudaLayers) {
+    layers.register::<Foreign>();
+}
+
+impl CudaLayer for Foreign {
+    fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
+        let (Some(_), Ok(layer)) = (self.table().cuda_forward, self.layer()) else { return false };
+        let Some(supports) = self.table().cuda_supports else {
+            return formats.get(position).is_some_and(|it| is_plain(it) && it.dtype == DType::F32);
+        };
+        // Libraries know of no such order.
+        if formats.iter().any(|format| format.format == Format::ChannelsLast) {
+            return false;
+        }
+        let formats: Vec<abi::TensorFormat> = formats.iter().map(of_format).collect();
+        let (data, count) = (formats.as_ptr(), formats.len());
+        // SAFETY: the layer is the library's own, and the formats are there until the call returns.
+        let answer = |host| unsafe { supports(host, layer, position, data, count) };
+        position < count && Call::timed().answer(answer) != 0
+    }
+
+    fn weights(&self) -> Result<Vec<Tensor>> {
+        Ok(self.weight_tensors().to_vec())
+    }
+
+    fn workspace(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> usize {
+        // For tensors with gaps, which the library may not heed.
+        let bytes = |meta: &TensorMeta| {
+            let elements = meta.num_elements().fixed().and_then(|len| usize::try_from(len).ok());
+            scratch_bytes(meta.dtype(), elements.unwrap_or(0))
+        };
+        let all = inputs.iter().chain(outputs).map(bytes).fold(0, usize::saturating_add);
+        if self.takes_strides() { 0 } else { all }
+    }
+
+    fn forward(
+        &mut self,
+        inputs: &[DeviceTensor<'_>],
+        outputs: &[DeviceTensor<'_>],
+        context: &mut CudaContext<'_>,
+    ) -> Result<()> {
+        let mut x = Vec::with_capacity(inputs.len());
+        for input in inputs {
+            x.push(match self.heeds(input) {
+                true => *input,
+                false => {
+                    let dense = context.scratch(input.dtype(), *input.shape())?;
+                    super::copy(input, &dense, context)?;
+                    dense
+                }
+            });
+        }
+        let mut y = Vec::with_capacity(outputs.len());
+        for output in outputs {
+            let is_fine = self.heeds(output);
+            y.push(if is_fine { *output } else { context.scratch(output.dtype(), *output.shape())? });
+        }
+        for wanted in self.launches(&x, &y)? {
+            self.launch(&wanted, &x, &y, context)?;
+        }
+        let copied = y.iter().zip(outputs).filter(|(_, output)| !self.heeds(output));
+        copied.into_iter().try_for_each(|(dense, output)| super::copy(dense, output, context))
+    }
+}
+
+impl Foreign {
+    fn heeds(&self, tensor: &DeviceTensor<'_>) -> bool {
+        self.takes_strides() || tensor.is_contiguous()
+    }
+
+    /// What the library wants to be launched.
+    fn launches(&self, inputs: &[DeviceTensor<'_>], outputs: &[DeviceTensor<'_>]) -> Result<Vec<Wanted>> {
+        let Some(forward) = self.table().cuda_forward else { return Ok(Vec::new()) };
+        let describe =
+            |tensor: &DeviceTensor<'_>| of_layout(tensor.dtype(), tensor.layout(), null_mut(), 0.0);
+        let [x, y] = [inputs, outputs].map(|all| all.iter().map(describe).collect::<Vec<CTensor>>());
+        let (call, layer) = (Call::timed(), self.layer()?);
+        // SAFETY: the layer is the library's own, and the descriptions are there until the call returns.
+        call.run(|host| unsafe { forward(host, layer, x.as_ptr(), x.len(), y.as_ptr(), y.len()) })?;
+        call.launches()
+    }
+
+    fn launch(
+        &self,
+        wanted: &Wanted,
+        inputs: &[DeviceTensor<'_>],
+        outputs: &[DeviceTensor<'_>],
+        context: &mut CudaContext<'_>,
+    ) -> Result<()> {
+        let mut arguments = Vec::with_capacity(wanted.arguments.len());
+        for (position, argument) in wanted.arguments.iter().enumerate() {
+            let (index, refused) = (argument.index as usize, || refused(wanted, position, argument));
+            arguments.push(match argument.kind {
+                abi::CUDA_INPUT => Argument::Read(*inputs.get(index).ok_or_else(refused)?),
+                abi::CUDA_OUTPUT => Argument::Write(*outputs.get(index).ok_or_else(refused)?),
+                abi::CUDA_WEIGHT => {
+                    Argument::Read(context.weight(self.weight_of_field(index).ok_or_else(refused)?)?)
+                }
+                abi::CUDA_INT => Argument::Int(i32::try_from(argument.i).map_err(|_| refused())?),
+                abi::CUDA_LONG => Argument::Long(argument.i),
+                abi::CUDA_FLOAT => Argument::Float(argument.f as f32),
+                abi::CUDA_DOUBLE => Argument::Double(argument.f),
+                _ => return Err(refused()),
+            });
+        }
+        let kernel =
+            context.kernel(&Unit::new(wanted.file.clone(), wanted.source.clone()), &wanted.kernel)?;
+        let (blocks, threads, shared) = (wanted.blocks, wanted.threads, wanted.shared);
+        context.launch(&kernel, Grid { blocks, threads, shared }, &arguments)
+    }
+}
+
+/// What is wrong with an argument.
+fn refused(wanted: &Wanted, position: usize, argument: &abi::CudaArgument) -> LayerError {
+    let abi::CudaArgument { kind, index, i, .. } = *argument;
+    let found = match kind {
+        abi::CUDA_INPUT => format!("input {index}, which there is not"),
+        abi::CUDA_OUTPUT => format!("output {index}, which there is not"),
+        abi::CUDA_WEIGHT => format!("weight {index}, but field {index} has none"),
+        abi::CUDA_INT => format!("{i}, which is no int"),
+        kind => format!("something of kind {kind}"),
+    };
+    let kernel = &wanted.kernel;
+    let wanted = format!("an argument {position} of kernel `{kernel}` that there is");
+    LayerError::BrokenPromise { wanted, found }
+}
