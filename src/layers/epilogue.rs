@@ -222,7 +222,7 @@ impl FieldValue for Option<Epilogue> {
 mod tests {
     use super::super::testing::{operator, waves};
     use super::*;
-    use crate::kernels::parallel::tests::on_threads;
+    use crate::layers::testing::on_threads;
     use crate::tensor::Tensor;
     use proptest::prelude::*;
 

@@ -5,9 +5,16 @@ use crate::graph::{
     CpuLayer, ForwardContext, LayerError, OperatorReader, Registry, RuntimeAttribute, RuntimeParameter,
     TensorMeta,
 };
+use crate::kernels::parallel::Threads;
 use crate::tensor::{DType, Element, Layout, Shape, Tensor, TensorView, Workspace};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
+
+/// What `work` gives on one thread outside of a pool, and on pools of so many threads.
+pub(crate) fn on_threads<R: Send>(counts: &[usize], work: impl Fn() -> R + Sync) -> (R, Vec<R>) {
+    let pooled = counts.iter().map(|&threads| Threads::new(threads).unwrap().install(&work)).collect();
+    (work(), pooled)
+}
 
 /// An operator as a file describes it.
 pub(crate) struct Operator<'a> {

@@ -3,8 +3,8 @@
 use crate::Limits;
 use crate::graph::{CpuLayer, ForwardContext, TensorFormat, TensorMeta};
 use crate::kernels::naive;
-use crate::kernels::parallel::tests::on_threads;
 use crate::kernels::reformat::Stored;
+use crate::layers::testing::on_threads;
 use crate::layers::testing::{self, Operator, operator};
 use crate::tensor::{DType, Tensor, Workspace};
 use ndarray::Array2;
