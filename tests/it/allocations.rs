@@ -1,6 +1,7 @@
 //! Layers that run again on inputs of the same shapes allocate nothing.
 
 use crate::common::calls::{Call, each_call};
+use crate::common::parallel::each_of;
 use crate::common::runnable_cases;
 use ixion::engine::Builder;
 use ixion::tensor::{DType, Tensor};
@@ -71,18 +72,23 @@ fn is_view(call: &Call) -> bool {
 
 /// The most allocations of a second run, for each type of operator.
 fn steady_allocations() -> BTreeMap<String, (usize, String)> {
-    let mut most: BTreeMap<String, (usize, String)> = BTreeMap::new();
-    for folder in runnable_cases() {
-        each_call(&folder, |mut call| {
+    let counts = each_of(&runnable_cases(), |folder| {
+        let mut counts = Vec::new();
+        each_call(folder, |mut call| {
             if !is_usual(&call) || call.layer.is_data_dependent() || is_view(&call) {
                 return;
             }
             let count = call.forward_within(|forward| allocations(|| forward().unwrap()));
-            let entry = most.entry(call.op_type).or_default();
-            if count >= entry.0 {
-                *entry = (count, call.place);
-            }
+            counts.push((call.op_type, (count, call.place)));
         });
+        counts
+    });
+    let mut most: BTreeMap<String, (usize, String)> = BTreeMap::new();
+    for (op_type, count) in counts.into_iter().flatten() {
+        let entry = most.entry(op_type).or_default();
+        if count.0 >= entry.0 {
+            *entry = count;
+        }
     }
     most
 }

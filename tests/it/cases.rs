@@ -2,6 +2,7 @@
 //!
 //! `tests/export` has the scripts that write them.
 
+use crate::common::parallel::each_of;
 use crate::common::saved::differences;
 use crate::common::{MODES, own_cases, runnable_cases};
 use ixion::Limits;
@@ -52,13 +53,12 @@ fn every_operator_type_has_a_case() {
 #[test]
 fn results_do_not_depend_on_strides() {
     let limits = Limits::default();
-    let mut compared = 0;
-    for folder in runnable_cases() {
+    let compared = each_of(&runnable_cases(), |folder| {
         let arrays = Tensor::load_npz(folder.join("arrays.npz"), &limits).unwrap();
         let is_random =
             std::fs::read_to_string(folder.join("case.toml")).is_ok_and(|text| text.contains("values"));
         if is_random {
-            continue;
+            return 0;
         }
         let results = |place: fn(&Tensor) -> Tensor| {
             let mut graph = RuntimeGraph::new(folder.join("model.param"));
@@ -78,10 +78,10 @@ fn results_do_not_depend_on_strides() {
             // Other strides may be summed in another order.
             let comparison = a.allclose(b, 1e-5, 1e-5, true).unwrap();
             assert!(comparison.holds(), "{}: output {index}: {comparison}", folder.display());
-            compared += 1;
         }
-    }
-    assert!(compared > 100);
+        plain.len()
+    });
+    assert!(compared.iter().sum::<usize>() > 100);
 }
 
 /// The same tensor with its elements in memory in the order of reversed axes.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 pub(crate) mod calls;
 pub(crate) mod compiler;
 pub(crate) mod layers;
+pub(crate) mod parallel;
 pub(crate) mod saved;
 
 /// The ways of running a model, as `ixion verify` takes them: as it is in the file, after passes, as a plan, and as a plan in

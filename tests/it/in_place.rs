@@ -1,6 +1,7 @@
 //! Layers that overwrite an input, or join their inputs: the same bits as with outputs of their own.
 
 use crate::common::calls::{Call, each_call};
+use crate::common::parallel::each_of;
 use crate::common::runnable_cases;
 use ixion::graph::TensorMeta;
 use ixion::tensor::Tensor;
@@ -28,14 +29,16 @@ fn check_in_place(call: &mut Call) -> bool {
 
 #[test]
 fn what_works_in_place_gives_the_same_bits() {
-    let mut types = BTreeSet::new();
-    for folder in runnable_cases() {
-        each_call(&folder, |mut call| {
+    let types = each_of(&runnable_cases(), |folder| {
+        let mut types = BTreeSet::new();
+        each_call(folder, |mut call| {
             if check_in_place(&mut call) {
                 types.insert(call.op_type);
             }
         });
-    }
+        types
+    });
+    let types: BTreeSet<String> = types.into_iter().flatten().collect();
     for op_type in [
         "nn.ReLU",
         "F.silu",
@@ -59,9 +62,9 @@ fn what_works_in_place_gives_the_same_bits() {
 
 #[test]
 fn inputs_that_are_joined_lie_in_the_output() {
-    let mut types = BTreeSet::new();
-    for folder in runnable_cases() {
-        each_call(&folder, |call| {
+    let types = each_of(&runnable_cases(), |folder| {
+        let mut types = BTreeSet::new();
+        each_call(folder, |call| {
             let metas: Vec<TensorMeta> =
                 call.inputs.iter().map(|input| TensorMeta::of(&input.view())).collect();
             let Some(output) = call.outputs.first() else { return };
@@ -72,6 +75,8 @@ fn inputs_that_are_joined_lie_in_the_output() {
             }
             types.insert(call.op_type);
         });
-    }
+        types
+    });
+    let types: BTreeSet<String> = types.into_iter().flatten().collect();
     assert!(types.contains("torch.cat") && types.contains("torch.stack"), "only {types:?}");
 }

@@ -1,6 +1,7 @@
 //! All passes over all models: what is left computes what PyTorch computed, and is smaller.
 
 use crate::common;
+use crate::common::parallel::each_of;
 use ixion::Limits;
 use ixion::graph::archive_beside;
 use ixion::passes::{PassContext, Passes, Statistics};
@@ -45,14 +46,13 @@ fn verify(cases: &[PathBuf]) -> BTreeMap<String, usize> {
 /// What is wrong with some of the cases after all passes.
 fn verify_part(cases: &[PathBuf], fired: &mut BTreeMap<String, usize>) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
-    let mut optimised = Vec::new();
-    for case in cases {
-        let to = folder.path().join(case.file_name().unwrap());
-        for pass in write_optimised(case, &to).passes {
+    let place = |case: &Path| folder.path().join(case.file_name().unwrap());
+    for statistics in each_of(cases, |case| write_optimised(case, &place(case))) {
+        for pass in statistics.passes {
             *fired.entry(pass.name).or_default() += pass.fired;
         }
-        optimised.push(to);
     }
+    let optimised: Vec<PathBuf> = cases.iter().map(|case| place(case)).collect();
     let mut command = Command::new(env!("CARGO_BIN_EXE_ixion"));
     let output = command.args(["verify", "--json", "--interpret"]).args(&optimised).output().unwrap();
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();

@@ -1,6 +1,7 @@
 //! Shape inference against the interpreter: the shapes that it says are those that running gives, for every operator of
 //! every case and model that is here; and symbols give, at the numbers of a run, what numbers give.
 
+use crate::common::parallel::each_of;
 use crate::common::{conformance_cases, runnable_cases};
 use ixion::Limits;
 use ixion::graph::{LayerTrace, RuntimeGraph, RuntimeOperator, TensorMeta};
@@ -19,6 +20,19 @@ struct Tally {
 }
 
 impl Tally {
+    fn of_all(tallies: Vec<Self>) -> Self {
+        let mut all = Self::default();
+        for tally in tallies {
+            all.operators += tally.operators;
+            all.known += tally.known;
+            for (op_type, places) in tally.unknown {
+                all.unknown.entry(op_type).or_default().extend(places);
+            }
+            all.wrong.extend(tally.wrong);
+        }
+        all
+    }
+
     /// Compares what is known of an operator's outputs with what running it gave.
     fn add(
         &mut self,
@@ -131,11 +145,16 @@ fn symbols_for(meta: &TensorMeta) -> TensorMeta {
 
 #[test]
 fn shapes_are_those_of_running() {
-    let (mut numbers, mut symbols) = (Tally::default(), Tally::default());
-    for run in models().iter().filter_map(|param| run(param)) {
-        run.compare_numbers(&mut numbers);
-        run.compare_symbols(&mut symbols);
-    }
+    let tallies = each_of(&models(), |param| {
+        let (mut numbers, mut symbols) = (Tally::default(), Tally::default());
+        if let Some(run) = run(param) {
+            run.compare_numbers(&mut numbers);
+            run.compare_symbols(&mut symbols);
+        }
+        (numbers, symbols)
+    });
+    let (numbers, symbols): (Vec<Tally>, Vec<Tally>) = tallies.into_iter().unzip();
+    let [numbers, symbols] = [numbers, symbols].map(Tally::of_all);
     numbers.check("numbers");
     symbols.check("symbols");
     assert!(numbers.operators > 500 && numbers.known * 100 > numbers.operators * 97);

@@ -1,5 +1,6 @@
 //! The fourth way of running a model: from a plan that was saved.
 
+use super::parallel::each_of;
 use ixion::Limits;
 use ixion::engine::{Builder, EngineError, Formats, Plan, PlanFile};
 use ixion::tensor::Tensor;
@@ -25,20 +26,19 @@ pub(crate) fn bits(outputs: &[Tensor]) -> Vec<(String, Vec<u8>)> {
 /// All cases whose models give other bits from a saved plan, read or mapped, than from the plan that was saved, or whose
 /// plan is another one when it is saved again.
 pub(crate) fn differences(cases: &[PathBuf], formats: &Formats) -> Vec<String> {
-    let folder = tempfile::tempdir().unwrap();
-    let mut wrong = Vec::new();
-    for case in cases {
-        if let Err(reason) = compare(case, folder.path(), formats) {
-            wrong.push(format!("saved, {formats:?}: {}: {reason}", case.display()));
-        }
-    }
+    let told = |case: &Path| {
+        let reason = compare(case, formats).err()?;
+        Some(format!("saved, {formats:?}: {}: {reason}", case.display()))
+    };
+    let wrong: Vec<String> = each_of(cases, told).into_iter().flatten().collect();
     eprintln!("saved: {} cases, {} are wrong", cases.len(), wrong.len());
     wrong
 }
 
-fn compare(case: &Path, folder: &Path, formats: &Formats) -> Result<(), String> {
+fn compare(case: &Path, formats: &Formats) -> Result<(), String> {
     let told = |error: EngineError| error.to_string();
-    let (path, again) = (folder.join("case.plan"), folder.join("again.plan"));
+    let folder = tempfile::tempdir().unwrap();
+    let (path, again) = (folder.path().join("case.plan"), folder.path().join("again.plan"));
     let plan = Builder::new(text_in(case)).with_formats(formats.clone()).build().map_err(told)?;
     plan.save(&path).map_err(told)?;
     let read = Plan::load(&path).map_err(told)?;
