@@ -11,7 +11,7 @@ const HEAD: &str = "\
  * A library has one symbol, ixion_plugin, and everything else is found through the table that it returns. The book's
  * page \"Plugins in C\" explains it.
  *
- * Written from src/plugin/abi.rs by `IXION_WRITE=1 cargo test --test plugin_header`.
+ * Written from src/plugin/abi.rs by `IXION_WRITE=1 cargo test --test it plugin_header`.
  */
 #ifndef IXION_PLUGIN_H
 #define IXION_PLUGIN_H

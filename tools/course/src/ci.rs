@@ -14,8 +14,8 @@ const STEPS: &[(&str, &str)] = &[
     ("features: the library alone", "clippy --lib --no-default-features -- -D warnings"),
     ("lessons: every one can be solved, and its tests bite", "xtask lessons check"),
     ("the book, its links and its formulas", "xtask book build"),
-    ("broken files", "test --profile checks --test mutation"),
-    ("operators with one thing wrong", "test --profile checks --test misuse"),
+    ("broken files", "test --profile checks --test it -- mutation::"),
+    ("operators with one thing wrong", "test --profile checks --test it -- misuse::"),
     ("benches and fuzz targets build", "bench --no-run --profile checks"),
     ("documentation: warnings are errors", "doc --no-deps --workspace"),
 ];

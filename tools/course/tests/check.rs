@@ -116,10 +116,10 @@ fn each_fault_on_paper_is_found() {
             "part: lessons/parts.toml has no part that begins with this lesson or one before it",
         ),
         (
-            "tests/lessons.rs",
+            "tests/it/lessons.rs",
             "lessons/01_sum/tests",
             "lessons/01/tests",
-            "alias: tests/lessons.rs doesn't run",
+            "alias: tests/it/lessons.rs doesn't run",
         ),
     ];
     assert_eq!(read(&Fixture::new()), [""; 0]);

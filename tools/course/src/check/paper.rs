@@ -192,12 +192,13 @@ impl Paper<'_> {
 
     /// The framework passes the same tests.
     fn alias(&mut self) {
-        let alias = files::read(&self.workspace.root.join("tests").join("lessons.rs")).unwrap_or_default();
-        let wanted = format!("#[path = \"../lessons/{}/tests\"]", self.lesson().name());
+        let alias =
+            files::read(&self.workspace.root.join("tests").join("it").join("lessons.rs")).unwrap_or_default();
+        let wanted = format!("#[path = \"../../lessons/{}/tests\"]", self.lesson().name());
         if !alias.lines().any(|line| line.trim() == wanted) {
             let package = self.lesson().package();
             let trouble =
-                Trouble::new("tests/lessons.rs doesn't run this lesson's tests on the framework itself");
+                Trouble::new("tests/it/lessons.rs doesn't run this lesson's tests on the framework itself");
             let module = format!("mod {package} {{ mod subject {{ pub use ixion::…; }} mod tasks; }}");
             self.error("alias", trouble.next(format!("Add\n{wanted}\n{module}")));
         }

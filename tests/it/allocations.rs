@@ -1,0 +1,165 @@
+//! Layers that run again on inputs of the same shapes allocate nothing.
+
+use crate::common::calls::{Call, each_call};
+use crate::common::parallel::each_of;
+use crate::common::runnable_cases;
+use ixion::engine::Builder;
+use ixion::tensor::{DType, Tensor};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::collections::BTreeMap;
+
+/// The system's allocator, which counts what each thread asks of it.
+struct Counting;
+
+thread_local! {
+    static COUNT: Cell<usize> = const { Cell::new(0) };
+}
+
+fn count_one() {
+    COUNT.set(COUNT.get() + 1);
+}
+
+// SAFETY: everything is left to the system's allocator; counting allocates nothing.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count_one();
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        count_one();
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn realloc(&self, place: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count_one();
+        // SAFETY: the caller's promise.
+        unsafe { System.realloc(place, layout, size) }
+    }
+
+    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise.
+        unsafe { System.dealloc(place, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// How often a function allocates.
+fn allocations(run: impl FnOnce()) -> usize {
+    let before = COUNT.get();
+    run();
+    COUNT.get() - before
+}
+
+/// Contiguous inputs as networks have them: numbers of f32, or indices alone.
+fn is_usual(call: &Call) -> bool {
+    let usual = |dtype| matches!(dtype, DType::F32 | DType::I64 | DType::Bool);
+    let is_usual = call.inputs.iter().all(|input| usual(input.dtype()) && input.layout().is_contiguous());
+    is_usual && call.outputs.first().is_some_and(|output| output.dtype() == DType::F32)
+}
+
+/// Whether nothing is to be computed.
+fn is_view(call: &Call) -> bool {
+    let layouts: Vec<_> = call.inputs.iter().map(|input| (input.dtype(), *input.layout())).collect();
+    let view = call.layer.view_of(0, &layouts, call.outputs[0].shape());
+    call.inputs.is_empty() || view.unwrap().is_some()
+}
+
+/// The most allocations of a second run, for each type of operator.
+fn steady_allocations() -> BTreeMap<String, (usize, String)> {
+    let counts = each_of(&runnable_cases(), |folder| {
+        let mut counts = Vec::new();
+        each_call(folder, |mut call| {
+            if !is_usual(&call) || call.layer.is_data_dependent() || is_view(&call) {
+                return;
+            }
+            let count = call.forward_within(|forward| allocations(|| forward().unwrap()));
+            counts.push((call.op_type, (count, call.place)));
+        });
+        counts
+    });
+    let mut most: BTreeMap<String, (usize, String)> = BTreeMap::new();
+    for (op_type, count) in counts.into_iter().flatten() {
+        let entry = most.entry(op_type).or_default();
+        if count.0 >= entry.0 {
+            *entry = count;
+        }
+    }
+    most
+}
+
+#[test]
+fn allocations_are_counted() {
+    assert_eq!(allocations(|| drop(std::hint::black_box(Box::new(1)))), 1);
+    assert_eq!(allocations(|| _ = std::hint::black_box(1)), 0);
+}
+
+/// Types of operators that never allocate once they have run.
+const STEADY: &[&str] = &[
+    "nn.ReLU",
+    "nn.GELU",
+    "nn.SiLU",
+    "nn.Hardswish",
+    "nn.LeakyReLU",
+    "nn.Sigmoid",
+    "nn.Tanh",
+    "nn.PReLU",
+    "nn.BatchNorm2d",
+    "nn.LayerNorm",
+    "nn.GroupNorm",
+    "nn.InstanceNorm2d",
+    "nn.RMSNorm",
+    "nn.Softmax",
+    "nn.LogSoftmax",
+    "nn.AvgPool2d",
+    "nn.AdaptiveAvgPool2d",
+    "nn.Upsample",
+    "torch.sum",
+    "torch.amax",
+    "torch.var",
+    "nn.Embedding",
+    "torch.index_select",
+    "torch.clamp",
+];
+
+/// The whole engine: a run on shapes that it has seen, into buffers that it has.
+#[test]
+fn a_steady_run_of_a_model_allocates_nothing() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("model_file");
+    for (file, shape) in [
+        ("linear/linear.pnnx.param", &[1, 32][..]),
+        ("conv3/conv3.pnnx.param", &[1, 3, 32, 32]),
+        ("digits/digits.pnnx.param", &[1, 1, 8, 8]),
+        ("digits/digits.pnnx.param", &[7, 1, 8, 8]),
+        ("shapes_unet/shapes_unet.pnnx.param", &[1, 3, 128, 128]),
+        ("resnet18/resnet18.pnnx.param", &[1, 3, 64, 64]),
+    ] {
+        let builder = Builder::new(root.join(file));
+        let has_weights = root.join(file).with_extension("bin").is_file();
+        let plan = if has_weights { builder } else { builder.with_random_weights(1) }.build().unwrap();
+        let mut context = plan.context().unwrap();
+        let input = Tensor::randn(shape, 7).unwrap();
+        let mut run = || {
+            let outputs = context.run_reusing(&[input.view()]);
+            assert!(outputs.is_ok(), "{file}: {outputs:?}");
+        };
+        run();
+        run();
+        let count = allocations(&mut run);
+        assert_eq!(count, 0, "{file} allocates {count} times");
+    }
+}
+
+#[test]
+fn a_second_run_allocates_nothing() {
+    let counts = steady_allocations();
+    for &op_type in STEADY {
+        let (count, place) = counts.get(op_type).unwrap_or_else(|| panic!("no case of {op_type}"));
+        assert_eq!(*count, 0, "{place} allocates");
+    }
+}

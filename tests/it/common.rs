@@ -1,0 +1,56 @@
+//! What several subjects share.
+
+use std::path::{Path, PathBuf};
+
+pub(crate) mod calls;
+pub(crate) mod compiler;
+pub(crate) mod layers;
+pub(crate) mod parallel;
+pub(crate) mod saved;
+
+/// The ways of running a model, as `ixion verify` takes them: as it is in the file, after passes, as a plan, and as a plan in
+/// which every tensor is brought into another layout and back.
+#[cfg(feature = "cli")]
+pub(crate) const MODES: [(&str, &[&str]); 4] = [
+    ("interpreted", &["--interpret"]),
+    ("optimised", &["--interpret=optimised"]),
+    ("planned", &[]),
+    ("alternating", &["--layouts=alternating"]),
+];
+
+/// The folders of all conformance cases: in the folder that `PNNX_CASES` names, else in `../shared/conformance`. Where
+/// there is neither, says so and returns none.
+pub(crate) fn conformance_cases() -> Vec<PathBuf> {
+    let given = std::env::var_os("PNNX_CASES").map(PathBuf::from);
+    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/conformance");
+    let Some(root) = given.or_else(|| beside.is_dir().then_some(beside)) else {
+        eprintln!("no cases: PNNX_CASES is not set and ../shared/conformance does not exist");
+        return Vec::new();
+    };
+    let entries = std::fs::read_dir(&root).unwrap_or_else(|error| panic!("{}: {error}", root.display()));
+    let mut cases: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    cases.retain(|folder| folder.join("model.param").is_file());
+    cases.sort();
+    assert!(!cases.is_empty(), "{} has no cases", root.display());
+    cases
+}
+
+/// The folders of the project's own cases that can run: those that need a feature of cargo do where it is on.
+pub(crate) fn runnable_cases() -> Vec<PathBuf> {
+    let settings = |folder: &PathBuf| std::fs::read_to_string(folder.join("case.toml")).unwrap_or_default();
+    let mut cases = own_cases();
+    cases.retain(|folder| cfg!(feature = "linalg") || !settings(folder).contains("feature = \"linalg\""));
+    cases
+}
+
+/// The folders of the project's own cases.
+pub(crate) fn own_cases() -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases");
+    let mut cases: Vec<PathBuf> = std::fs::read_dir(&root)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.is_dir())
+        .collect();
+    cases.sort();
+    cases
+}

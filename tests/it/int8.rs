@@ -1,0 +1,196 @@
+//! int8 from inputs to results: scales are found, a plan is built with them, and what it tells is measured.
+
+use crate::scenes;
+use ixion::Limits;
+use ixion::engine::{Builder, Calibration, EngineError, Formats, Method, Plan, Precision, Scales};
+use ixion::tensor::{Color, DType, Picture, Tensor};
+use ixion::vision::{AveragePrecision, ModelCard, Rect, Truth};
+use std::path::{Path, PathBuf};
+
+const SIZE: usize = 128;
+/// Scenes to calibrate with, and others to measure on; the model was trained on neither.
+const CALIBRATION_SEED: u64 = 77;
+const SEED: u64 = 4711;
+
+fn folder(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("model_file").join(name)
+}
+
+fn builder(name: &str) -> Builder {
+    Builder::new(folder(name).join(format!("{name}.pnnx.param")))
+}
+
+/// A round over the inputs.
+type Seeing = dyn Fn(&mut Calibration, Vec<Tensor>) -> Result<(), EngineError>;
+
+/// The scales of a model, with what loses too much in f32, and the least ratio of signal to noise of the rest.
+fn calibrated(name: &str, inputs: &[Tensor], method: Method) -> (Scales, f64) {
+    let mut calibration = Calibration::new(builder(name)).unwrap();
+    let mut all = |see: &Seeing| {
+        inputs.iter().for_each(|input| see(&mut calibration, vec![input.clone()]).unwrap());
+    };
+    all(&|calibration, input| calibration.see_range(input));
+    if method == Method::Entropy {
+        all(&|calibration, input| calibration.see_magnitudes(input));
+    }
+    let scales = calibration.scales(method);
+    inputs.iter().for_each(|input| calibration.see_loss(vec![input.clone()], &scales).unwrap());
+    let scales = calibration.keep_below(scales, 20.0);
+    let taken = calibration.losses().into_iter().filter(|loss| !scales.keeps(&loss.operator));
+    let least = taken.map(|loss| loss.decibels()).fold(f64::INFINITY, f64::min);
+    (scales, least)
+}
+
+/// A plan in which whatever can be is of whole numbers.
+fn whole(name: &str, scales: &Scales) -> Plan {
+    let builder = builder(name).with_precisions([Precision::Int8]).with_scales(scales.clone());
+    builder.with_formats(Formats::Narrowest).build().unwrap()
+}
+
+/// The number of operators of these types that read whole numbers.
+fn whole_operators(plan: &Plan, op_types: &[&str]) -> usize {
+    let graph = plan.graph();
+    let operators = graph.operators().iter().filter(|operator| op_types.contains(&operator.op_type()));
+    operators.filter(|operator| graph.operand(operator.inputs()[0]).scale().is_some()).count()
+}
+
+fn digits() -> (Vec<Tensor>, Tensor, Vec<u8>) {
+    let limits = Limits::default();
+    let calibration = Tensor::load_npy(folder("digits/calibration/0.npy"), &limits).unwrap();
+    let entry = |name| Tensor::load_npz_entry(folder("digits/test.npz"), name, &limits).unwrap();
+    let images: Vec<f32> =
+        entry("images").to_vec::<u8>().unwrap().into_iter().map(|x| f32::from(x) / 16.0).collect();
+    let images = Tensor::from_vec(images, &[450, 1, 8, 8]).unwrap();
+    (vec![calibration], images, entry("labels").to_vec().unwrap())
+}
+
+/// How many of the pictures are read right.
+fn right(plan: &Plan, images: &Tensor, labels: &[u8]) -> usize {
+    let logits = plan.context().unwrap().run(&[images.clone()]).unwrap().remove(0).to_vec::<f32>().unwrap();
+    let best = |row: &[f32]| (0..10).max_by(|&a, &b| row[a].total_cmp(&row[b])).unwrap();
+    logits.chunks(10).zip(labels).filter(|(row, label)| best(row) == usize::from(**label)).count()
+}
+
+#[test]
+fn digits_are_read_as_well() {
+    let (calibration, images, labels) = digits();
+    let known = right(&builder("digits").build().unwrap(), &images, &labels);
+    for method in [Method::MinMax, Method::Entropy] {
+        let (scales, least) = calibrated("digits", &calibration, method);
+        assert!(
+            least >= 20.0 && scales.kept().count() == 0,
+            "{method}: {least} dB, {:?}",
+            scales.kept().next()
+        );
+        let plan = whole("digits", &scales);
+        assert!(whole_operators(&plan, &["nn.Conv2d", "nn.Linear"]) >= 8);
+        let found = right(&plan, &images, &labels);
+        // Half a point of 450 pictures.
+        assert!(found.abs_diff(known) <= 2, "{method}: {found} instead of {known} of {}", labels.len());
+    }
+}
+
+#[test]
+fn a_plan_of_whole_numbers_comes_back_as_it_was() {
+    let (calibration, images, _) = digits();
+    let (scales, _) = calibrated("digits", &calibration, Method::Entropy);
+    let plan = whole("digits", &scales);
+    let file = tempfile::tempdir().unwrap();
+    let path = file.path().join("digits.plan");
+    plan.save(&path).unwrap();
+    let loaded = Plan::load(&path).unwrap();
+    let run = |plan: &Plan| plan.context().unwrap().run(&[images.clone()]).unwrap().remove(0);
+    assert_eq!(run(&loaded), run(&plan));
+    assert_eq!(
+        whole_operators(&loaded, &["nn.Conv2d", "nn.Linear"]),
+        whole_operators(&plan, &["nn.Conv2d", "nn.Linear"])
+    );
+    let again = file.path().join("again.plan");
+    whole("digits", &scales).save(&again).unwrap();
+    assert!(
+        std::fs::read(&path).unwrap() == std::fs::read(&again).unwrap(),
+        "two builds give the same bytes"
+    );
+}
+
+#[test]
+fn surplus_inputs_are_refused() {
+    let mut calibration = Calibration::new(builder("digits")).unwrap();
+    let inputs = || vec![Tensor::zeros(DType::F32, &[1, 1, 8, 8]).unwrap(); 2];
+    let scales = calibration.scales(Method::MinMax);
+    let seen = [
+        calibration.see_range(inputs()),
+        calibration.see_magnitudes(inputs()),
+        calibration.see_loss(inputs(), &scales),
+    ];
+    for seen in seen {
+        let error = seen.unwrap_err().to_string();
+        assert!(error.contains("2 inputs were given, but the model has 1"), "{error}");
+    }
+}
+
+#[test]
+fn what_is_kept_stays_in_f32() {
+    let (calibration, ..) = digits();
+    let (scales, _) = calibrated("digits", &calibration, Method::MinMax);
+    let plan = whole("digits", &scales);
+    let conv = plan.graph().operators().iter().find(|operator| operator.op_type() == "nn.Conv2d").unwrap();
+    let name = conv.name().to_owned();
+    let plan = whole("digits", &scales.with_kept([name.clone()]));
+    let conv = plan.graph().operator_named(&name).unwrap();
+    assert_eq!(plan.graph().operand(conv.inputs()[0]).scale(), None);
+    assert!(whole_operators(&plan, &["nn.Conv2d"]) > 0);
+}
+
+#[test]
+fn scales_of_another_model_are_refused() {
+    let (calibration, ..) = digits();
+    let (scales, _) = calibrated("digits", &calibration, Method::MinMax);
+    let with = |builder: Builder| {
+        builder
+            .with_precisions([Precision::Int8])
+            .with_scales(scales.clone())
+            .build()
+            .unwrap_err()
+            .to_string()
+    };
+    assert!(with(builder("linear")).contains("graphs differ"));
+    assert!(with(builder("digits").with_random_weights(1)).contains("weights differ"));
+}
+
+fn scene(card: &ModelCard, seed: u64, index: u64) -> (Tensor, ixion::vision::Frame, Vec<Truth>) {
+    let scene = scenes::render(seed, index, SIZE, SIZE);
+    let picture = Picture::new(SIZE, SIZE, Color::Rgb, scene.pixels).unwrap();
+    let (input, frame) = card.prepare(&picture, &Limits::default()).unwrap();
+    let truth = |&[class, left, top, right, bottom]: &[i64; 5]| Truth {
+        class: class as usize,
+        rect: Rect::new(left as f32, top as f32, right as f32, bottom as f32),
+    };
+    (input, frame, scene.boxes.iter().map(truth).collect())
+}
+
+/// mAP@0.5 on scenes.
+fn precision(card: &ModelCard, plan: &Plan, count: u64) -> f64 {
+    let (mut found, mut known) = (Vec::new(), Vec::new());
+    let mut context = plan.context().unwrap();
+    for index in 0..count {
+        let (input, frame, truths) = scene(card, SEED, index);
+        found.extend(card.detect(&context.run(&[input]).unwrap(), &[frame]).unwrap());
+        known.push(truths);
+    }
+    AveragePrecision::at(0.5, &found, &known).unwrap().mean().unwrap()
+}
+
+#[test]
+fn shapes_are_found_as_well() {
+    let card = ModelCard::load(folder("shapes_detector/model.toml")).unwrap();
+    let calibration: Vec<Tensor> = (0..16).map(|index| scene(&card, CALIBRATION_SEED, index).0).collect();
+    assert!(calibration.iter().all(|input| input.dtype() == DType::F32));
+    let (scales, least) = calibrated("shapes_detector", &calibration, Method::Entropy);
+    assert!(least >= 20.0, "{least}");
+    let plan = whole("shapes_detector", &scales);
+    assert!(whole_operators(&plan, &["nn.Conv2d"]) >= 40, "{}", whole_operators(&plan, &["nn.Conv2d"]));
+    let known = precision(&card, &builder("shapes_detector").build().unwrap(), 40);
+    let found = precision(&card, &plan, 40);
+    assert!(found > known - 0.02, "mAP@0.5 is {found} instead of {known}");
+}

@@ -1,0 +1,377 @@
+//! Files of optimisation levels 0 and 1: constants as operands, operators of TorchScript, lists of indices, writes into
+//! views; and what PNNX leaves for layers of one's own. The texts are as PNNX writes them, the numbers PyTorch's.
+
+use ixion::Limits;
+use ixion::graph::{
+    CpuLayer, ForwardContext, GraphError, Layer, LayerError, Registry, RuntimeGraph, TensorMeta, Weight,
+};
+use ixion::pnnx::{Attribute, Graph};
+use ixion::tensor::{DType, Element, Tensor, TensorView, TensorViewMut};
+
+/// The graph of some operator lines: counts are written in front of them.
+fn parse(lines: &str) -> Graph {
+    let lines: Vec<&str> = lines.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let text = format!("7767517\n{} 0\n{}\n", lines.len(), lines.join("\n"));
+    Graph::parse(&text, &Limits::default()).unwrap()
+}
+
+/// Runs operators between the inputs `x`, `y` (and `k`) and the output of the operand `out`.
+fn run(lines: &str, inputs: &[Tensor]) -> Tensor {
+    try_run(lines, inputs).unwrap_or_else(|error| panic!("{lines}\n{error}")).remove(0)
+}
+
+fn try_run(lines: &str, inputs: &[Tensor]) -> Result<Vec<Tensor>, GraphError> {
+    let ports: Vec<String> = ["x", "y", "k"]
+        .iter()
+        .take(inputs.len())
+        .map(|name| format!("pnnx.Input in_{name} 0 1 {name}"))
+        .collect();
+    let text = format!("{}\n{lines}\npnnx.Output output 1 0 out", ports.join("\n"));
+    let mut graph = RuntimeGraph::from_pnnx(parse(&text));
+    graph.build()?;
+    graph.run_with(inputs.to_vec())
+}
+
+fn tensor<T: Element>(values: &[T], shape: &[usize]) -> Tensor {
+    Tensor::from_vec(values.to_vec(), shape).unwrap()
+}
+
+fn x() -> Tensor {
+    tensor(&[1f32, -2., 3., -4., 5., -6.], &[2, 3])
+}
+
+fn y() -> Tensor {
+    tensor(&[2f32, 2., -4., 3., -3., 5.], &[2, 3])
+}
+
+#[track_caller]
+fn check<T: Element + PartialEq + std::fmt::Debug>(got: &Tensor, shape: &[usize], want: &[T]) {
+    assert_eq!((got.shape().to_vec(), got.to_vec::<T>().unwrap()), (shape.to_vec(), want.to_vec()));
+}
+
+#[test]
+fn scalars_and_alpha_are_operands() {
+    let add = "prim::Constant c 0 1 2 value=2\naten::add a 3 1 x y 2 out";
+    check(&run(add, &[x(), y()]), &[2, 3], &[5f32, 2., -5., 2., -1., 4.]);
+    let rsub = "prim::Constant c 0 1 o value=3.5\nprim::Constant d 0 1 a value=2\naten::rsub r 3 1 x o a out";
+    check(&run(rsub, &[x()]), &[2, 3], &[1.5f32, 7.5, -2.5, 11.5, -6.5, 15.5]);
+    let rsub = "prim::Constant d 0 1 a value=3\naten::rsub r 3 1 x y a out";
+    check(&run(rsub, &[x(), y()]), &[2, 3], &[-1f32, 8., -13., 15., -18., 23.]);
+    let pow = "prim::Constant c 0 1 b value=2\naten::pow p 2 1 b x out";
+    check(&run(pow, &[x()]), &[2, 3], &[2f32, 0.25, 8., 0.0625, 32., 0.015625]);
+    let lerp = "prim::Constant c 0 1 w value=0.25\naten::lerp l 3 1 x y w out";
+    check(&run(lerp, &[x(), y()]), &[2, 3], &[1.25f32, -1., 1.25, -2.25, 3., -3.25]);
+    let addcmul = "prim::Constant c 0 1 w value=0.5\naten::addcmul l 4 1 x x y w out";
+    check(&run(addcmul, &[x(), y()]), &[2, 3], &[2f32, -4., -3., -10., -2.5, -21.]);
+    let missing = try_run("aten::mul m 1 1 x out", &[x()]).unwrap_err().to_string();
+    assert!(missing.contains("`other`"), "{missing}");
+}
+
+#[test]
+fn numbers_are_weak() {
+    let bytes = || tensor(&[250u8, 3], &[2]);
+    let add = "prim::Constant c 0 1 n value=10\nprim::Constant d 0 1 a value=1\naten::add s 3 1 x n a out";
+    check(&run(add, &[bytes()]), &[2], &[4u8, 13]);
+    let mul = "prim::Constant c 0 1 n value=1.5\naten::mul m 2 1 x n out";
+    check(&run(mul, &[bytes()]), &[2], &[375f32, 4.5]);
+    let size = "prim::Constant c 0 1 d value=0\nTensor.size s 2 1 x d n $input=x $dim=d\n\
+                prim::NumToTensor t 1 1 n m\naten::mul p 2 1 x m out";
+    check(&run(size, &[bytes()]), &[2], &[244u8, 6]);
+    let power = "prim::Constant c 0 1 e value=2\naten::float_power p 2 1 x e out";
+    check(&run(power, &[tensor(&[2i64, 3], &[2])]), &[2], &[4f64, 9.]);
+}
+
+#[test]
+fn divisions_round_as_they_say() {
+    let (i, j) = (tensor(&[-7i64, 7, -1, 6], &[4]), tensor(&[2i64, -2, 3, 4], &[4]));
+    let div = |mode: &str| {
+        run(
+            &format!("prim::Constant c 0 1 m value={mode}\naten::div d 3 1 x y m out"),
+            &[i.clone(), j.clone()],
+        )
+    };
+    check(&div("floor"), &[4], &[-4i64, -4, -1, 1]);
+    check(&div("trunc"), &[4], &[-3i64, -3, 0, 1]);
+    check(&div("None"), &[4], &[-3.5f32, -3.5, -0.333_333_34, 1.5]);
+    let by = |mode: &str| {
+        let lines = format!(
+            "prim::Constant n 0 1 o value=0.7\nprim::Constant c 0 1 m value={mode}\naten::div d 3 1 x o m out"
+        );
+        run(&lines, &[i.clone()])
+    };
+    check(&by("floor"), &[4], &[-11f32, 10., -2., 8.]);
+    check(&by("trunc"), &[4], &[-10f32, 10., -1., 8.]);
+    let pair = |op: &str| run(&format!("aten::{op} d 2 1 x y out"), &[i.clone(), j.clone()]);
+    check(&pair("div"), &[4], &[-3.5f32, -3.5, -0.333_333_34, 1.5]);
+    check(&pair("floor_divide"), &[4], &[-4i64, -4, -1, 1]);
+    check(&pair("remainder"), &[4], &[1i64, -1, 2, 2]);
+    check(&pair("fmod"), &[4], &[-1i64, 1, -1, 2]);
+    let wrong =
+        try_run("prim::Constant c 0 1 m value=up\naten::div d 3 1 x y m out", &[i.clone(), j]).unwrap_err();
+    assert!(wrong.to_string().contains("rounding_mode"), "{wrong}");
+    let round = |decimals: i64, values: &[f32]| {
+        let lines = format!("prim::Constant c 0 1 d value={decimals}\naten::round r 2 1 x d out");
+        run(&lines, &[tensor(values, &[3])])
+    };
+    check(&round(1, &[1.25, 2.345, -0.55]), &[3], &[1.2f32, 2.3, -0.6]);
+    check(&round(-1, &[125., 234.5, -55.]), &[3], &[120f32, 230., -60.]);
+}
+
+#[test]
+fn extremes_of_one_tensor_of_two_and_along_an_axis() {
+    check(&run("aten::max m 2 1 x y out", &[x(), y()]), &[2, 3], &[2f32, 2., 3., 3., 5., 5.]);
+    check(&run("aten::min m 1 1 x out", &[x()]), &[], &[-6f32]);
+    let along = "prim::Constant c 0 1 d value=1\nprim::Constant e 0 1 k value=False\naten::max m 3 2 x d k v i\n\
+                 prim::TupleConstruct t 2 1 v i out";
+    let outputs = try_run(along, &[x()]).unwrap();
+    check(&outputs[0], &[2], &[3f32, 5.]);
+    check(&outputs[1], &[2], &[2i64, 1]);
+}
+
+#[test]
+fn sizes_make_shapes() {
+    let lines = "prim::Constant c 0 1 two value=2
+        Tensor.size s 1 1 x b dim=0 $input=x
+        Tensor.size t 1 1 x l dim=1 $input=x
+        prim::NumToTensor n 1 1 l m
+        aten::floor_divide f 2 1 m two h
+        aten::Int i 1 1 h w
+        prim::ListConstruct v 3 1 b two w shape
+        Tensor.reshape r 2 1 x shape out $input=x $shape=shape";
+    for batch in [1usize, 3] {
+        let x = Tensor::zeros(DType::F32, &[batch, 8]).unwrap();
+        assert_eq!(run(lines, &[x]).shape().dims(), &[batch, 2, 4]);
+    }
+    let all = "Tensor.size s 1 1 x out $input=x";
+    check(&run(all, &[x()]), &[2], &[2i64, 3]);
+}
+
+#[test]
+fn lists_of_tensors_and_unpacked_lists() {
+    let lines =
+        "prim::Constant c 0 1 d value=-1\nprim::Constant e 0 1 n value=3\nprim::Constant f 0 1 one value=1
+        torch.chunk h 3 1 x n d l $input=x $chunks=n $dim=d
+        prim::ListUnpack u 1 3 l p q r
+        prim::ListConstruct v 2 1 r p s
+        torch.cat w 2 1 s one out $tensors=s $dim=one";
+    check(&run(lines, &[x()]), &[2, 2], &[3f32, 1., -6., -4.]);
+    let einsum =
+        "prim::Constant c 0 1 e value=ij->ji\nprim::ListConstruct v 1 1 x l\ntorch.einsum s 2 1 e l out";
+    check(&run(einsum, &[x()]), &[3, 2], &[1f32, -4., -2., 5., 3., -6.]);
+    let dict = "prim::Constant c 0 1 a value=a\nprim::Constant d 0 1 b value=b\naten::neg n 1 1 x m\n\
+                prim::DictConstruct e 4 1 a m b x out";
+    let outputs = try_run(dict, &[x()]).unwrap();
+    check(&outputs[0], &[2, 3], &[-1f32, 2., -3., 4., -5., 6.]);
+    check(&outputs[1], &[2, 3], &x().to_vec::<f32>().unwrap());
+    assert!(try_run("prim::DictConstruct e 1 1 x out", &[x()]).is_err());
+}
+
+#[test]
+fn constants_of_level_1_are_expressions() {
+    let lines = "pnnx.Expression a 0 1 d expr=1\npnnx.Expression b 0 1 s expr=0\npnnx.Expression c 0 1 e expr=2147483647
+        pnnx.Expression f 0 1 t expr=2
+        Tensor.slice g 5 1 x d s e t out $input=x $dim=d $start=s $end=e $step=t";
+    check(&run(lines, &[x()]), &[2, 2], &[1f32, 3., -4., -6.]);
+    let sum = "pnnx.Expression a 0 1 d expr=[0,1]\ntorch.sum s 2 1 x d out keepdim=False $input=x $dim=d";
+    check(&run(sum, &[x()]), &[], &[-3f32]);
+    // Where a tensor is wanted, or an output, a constant is one.
+    check(&run("pnnx.Expression a 0 1 c expr=[3,4]\naten::detach d 1 1 c out", &[]), &[2], &[3i64, 4]);
+    check(&run("prim::Constant a 0 1 out value=2.5", &[]), &[], &[2.5f32]);
+    assert!(try_run("prim::Constant a 0 1 out value=None", &[]).is_err());
+}
+
+#[test]
+fn writes_go_through_views() {
+    let select =
+        "prim::Constant a 0 1 d value=1\nprim::Constant b 0 1 i value=0\nprim::Constant c 0 1 l value=2
+        torch.clone n 1 1 x z $input=x #x=(2,3)f32 #z=(2,3)f32
+        Tensor.select s 3 1 y d l v $input=y $dim=d $index=l #v=(2)f32
+        Tensor.select t 3 1 z d i u $input=z $dim=d $index=i #z=(2,3)f32 #u=(2)f32
+        Tensor.copy k 2 1 u v out $self=u $src=v #u=(2)f32 #v=(2)f32 #out=(2,3)f32";
+    check(&run(select, &[x(), y()]), &[2, 3], &[-4f32, -2., 3., 5., 5., -6.]);
+    let reshaped = "prim::Constant a 0 1 shape value=(6)\nprim::Constant v 0 1 nine value=9
+        Tensor.reshape r 2 1 x shape f $input=x $shape=shape #x=(2,3)f32 #f=(6)f32
+        Tensor.slice s 1 1 f p dim=0 start=1 end=4 step=1 $input=f #f=(6)f32 #p=(3)f32
+        Tensor.fill g 2 1 p nine q $input=p $value=nine #p=(3)f32 #q=(3)f32
+        Tensor.copy k 2 1 p q out $self=p $src=q #p=(3)f32 #q=(3)f32 #out=(2,3)f32";
+    check(&run(reshaped, &[x()]), &[2, 3], &[1f32, 9., 9., 9., 5., -6.]);
+    let nested = "prim::Constant v 0 1 c value=7
+        Tensor.select s 1 1 x r dim=0 index=0 $input=x #x=(2,3)f32 #r=(3)f32
+        Tensor.slice t 1 1 r p dim=0 start=1 end=2147483647 step=1 $input=r #r=(3)f32 #p=(2)f32
+        Tensor.fill g 2 1 p c q $input=p $value=c #p=(2)f32 #q=(2)f32
+        Tensor.copy k 2 1 p q out $self=p $src=q #p=(2)f32 #q=(2)f32 #out=(2,3)f32";
+    check(&run(nested, &[x()]), &[2, 3], &[1f32, 7., 7., -4., 5., -6.]);
+    let whole = "Tensor.copy k 2 1 x y out $self=x $src=y #x=(2,3)f32 #out=(2,3)f32";
+    check(&run(whole, &[x(), tensor(&[1i64, 2, 3], &[3])]), &[2, 3], &[1f32, 2., 3., 1., 2., 3.]);
+    check(&run("aten::copy k 2 1 x y out", &[tensor(&[1f32], &[]), tensor(&[2f32], &[])]), &[], &[2f32]);
+}
+
+#[test]
+fn indices_mix_whole_axes_lists_and_masks() {
+    let y = tensor(&[2i64, 0], &[2]);
+    let level2 = "pnnx.Expression e 1 1 y i expr=[None,@0]\nTensor.index n 2 1 x i out $input=x $expr=i";
+    check(&run(level2, &[x(), y.clone()]), &[2, 2], &[3f32, 1., -6., -4.]);
+    let list = |items: &str| {
+        format!(
+            "prim::Constant c 0 1 none value=None\nprim::ListConstruct l {items} i\nTensor.index n 2 1 x i out $input=x $expr=i"
+        )
+    };
+    check(&run(&list("2 1 none y"), &[x(), y.clone()]), &[2, 2], &[3f32, 1., -6., -4.]);
+    let mask = tensor(&[true, false, true], &[3]);
+    check(&run(&list("2 1 none y"), &[x(), mask.clone()]), &[2, 2], &[1f32, 3., -4., -6.]);
+    let cube = tensor(&(0..24).map(|value| value as f32).collect::<Vec<_>>(), &[2, 3, 4]);
+    let mixed = run(&list("3 1 none y k"), &[cube.clone(), mask, tensor(&[1i64, 3], &[2])]);
+    check(&mixed, &[2, 2], &[1f32, 11., 13., 23.]);
+    let apart = [cube.clone(), tensor(&[1i64, 0], &[2]), tensor(&[1i32, 2], &[2, 1])];
+    let want = [13f32, 17., 21., 1., 5., 9., 14., 18., 22., 2., 6., 10.];
+    check(&run(&list("3 1 y none k"), &apart), &[2, 2, 3], &want);
+    let wide = tensor(&[true, false, true, false, true, false], &[2, 3]);
+    check(
+        &run(&list("1 1 y"), &[cube.clone(), wide]),
+        &[3, 4],
+        &[0f32, 1., 2., 3., 8., 9., 10., 11., 16., 17., 18., 19.],
+    );
+    let computed =
+        "pnnx.Expression e 1 1 y i expr=[None,sub(@0,1)]\nTensor.index n 2 1 x i out $input=x $expr=i";
+    check(&run(computed, &[x(), tensor(&[1i64, 3], &[2])]), &[2, 2], &[1f32, 3., -4., -6.]);
+    for wrong in [tensor(&[1f32], &[1]), tensor(&[3i64], &[1]), tensor(&[true, false], &[2])] {
+        assert!(try_run(&list("2 1 none y"), &[x(), wrong]).is_err());
+    }
+}
+
+#[test]
+fn indices_that_are_written_to() {
+    let put = "prim::ListConstruct l 2 1 y k i\npnnx.Attribute weights 0 1 v @data=(3)f32
+        Tensor.index_put p 3 1 x i v out accumulate=True $input=x $indices=i $values=v";
+    let mut graph = parse(&format!(
+        "pnnx.Input a 0 1 x\npnnx.Input b 0 1 y\npnnx.Input c 0 1 k\n{put}\npnnx.Output o 1 0 out"
+    ));
+    let weights = graph.operator_named("weights").unwrap();
+    graph.set_attribute(weights, "data", Attribute::from_f32s(vec![3], &[1., 2., 3.]).unwrap()).unwrap();
+    let mut graph = RuntimeGraph::from_pnnx(graph);
+    graph.build().unwrap();
+    let inputs = vec![x(), tensor(&[0i64, 0, 1], &[3]), tensor(&[1i64, 1, 2], &[3])];
+    check(&graph.run_with(inputs).unwrap()[0], &[2, 3], &[1f32, 1., 3., -4., 5., -3.]);
+    let masked = "prim::ListConstruct l 1 1 y i\nTensor.index_put p 2 1 x i out accumulate=False values=9.0 $input=x $indices=i";
+    let mask = tensor(&[true, false, true, false, true, false], &[2, 3]);
+    check(&run(masked, &[x(), mask]), &[2, 3], &[9f32, -2., 9., -4., 9., -6.]);
+    let fill = "prim::Constant c 0 1 d value=1\nprim::Constant e 0 1 v value=0.5\naten::index_fill f 4 1 x d y v out";
+    check(&run(fill, &[x(), tensor(&[2i64, 0], &[2])]), &[2, 3], &[0.5f32, -2., 0.5, 0.5, 5., 0.5]);
+    let add = "prim::Constant c 0 1 d value=-1\nprim::Constant e 0 1 a value=2\naten::index_add f 5 1 x d k y a out";
+    let source = tensor(&[2f32, 2., 3., -3.], &[2, 2]);
+    check(&run(add, &[x(), source, tensor(&[2i64, 0], &[2])]), &[2, 3], &[5f32, -2., 7., -10., 5., 0.]);
+}
+
+#[test]
+fn bounds_come_from_inputs() {
+    let n = |value: i64| tensor(&[value], &[]);
+    let slice = "Tensor.slice s 2 1 x y out dim=1 end=2147483647 step=1 $input=x $start=y";
+    check(&run(slice, &[x(), n(1)]), &[2, 2], &[-2f32, 3., 5., -6.]);
+    check(&run(slice, &[x(), n(-100)]), &[2, 3], &x().to_vec::<f32>().unwrap());
+    check(&run(slice, &[x(), n(100)]), &[2, 0], &[] as &[f32]);
+    let lists = "pnnx.SliceIndexes a 1 1 y s indexes=(@0,0)\npnnx.SliceIndexes b 1 1 k l indexes=(2147483647,@0)
+        Tensor.slice c 3 1 x s l out dims=(0,1) ends=(2147483647,0) steps=(1,1) $input=x $starts=s $selects=l";
+    check(&run(lists, &[x(), n(1), n(-1)]), &[1], &[-6f32]);
+    let select = "Tensor.select s 2 1 x y out dim=1 $input=x $index=y";
+    check(&run(select, &[x(), n(-1)]), &[2], &[3f32, -6.]);
+    check(&run(select, &[x(), n(1)]), &[2], &[-2f32, 5.]);
+    for outside in [3, -4] {
+        assert!(try_run(select, &[x(), n(outside)]).is_err(), "{outside}");
+    }
+    // As PNNX writes the selection of one axis in a slice assignment.
+    let one = "Tensor.slice_copy s 2 1 x y out dim=1 end=0 select=-1 start=0 step=0 $self=x $src=y";
+    check(&run(one, &[x(), tensor(&[8f32, 9.], &[2])]), &[2, 3], &[1f32, -2., 8., -4., 5., 9.]);
+}
+
+const KEPT: &str = "pnnx.Input a 0 1 x
+    models.common.Scale s 1 1 x y @conv.weight=(3)f32
+    pnnx.custom_op.my_ops.gated g 2 1 y x out arg_2=0.5 $arg_0=y $arg_1=x
+    aten::mystery t 1 1 out z
+    pnnx.Output o 1 0 z";
+
+#[test]
+fn what_no_layer_is_registered_for_is_listed() {
+    let error = RuntimeGraph::from_pnnx(parse(KEPT)).with_random_weights(0).build().unwrap_err().to_string();
+    assert!(error.starts_with("3 operators are not supported:"), "{error}");
+    for part in [
+        "models.common.Scale `s`",
+        "my_ops.gated `g`",
+        "aten::mystery `t`",
+        "moduleop",
+        "customop",
+        "optlevel",
+    ] {
+        assert!(error.contains(part), "{part}: {error}");
+    }
+}
+
+ixion::operator! {
+    /// The input times a weight of a module that was kept whole.
+    struct Scale for "models.common.Scale" {
+        /// The weight.
+        weight as "conv.weight": Weight,
+    }
+}
+
+ixion::operator! {
+    /// The input where it is above a threshold, else 0.
+    struct Gated for "pnnx.custom_op.my_ops.gated" {
+        /// The mask.
+        mask as "arg_1": ixion::layers::arguments::Operand,
+        /// The threshold.
+        threshold as "arg_2": f64,
+    }
+}
+
+ixion::operator! {
+    /// The negative of the input.
+    struct Mystery for "aten::mystery" {}
+}
+
+macro_rules! element_wise {
+    ($($layer:ident takes $inputs:literal: |$this:ident, $all:ident| $of:expr;)*) => {$(
+        impl Layer for $layer {
+            fn num_inputs(&self) -> std::ops::RangeInclusive<usize> {
+                $inputs..=$inputs
+            }
+
+            fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+                Ok(vec![inputs[0].clone()])
+            }
+        }
+
+        impl CpuLayer for $layer {
+            fn forward(
+                &mut self,
+                inputs: &[TensorView<'_>],
+                outputs: &mut [TensorViewMut<'_>],
+                _: &mut ForwardContext<'_>,
+            ) -> Result<(), LayerError> {
+                let ($this, $all) = (self, inputs);
+                Ok(outputs[0].array::<f32>()?.assign(&$of))
+            }
+        }
+    )*};
+}
+
+element_wise! {
+    Scale takes 1: |this, all| (&all[0].array::<f32>()? * &this.weight.view(all)?.array::<f32>()?);
+    Gated takes 2: |this, all| ndarray::Zip::from(&all[0].array::<f32>()?)
+        .and(&all[this.mask.0].array::<f32>()?)
+        .map_collect(|&x, &mask| if f64::from(mask) > this.threshold { x } else { 0.0 });
+    Mystery takes 1: |_this, all| all[0].array::<f32>()?.mapv(|x| -x);
+}
+
+#[test]
+fn kept_modules_and_custom_operators_run_with_layers_of_ones_own() {
+    let mut registry = Registry::default();
+    registry.register::<Scale>().unwrap();
+    registry.register::<Gated>().unwrap();
+    registry.register::<Mystery>().unwrap();
+    let mut file = parse(KEPT);
+    let scale = file.operator_named("s").unwrap();
+    file.set_attribute(scale, "conv.weight", Attribute::from_f32s(vec![3], &[1., 2., 3.]).unwrap()).unwrap();
+    let mut graph = RuntimeGraph::from_pnnx(file).with_registry(registry);
+    graph.build().unwrap();
+    check(&graph.run_with(vec![x()]).unwrap()[0], &[2, 3], &[-1f32, -0., -9., -0., -10., -0.]);
+}

@@ -1,0 +1,58 @@
+//! What Ixion does, seen from the outside: one program, of which each subject is a module. Every further program would be
+//! linked anew with the whole library.
+//!
+//!     cargo test --test it                  everything
+//!     cargo test --test it engine::         one subject
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod allocations;
+mod ancestors;
+mod architecture;
+#[cfg(feature = "cli")]
+mod cases;
+#[cfg(feature = "cli")]
+mod cli;
+mod common;
+#[cfg(feature = "cli")]
+mod conformance;
+#[cfg(feature = "cuda-emulator")]
+mod cuda;
+mod engine;
+mod figures;
+mod formats;
+mod graph;
+mod in_place;
+mod int8;
+mod kuiper_page;
+mod lesson_pictures;
+mod lessons;
+mod level0;
+mod lifecycle;
+#[cfg(feature = "linalg")]
+mod linalg;
+mod misuse;
+mod models;
+mod mutation;
+mod naive_layers;
+mod network;
+mod numerics;
+mod operator_table;
+mod packed_weights;
+mod pass_table;
+#[cfg(feature = "cli")]
+mod passes;
+mod plan_file;
+mod plugin_faults;
+mod plugin_header;
+mod plugins_bad;
+mod plugins_c;
+mod plugins_rust;
+mod precisions;
+mod random_graphs;
+mod roundtrip;
+#[allow(dead_code, reason = "the names of the classes are for others")]
+#[path = "../../model_file/scenes.rs"]
+mod scenes;
+mod shapes;
+mod tuning;
