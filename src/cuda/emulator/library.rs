@@ -53,7 +53,7 @@ impl Library {
 }
 
 /// Whether a debugger runs this program, if the system tells.
-fn is_traced() -> bool {
+pub(super) fn is_traced() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let tracer = status.lines().find_map(|line| line.strip_prefix("TracerPid:"));
     tracer.is_some_and(|id| id.trim() != "0")
