@@ -71,7 +71,7 @@ pub trait Layer: fmt::Debug + Send + Sync {
         inputs: &[(DType, Layout)],
         shape: &Shape,
     ) -> Result<Option<View>, LayerError> {
-        self.view(output, &layouts_of(inputs), shape)
+        with_layouts(inputs, &mut |layouts| self.view(output, layouts, shape))
     }
 
     /// The input whose memory an output may overwrite, element for element. A planner may then give both the same
@@ -274,7 +274,7 @@ pub trait CpuLayer: Layer + CloneCpuLayer {
         context: &mut ForwardContext<'_>,
     ) -> Result<Vec<Tensor>, LayerError> {
         let _ = (inputs, context);
-        Err(cannot(&format_args!("{self:?} has no outputs of data-dependent size")))
+        Err(lacks(&self, "has no outputs of data-dependent size"))
     }
 
     /// Computes an output in the memory of the input that [`Layer::in_place`] names; `others` are the other inputs.
@@ -288,7 +288,7 @@ pub trait CpuLayer: Layer + CloneCpuLayer {
         context: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
         let _ = (data, others, context);
-        Err(cannot(&format_args!("{self:?} cannot work in place")))
+        Err(lacks(&self, "cannot work in place"))
     }
 
     /// Whether the tensor at `position` may have the format `formats[position]`, given those before it.
@@ -296,7 +296,7 @@ pub trait CpuLayer: Layer + CloneCpuLayer {
     /// Positions count the inputs first, then the outputs. What [`Layer::infer`] refuses is never asked about. Default:
     /// every element type, plain, and no whole numbers that stand for real ones.
     fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
-        formats.get(position).is_some_and(|format| format.format == Format::Plain && !format.is_quantized)
+        is_plain(formats, position)
     }
 
     /// Whether every element of the outputs depends on the elements of the inputs at the same place alone, where all have the
@@ -308,7 +308,7 @@ pub trait CpuLayer: Layer + CloneCpuLayer {
 
     /// The ways of computing this layer, the one for general use first. Default: one.
     fn tactics(&self) -> Vec<Tactic> {
-        vec![Tactic::DEFAULT]
+        one_tactic()
     }
 
     /// Settles one of [`tactics`](CpuLayer::tactics).
@@ -316,7 +316,7 @@ pub trait CpuLayer: Layer + CloneCpuLayer {
     /// # Errors
     /// [`LayerError::Unsupported`] for a number that is not among them.
     fn set_tactic(&mut self, id: u32) -> Result<(), LayerError> {
-        is_among(&self.tactics(), id)
+        is_among(self.tactics(), id)
     }
 
     /// How well the settled tactic uses the processor for what is configured: the multiplications that it does in the time in
@@ -383,15 +383,30 @@ pub trait CpuLayer: Layer + CloneCpuLayer {
 
 // What defaults do, outside of them: they are compiled once for every layer.
 
-fn layouts_of(inputs: &[(DType, Layout)]) -> Vec<Layout> {
-    inputs.iter().map(|input| input.1).collect()
+type Found = Result<Option<View>, LayerError>;
+
+fn with_layouts(inputs: &[(DType, Layout)], view: &mut dyn FnMut(&[Layout]) -> Found) -> Found {
+    let layouts: Vec<Layout> = inputs.iter().map(|input| input.1).collect();
+    view(&layouts)
+}
+
+fn lacks(layer: &dyn fmt::Debug, what: &str) -> LayerError {
+    cannot(&format_args!("{layer:?} {what}"))
+}
+
+fn is_plain(formats: &[TensorFormat], position: usize) -> bool {
+    formats.get(position).is_some_and(|format| format.format == Format::Plain && !format.is_quantized)
+}
+
+fn one_tactic() -> Vec<Tactic> {
+    vec![Tactic::DEFAULT]
 }
 
 fn cannot(what: &dyn fmt::Display) -> LayerError {
     LayerError::Unsupported(what.to_string())
 }
 
-fn is_among(tactics: &[Tactic], id: u32) -> Result<(), LayerError> {
+fn is_among(tactics: Vec<Tactic>, id: u32) -> Result<(), LayerError> {
     match tactics.iter().any(|tactic| tactic.id == id) {
         true => Ok(()),
         false => Err(cannot(&format_args!("there is no tactic {id}"))),

@@ -22,7 +22,15 @@ pub struct TensorMeta {
 impl TensorMeta {
     /// A tensor of this element type and these dimensions, its values unknown.
     pub fn new(dtype: DType, dims: impl IntoIterator<Item = impl Into<Dim>>) -> Self {
-        let dims = dims.into_iter().map(Into::into).collect();
+        // Hundreds of kinds of iterators come here, and a loop is what the compiler makes the least of.
+        let mut list = Vec::new();
+        for dim in dims {
+            list.push(dim.into());
+        }
+        Self::of_list(dtype, list)
+    }
+
+    fn of_list(dtype: DType, dims: Vec<Dim>) -> Self {
         Self { dtype, dims, values: None, format: Format::Plain, scale: None }
     }
 

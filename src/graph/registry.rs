@@ -153,18 +153,24 @@ fn without_links(doc: &str) -> String {
 impl Creator<dyn CpuLayer> {
     /// The creator of an operator that implements [`FromOperator`].
     pub fn of<T: FromOperator + CpuLayer + 'static>() -> Self {
-        let create = |reader: &mut OperatorReader<'_>| -> Result<Box<dyn CpuLayer>, LayerError> {
-            let layer = T::from_operator(reader)?;
-            layer.validate()?;
-            Ok(Box::new(layer))
-        };
-        Self::built_in(Arc::new(create), T::DOC, T::FIELDS)
+        Self::built_in(create::<T>, T::DOC, T::FIELDS)
     }
 
     /// All of the above that does not depend on the operator.
-    fn built_in(create: Create<dyn CpuLayer>, doc: &str, fields: &[Field]) -> Self {
-        Self::calling(Self::BUILT_IN.to_owned(), "1".to_owned(), create).described(doc, fields)
+    fn built_in(create: CreateCpu, doc: &str, fields: &[Field]) -> Self {
+        Self::calling(Self::BUILT_IN.to_owned(), "1".to_owned(), Arc::new(create)).described(doc, fields)
     }
+}
+
+/// How a layer of the CPU is made by a function: hundreds of types share what is done with it.
+type CreateCpu = fn(&mut OperatorReader<'_>) -> Result<Box<dyn CpuLayer>, LayerError>;
+
+fn create<T: FromOperator + CpuLayer + 'static>(
+    reader: &mut OperatorReader<'_>,
+) -> Result<Box<dyn CpuLayer>, LayerError> {
+    let layer = T::from_operator(reader)?;
+    layer.validate()?;
+    Ok(Box::new(layer))
 }
 
 // ANCHOR: registry
@@ -248,11 +254,27 @@ impl Registry<dyn CpuLayer> {
     /// [`RegistryError::Duplicate`] when one of the types has a creator already.
     pub fn register<T: FromOperator + CpuLayer + 'static>(&mut self) -> Result<(), RegistryError> {
         // ANCHOR: register_todo -- task 4: a creator of this operator for each of its types
-        T::TYPES.iter().try_for_each(|op_type| self.add(*op_type, Creator::of::<T>()))
+        for op_type in T::TYPES {
+            self.add(*op_type, Creator::of::<T>())?;
+        }
+        Ok(())
         // ANCHOR_END: register_todo
     }
 }
 // ANCHOR_END: registry
+
+impl Registry<dyn CpuLayer> {
+    /// As [`Registry::register`], of what `create` makes.
+    pub(crate) fn register_as(
+        &mut self,
+        types: &[&str],
+        create: CreateCpu,
+        doc: &str,
+        fields: &[Field],
+    ) -> Result<(), RegistryError> {
+        types.iter().try_for_each(|op_type| self.add(*op_type, Creator::built_in(create, doc, fields)))
+    }
+}
 
 impl<L: ?Sized> Registry<L> {
     /// The creator for an operator type: as [`Registry::get`], for those who do not ask what else there is.

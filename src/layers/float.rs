@@ -121,6 +121,15 @@ pub fn write<T: Float>(
     output: &mut TensorViewMut<'_>,
     fill: impl FnOnce(&mut [T]) -> Result<(), LayerError>,
 ) -> Result<(), LayerError> {
+    let mut fill = Some(fill);
+    write_by(output, &mut |values| fill.take().map_or(Ok(()), |fill| fill(values)))
+}
+
+/// As [`write`]: compiled once for all that is written.
+fn write_by<T: Float>(
+    output: &mut TensorViewMut<'_>,
+    fill: &mut dyn FnMut(&mut [T]) -> Result<(), LayerError>,
+) -> Result<(), LayerError> {
     if output.dtype() == T::DTYPE && output.layout().is_contiguous() {
         return fill(output.slice()?);
     }
@@ -140,6 +149,18 @@ pub(super) fn transform<T: Float>(
     output: &mut TensorViewMut<'_>,
     change: impl FnOnce(Option<&[T]>, &mut [T]) -> Result<(), LayerError>,
 ) -> Result<(), LayerError> {
+    let mut change = Some(change);
+    transform_by(input, output, &mut |input, values| {
+        change.take().map_or(Ok(()), |change| change(input, values))
+    })
+}
+
+/// As [`transform`]: compiled once for all that is changed.
+fn transform_by<T: Float>(
+    input: Option<&TensorView<'_>>,
+    output: &mut TensorViewMut<'_>,
+    change: &mut Change<'_, T>,
+) -> Result<(), LayerError> {
     if output.dtype() == T::DTYPE && output.layout().is_contiguous() {
         let input = input.map(read::<T>).transpose()?;
         return change(input.as_deref(), output.slice()?);
@@ -152,6 +173,8 @@ pub(super) fn transform<T: Float>(
     let shape = *output.shape();
     Ok(output.cast_from(&TensorView::from_slice(&values, Layout::contiguous(shape))?)?)
 }
+
+type Change<'a, T> = dyn FnMut(Option<&[T]>, &mut [T]) -> Result<(), LayerError> + 'a;
 
 /// Lets `change` make each row of `len` elements of an output, given its number, of that of the input, which it holds;
 /// as [`transform`]. Threads share the rows.
@@ -224,25 +247,27 @@ pub(super) fn map_unary<U: Unary>(
     output: &mut TensorViewMut<'_>,
     function: &U,
 ) -> Result<(), LayerError> {
-    fn native<T: Float, U: Unary>(
-        input: &TensorView<'_>,
-        output: &mut TensorViewMut<'_>,
-        function: &U,
-    ) -> Result<(), LayerError> {
-        let input = read::<T>(input)?;
-        write::<T>(output, |output| {
-            run_widest(Mapping(function, &input, output));
-            Ok(())
-        })
-    }
     match input.dtype() {
-        DType::F32 => native::<f32, U>(input, output, function),
-        DType::F64 => native::<f64, U>(input, output, function),
+        DType::F32 => map_slices::<f32>(input, output, &|from, to| run_widest(Mapping(function, from, to))),
+        DType::F64 => map_slices::<f64>(input, output, &|from, to| run_widest(Mapping(function, from, to))),
         _ => {
             output.copy_from(input)?;
             map_unary_in_place(output, function)
         }
     }
+}
+
+/// Lets `change` write all elements of an output, given those of the input.
+fn map_slices<T: Float>(
+    input: &TensorView<'_>,
+    output: &mut TensorViewMut<'_>,
+    change: &dyn Fn(&[T], &mut [T]),
+) -> Result<(), LayerError> {
+    let input = read::<T>(input)?;
+    write::<T>(output, |output| {
+        change(&input, output);
+        Ok(())
+    })
 }
 
 /// As [`map_in_place`], for a function that is declared by itself.
@@ -253,24 +278,33 @@ pub(super) fn map_unary_in_place<U: Unary>(
     data: &mut TensorViewMut<'_>,
     function: &U,
 ) -> Result<(), LayerError> {
-    fn halves<H: Half, U: Unary>(data: &mut [H], function: &U) {
-        let mut block = [0f32; BLOCK];
-        for data in data.chunks_mut(BLOCK) {
-            H::load_all(data, &mut block);
-            run_widest(MappingInPlace(function, &mut block[..data.len()]));
-            H::store_all(&block, data);
-        }
-    }
+    change_in_place(
+        data,
+        &|data| run_widest(MappingInPlace(function, data)),
+        &|data| run_widest(MappingInPlace(function, data)),
+    )
+}
+
+/// Lets `single` or `double` change all elements in place, those of half precision block by block.
+fn change_in_place(
+    data: &mut TensorViewMut<'_>,
+    single: &dyn Fn(&mut [f32]),
+    double: &dyn Fn(&mut [f64]),
+) -> Result<(), LayerError> {
     if !data.layout().is_contiguous() {
         let mut copy = data.as_view().to_tensor()?;
-        map_unary_in_place(&mut copy.view_mut()?, function)?;
+        change_in_place(&mut copy.view_mut()?, single, double)?;
         return Ok(data.copy_from(&copy.view())?);
     }
     match data.dtype() {
-        DType::F32 => run_widest(MappingInPlace(function, data.slice::<f32>()?)),
-        DType::F64 => run_widest(MappingInPlace(function, data.slice::<f64>()?)),
-        DType::F16 => halves(data.slice::<f16>()?, function),
-        DType::Bf16 => halves(data.slice::<bf16>()?, function),
+        DType::F32 => single(data.slice::<f32>()?),
+        DType::F64 => double(data.slice::<f64>()?),
+        DType::F16 => {
+            data.slice::<f16>()?.chunks_mut(BLOCK).for_each(|block| change_block(None, block, single))
+        }
+        DType::Bf16 => {
+            data.slice::<bf16>()?.chunks_mut(BLOCK).for_each(|block| change_block(None, block, single))
+        }
         other => return Err(not_a_float("the input", other)),
     }
     Ok(())
@@ -286,41 +320,34 @@ pub fn map(
     single: impl Fn(f32) -> f32,
     double: impl Fn(f64) -> f64,
 ) -> Result<(), LayerError> {
+    let change = |data: &mut [f32]| widest(|| data.iter_mut().for_each(|x| *x = single(*x)));
     match input.dtype() {
-        DType::F64 => map_as(input, output, double),
-        DType::F16 => map_halves::<f16>(input, output, single),
-        DType::Bf16 => map_halves::<bf16>(input, output, single),
-        _ => map_as(input, output, single),
+        DType::F64 => map_slices::<f64>(input, output, &|from, to| {
+            widest(|| to.iter_mut().zip(from).for_each(|(to, &from)| *to = double(from)));
+        }),
+        DType::F16 => map_halves::<f16>(input, output, &change),
+        DType::Bf16 => map_halves::<bf16>(input, output, &change),
+        _ => map_slices::<f32>(input, output, &|from, to| {
+            widest(|| to.iter_mut().zip(from).for_each(|(to, &from)| *to = single(from)));
+        }),
     }
 }
 
-fn map_as<T: Float>(
-    input: &TensorView<'_>,
-    output: &mut TensorViewMut<'_>,
-    function: impl Fn(T) -> T,
-) -> Result<(), LayerError> {
-    let input = read::<T>(input)?;
-    write::<T>(output, |output| {
-        widest(|| output.iter_mut().zip(input.iter()).for_each(|(to, &from)| *to = function(from)));
-        Ok(())
-    })
-}
-
-/// As [`map_as`], in blocks that stay in the first-level cache.
+/// As [`map_slices`], in blocks that stay in the first-level cache.
 fn map_halves<H: Half>(
     input: &TensorView<'_>,
     output: &mut TensorViewMut<'_>,
-    function: impl Fn(f32) -> f32,
+    change: &dyn Fn(&mut [f32]),
 ) -> Result<(), LayerError> {
     if !output.layout().is_contiguous() {
         let mut whole = Tensor::zeros(H::DTYPE, output.shape())?;
-        map_halves::<H>(input, &mut whole.view_mut()?, function)?;
+        map_halves::<H>(input, &mut whole.view_mut()?, change)?;
         return Ok(output.copy_from(&whole.view())?);
     }
     let copy = if input.layout().is_contiguous() { None } else { Some(input.to_tensor()?) };
     let from = copy.as_ref().map_or(*input, Tensor::view).slice::<H>()?;
     for (from, to) in from.chunks(BLOCK).zip(output.slice::<H>()?.chunks_mut(BLOCK)) {
-        map_block(Some(from), to, &function);
+        change_block(Some(from), to, change);
     }
     Ok(())
 }
@@ -328,11 +355,11 @@ fn map_halves<H: Half>(
 /// How many numbers of half precision are converted at a time.
 const BLOCK: usize = 2048;
 
-/// Applies a function to a block, or in place where it comes from nowhere else.
-fn map_block<H: Half>(from: Option<&[H]>, to: &mut [H], function: impl Fn(f32) -> f32) {
+/// Changes a block, or one in place where it comes from nowhere else.
+fn change_block<H: Half>(from: Option<&[H]>, to: &mut [H], change: &dyn Fn(&mut [f32])) {
     let mut block = [0f32; BLOCK];
     H::load_all(from.unwrap_or(to), &mut block);
-    widest(|| block.iter_mut().for_each(|x| *x = function(*x)));
+    change(&mut block[..to.len()]);
     H::store_all(&block, to);
 }
 
@@ -345,27 +372,9 @@ pub fn map_in_place(
     single: impl Fn(f32) -> f32,
     double: impl Fn(f64) -> f64,
 ) -> Result<(), LayerError> {
-    if !data.layout().is_contiguous() {
-        let mut copy = data.as_view().to_tensor()?;
-        map_in_place(&mut copy.view_mut()?, single, double)?;
-        return Ok(data.copy_from(&copy.view())?);
-    }
-    match data.dtype() {
-        DType::F64 => {
-            let data = data.slice::<f64>()?;
-            widest(|| data.iter_mut().for_each(|x| *x = double(*x)));
-        }
-        DType::F32 => {
-            let data = data.slice::<f32>()?;
-            widest(|| data.iter_mut().for_each(|x| *x = single(*x)));
-        }
-        DType::F16 => {
-            data.slice::<f16>()?.chunks_mut(BLOCK).for_each(|block| map_block(None, block, &single))
-        }
-        DType::Bf16 => {
-            data.slice::<bf16>()?.chunks_mut(BLOCK).for_each(|block| map_block(None, block, &single))
-        }
-        other => return Err(not_a_float("the input", other)),
-    }
-    Ok(())
+    change_in_place(
+        data,
+        &|data| widest(|| data.iter_mut().for_each(|x| *x = single(*x))),
+        &|data| widest(|| data.iter_mut().for_each(|x| *x = double(*x))),
+    )
 }

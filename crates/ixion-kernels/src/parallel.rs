@@ -31,14 +31,19 @@ pub fn for_each_number<E: Send>(
     count: usize,
     work: &(impl Fn(usize) -> Result<(), E> + Sync),
 ) -> Result<(), E> {
-    for_each_range(count, &|mut range| range.try_for_each(work))
+    for_each_range(count, &|range| {
+        for number in range {
+            work(number)?;
+        }
+        Ok(())
+    })
 }
 
+/// Work on numbers that follow each other. It is not generic, so that what shares it is compiled once for all kernels.
+type RangeWork<'a, E> = dyn Fn(Range<usize>) -> Result<(), E> + Sync + 'a;
+
 /// Calls `work` with numbers that follow each other, until it has seen all below `count`.
-fn for_each_range<E: Send>(
-    count: usize,
-    work: &(impl Fn(Range<usize>) -> Result<(), E> + Sync),
-) -> Result<(), E> {
+fn for_each_range<E: Send>(count: usize, work: &RangeWork<'_, E>) -> Result<(), E> {
     if count <= 1 || threads() == 1 {
         return work(0..count);
     }

@@ -108,7 +108,9 @@ impl DeformConv {
 }
 
 impl Translate for DeformConv {
-    const NAMES: &'static [(&'static str, &'static str)] = NAMES;
+    fn names(&self) -> &'static [(&'static str, &'static str)] {
+        NAMES
+    }
 
     fn num_inputs(&self) -> RangeInclusive<usize> {
         3..=5
@@ -188,7 +190,9 @@ fn convolved(
 }
 
 impl Translate for Conv {
-    const NAMES: &'static [(&'static str, &'static str)] = NAMES;
+    fn names(&self) -> &'static [(&'static str, &'static str)] {
+        NAMES
+    }
 
     fn num_inputs(&self) -> RangeInclusive<usize> {
         let count = 2 + self.b.count();
@@ -212,7 +216,9 @@ fn centred(recipe: &mut Recipe, x: Source, zero: Option<Source>) -> Result<Sourc
 }
 
 impl Translate for ConvInteger {
-    const NAMES: &'static [(&'static str, &'static str)] = NAMES;
+    fn names(&self) -> &'static [(&'static str, &'static str)] {
+        NAMES
+    }
 
     fn num_inputs(&self) -> RangeInclusive<usize> {
         let count = 2 + self.x_zero_point.count() + self.w_zero_point.count();
@@ -230,7 +236,9 @@ impl Translate for ConvInteger {
 }
 
 impl Translate for QLinearConv {
-    const NAMES: &'static [(&'static str, &'static str)] = NAMES;
+    fn names(&self) -> &'static [(&'static str, &'static str)] {
+        NAMES
+    }
 
     fn num_inputs(&self) -> RangeInclusive<usize> {
         let count = 8 + self.b.count();

@@ -106,7 +106,9 @@ macro_rules! random_of_shape {
         }
 
         impl Translate for $name {
-            const NAMES: &'static [(&'static str, &'static str)] = &[("size", "shape")];
+            fn names(&self) -> &'static [(&'static str, &'static str)] {
+                &[("size", "shape")]
+            }
 
             fn num_inputs(&self) -> RangeInclusive<usize> {
                 0..=0
@@ -162,7 +164,9 @@ crate::operator! {
 }
 
 impl Translate for Multinomial {
-    const NAMES: &'static [(&'static str, &'static str)] = &[("num_samples", "sample_size")];
+    fn names(&self) -> &'static [(&'static str, &'static str)] {
+        &[("num_samples", "sample_size")]
+    }
 
     fn translate(&self, recipe: &mut Recipe) -> Result<Vec<Source>, LayerError> {
         let chances = recipe.call::<Softmax>(&[("dim", "-1")], &[(None, X)], 1)?;

@@ -150,7 +150,9 @@ fn select(recipe: &mut Recipe, x: Source, axis: usize, index: Source) -> Result<
 }
 
 impl Translate for Gather {
-    const NAMES: &'static [(&'static str, &'static str)] = &[("dim", "axis"), ("index", "indices")];
+    fn names(&self) -> &'static [(&'static str, &'static str)] {
+        &[("dim", "axis"), ("index", "indices")]
+    }
 
     fn num_inputs(&self) -> RangeInclusive<usize> {
         let count = 1 + self.indices.num_inputs();
@@ -180,7 +182,9 @@ impl Translate for Gather {
 }
 
 impl Translate for GatherElements {
-    const NAMES: &'static [(&'static str, &'static str)] = &[("dim", "axis")];
+    fn names(&self) -> &'static [(&'static str, &'static str)] {
+        &[("dim", "axis")]
+    }
 
     fn num_inputs(&self) -> RangeInclusive<usize> {
         2..=2
@@ -269,7 +273,9 @@ fn scatter(
 }
 
 impl Translate for ScatterElements {
-    const NAMES: &'static [(&'static str, &'static str)] = &[("dim", "axis")];
+    fn names(&self) -> &'static [(&'static str, &'static str)] {
+        &[("dim", "axis")]
+    }
 
     fn num_inputs(&self) -> RangeInclusive<usize> {
         3..=3
@@ -310,7 +316,9 @@ impl Translate for ScatterNd {
 }
 
 impl Translate for Compress {
-    const NAMES: &'static [(&'static str, &'static str)] = &[("dim", "axis")];
+    fn names(&self) -> &'static [(&'static str, &'static str)] {
+        &[("dim", "axis")]
+    }
 
     fn num_inputs(&self) -> RangeInclusive<usize> {
         2..=2

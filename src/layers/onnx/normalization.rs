@@ -62,7 +62,9 @@ fn variance(recipe: &mut Recipe, x: Source, axes: &[i64]) -> Result<Source, Laye
 }
 
 impl Translate for MeanVarianceNormalization {
-    const NAMES: &'static [(&'static str, &'static str)] = &[("dim", "axes")];
+    fn names(&self) -> &'static [(&'static str, &'static str)] {
+        &[("dim", "axes")]
+    }
 
     fn translate(&self, recipe: &mut Recipe) -> Result<Vec<Source>, LayerError> {
         let (mean, variance) = (mean(recipe, X, &self.axes)?, variance(recipe, X, &self.axes)?);

@@ -36,7 +36,9 @@ macro_rules! places {
         }
 
         impl Translate for $name {
-            const NAMES: &'static [(&'static str, &'static str)] = &[("dim", "axis")];
+            fn names(&self) -> &'static [(&'static str, &'static str)] {
+                &[("dim", "axis")]
+            }
 
             fn translate(&self, recipe: &mut Recipe) -> Result<Vec<Source>, LayerError> {
                 let axis = axis_of(self.axis, recipe.meta(X)?)?;
@@ -104,7 +106,9 @@ macro_rules! scans {
         }
 
         impl Translate for $name {
-            const NAMES: &'static [(&'static str, &'static str)] = &[("dim", "axis")];
+            fn names(&self) -> &'static [(&'static str, &'static str)] {
+                &[("dim", "axis")]
+            }
 
             fn num_inputs(&self) -> RangeInclusive<usize> {
                 let count = 1 + self.axis.num_inputs();
@@ -175,7 +179,9 @@ fn one(key: &'static str, argument: &Argument<Vec<i64>>, recipe: &Recipe) -> Res
 }
 
 impl Translate for Hardmax {
-    const NAMES: &'static [(&'static str, &'static str)] = &[("dim", "axis")];
+    fn names(&self) -> &'static [(&'static str, &'static str)] {
+        &[("dim", "axis")]
+    }
 
     fn translate(&self, recipe: &mut Recipe) -> Result<Vec<Source>, LayerError> {
         axis_of(self.axis, recipe.meta(X)?)?;
@@ -187,7 +193,9 @@ impl Translate for Hardmax {
 }
 
 impl Translate for TopK {
-    const NAMES: &'static [(&'static str, &'static str)] = &[("dim", "axis"), ("k", "K")];
+    fn names(&self) -> &'static [(&'static str, &'static str)] {
+        &[("dim", "axis"), ("k", "K")]
+    }
 
     fn num_inputs(&self) -> RangeInclusive<usize> {
         let count = 1 + self.k.num_inputs();
@@ -210,7 +218,9 @@ impl Translate for TopK {
 }
 
 impl Translate for LpNormalization {
-    const NAMES: &'static [(&'static str, &'static str)] = &[("dim", "axis")];
+    fn names(&self) -> &'static [(&'static str, &'static str)] {
+        &[("dim", "axis")]
+    }
 
     fn translate(&self, recipe: &mut Recipe) -> Result<Vec<Source>, LayerError> {
         let (p, dim) = (self.p as f64, vec![self.axis]);

@@ -119,7 +119,9 @@ fn pool_kernel(found: Option<&[i64]>) -> Result<Vec<usize>, LayerError> {
 }
 
 impl Translate for LpPool {
-    const NAMES: &'static [(&'static str, &'static str)] = NAMES;
+    fn names(&self) -> &'static [(&'static str, &'static str)] {
+        NAMES
+    }
 
     fn translate(&self, recipe: &mut Recipe) -> Result<Vec<Source>, LayerError> {
         if self.p < 1 {
@@ -138,7 +140,9 @@ impl Translate for LpPool {
 }
 
 impl Translate for AveragePool {
-    const NAMES: &'static [(&'static str, &'static str)] = NAMES;
+    fn names(&self) -> &'static [(&'static str, &'static str)] {
+        NAMES
+    }
 
     fn translate(&self, recipe: &mut Recipe) -> Result<Vec<Source>, LayerError> {
         let windows = self.windows(&pool_kernel(self.kernel_shape.as_deref())?)?;
@@ -167,7 +171,9 @@ impl Translate for AveragePool {
 }
 
 impl Translate for MaxPool {
-    const NAMES: &'static [(&'static str, &'static str)] = NAMES;
+    fn names(&self) -> &'static [(&'static str, &'static str)] {
+        NAMES
+    }
 
     fn num_outputs(&self) -> usize {
         self.outputs.0.clamp(1, 2)
@@ -207,7 +213,9 @@ impl Translate for MaxPool {
 }
 
 impl Translate for MaxUnpool {
-    const NAMES: &'static [(&'static str, &'static str)] = NAMES;
+    fn names(&self) -> &'static [(&'static str, &'static str)] {
+        NAMES
+    }
 
     fn num_inputs(&self) -> RangeInclusive<usize> {
         let count = 2 + super::fields::count(&self.output_shape);

@@ -155,7 +155,9 @@ pub(super) fn ratio(recipe: &mut Recipe, scales: [Source; 3]) -> Result<Source, 
 }
 
 impl Translate for QuantizeLinear {
-    const NAMES: &'static [(&'static str, &'static str)] = &[("dim", "axis"), ("repeats", "block_size")];
+    fn names(&self) -> &'static [(&'static str, &'static str)] {
+        &[("dim", "axis"), ("repeats", "block_size")]
+    }
 
     fn num_inputs(&self) -> RangeInclusive<usize> {
         let count = 2 + self.y_zero_point.count();
@@ -176,7 +178,9 @@ impl Translate for QuantizeLinear {
 }
 
 impl Translate for DequantizeLinear {
-    const NAMES: &'static [(&'static str, &'static str)] = &[("dim", "axis"), ("repeats", "block_size")];
+    fn names(&self) -> &'static [(&'static str, &'static str)] {
+        &[("dim", "axis"), ("repeats", "block_size")]
+    }
 
     fn num_inputs(&self) -> RangeInclusive<usize> {
         let count = 2 + self.x_zero_point.count();

@@ -118,6 +118,10 @@ impl Recipe {
         layer: L,
         inputs: &[Source],
     ) -> Result<Source, LayerError> {
+        self.add(Box::new(layer), inputs)
+    }
+
+    fn add(&mut self, layer: Box<dyn CpuLayer>, inputs: &[Source]) -> Result<Source, LayerError> {
         let metas: Vec<TensorMeta> =
             inputs.iter().map(|&input| self.meta(input).cloned()).collect::<Result<_, _>>()?;
         let wanted = layer.num_inputs();
@@ -125,8 +129,7 @@ impl Recipe {
             return Err(LayerError::InputCount { wanted: format!("{wanted:?}"), found: metas.len() });
         }
         let outputs = layer.infer(&metas)?;
-        let (layer, inputs) = (Box::new(layer), inputs.to_vec());
-        self.steps.push(Step { layer, inputs, outputs, configured: None, is_initialized: false });
+        self.steps.push(Step { layer, inputs: inputs.to_vec(), outputs, configured: None, is_initialized: false });
         Ok(Source::Made { step: self.steps.len() - 1, output: 0 })
     }
 
@@ -141,14 +144,23 @@ impl Recipe {
         inputs: &[(Option<&str>, Source)],
         outputs: usize,
     ) -> Result<Source, LayerError> {
+        self.read(params, inputs, outputs, create::<L>)
+    }
+
+    fn read(
+        &mut self,
+        params: &[(&str, &str)],
+        inputs: &[(Option<&str>, Source)],
+        outputs: usize,
+        create: fn(&mut OperatorReader<'_>) -> Result<Box<dyn CpuLayer>, LayerError>,
+    ) -> Result<Source, LayerError> {
         let params: BTreeMap<String, RuntimeParameter> =
             params.iter().map(|(key, raw)| ((*key).to_owned(), RuntimeParameter::parse(raw))).collect();
         let names: Vec<Option<String>> = inputs.iter().map(|(name, _)| name.map(str::to_owned)).collect();
         let attrs = BTreeMap::new();
         let mut reader = OperatorReader::new(&params, &attrs, &names, outputs).with_name(&self.name);
-        let layer = L::from_operator(&mut reader)?;
-        reader.finish()?;
-        self.then(layer, &inputs.iter().map(|(_, source)| *source).collect::<Vec<_>>())
+        let layer = create(&mut reader)?;
+        self.add(layer, &inputs.iter().map(|(_, source)| *source).collect::<Vec<_>>())
     }
 
     /// The value of an expression, such as `mul(@0,@0)`, of these sources.
@@ -232,6 +244,16 @@ impl Recipe {
             _ => Ok(None),
         }
     }
+}
+
+/// A layer of which all is read that its operator says.
+fn create<L: FromOperator + CpuLayer + 'static>(
+    reader: &mut OperatorReader<'_>,
+) -> Result<Box<dyn CpuLayer>, LayerError> {
+    let layer = L::from_operator(reader)?;
+    reader.finish()?;
+    layer.validate()?;
+    Ok(Box::new(layer))
 }
 
 /// A result while a recipe runs.

@@ -62,7 +62,9 @@ macro_rules! reductions {
         }
 
         impl Translate for $name {
-            const NAMES: &'static [(&'static str, &'static str)] = &[("dim", "axes")];
+            fn names(&self) -> &'static [(&'static str, &'static str)] {
+                &[("dim", "axes")]
+            }
 
             fn num_inputs(&self) -> RangeInclusive<usize> {
                 let count = 1 + count(&self.axes);

@@ -162,7 +162,9 @@ impl Translate for Size {
 }
 
 impl Translate for Transpose {
-    const NAMES: &'static [(&'static str, &'static str)] = &[("dims", "perm")];
+    fn names(&self) -> &'static [(&'static str, &'static str)] {
+        &[("dims", "perm")]
+    }
 
     fn translate(&self, recipe: &mut Recipe) -> Result<Vec<Source>, LayerError> {
         Ok(vec![match &self.perm {
@@ -186,7 +188,9 @@ impl Translate for Expand {
 }
 
 impl Translate for Slice {
-    const NAMES: &'static [(&'static str, &'static str)] = &[("dims", "axes"), ("step", "steps")];
+    fn names(&self) -> &'static [(&'static str, &'static str)] {
+        &[("dims", "axes"), ("step", "steps")]
+    }
 
     fn num_inputs(&self) -> RangeInclusive<usize> {
         let lists = [&self.starts, &self.ends, &self.axes, &self.steps];
@@ -291,7 +295,9 @@ impl Pad {
 }
 
 impl Translate for Pad {
-    const NAMES: &'static [(&'static str, &'static str)] = &[("pad", "pads")];
+    fn names(&self) -> &'static [(&'static str, &'static str)] {
+        &[("pad", "pads")]
+    }
 
     fn num_inputs(&self) -> RangeInclusive<usize> {
         let least = 1 + self.pads.num_inputs();
@@ -335,7 +341,9 @@ impl Translate for Pad {
 }
 
 impl Translate for DepthToSpace {
-    const NAMES: &'static [(&'static str, &'static str)] = &[("upscale_factor", "blocksize")];
+    fn names(&self) -> &'static [(&'static str, &'static str)] {
+        &[("upscale_factor", "blocksize")]
+    }
 
     fn translate(&self, recipe: &mut Recipe) -> Result<Vec<Source>, LayerError> {
         if self.mode == Shuffle::ColumnsFirst {
@@ -381,7 +389,9 @@ impl Translate for CenterCropPad {
 }
 
 impl Translate for Trilu {
-    const NAMES: &'static [(&'static str, &'static str)] = &[("diagonal", "k")];
+    fn names(&self) -> &'static [(&'static str, &'static str)] {
+        &[("diagonal", "k")]
+    }
 
     fn num_inputs(&self) -> RangeInclusive<usize> {
         let count = 1 + count(&self.k);

@@ -126,7 +126,9 @@ impl Dft {
 }
 
 impl Translate for Dft {
-    const NAMES: &'static [(&'static str, &'static str)] = &[("dim", "axis"), ("n", "dft_length")];
+    fn names(&self) -> &'static [(&'static str, &'static str)] {
+        &[("dim", "axis"), ("n", "dft_length")]
+    }
 
     fn num_inputs(&self) -> RangeInclusive<usize> {
         1..=3
@@ -154,8 +156,9 @@ impl Translate for Dft {
 }
 
 impl Translate for Stft {
-    const NAMES: &'static [(&'static str, &'static str)] =
-        &[("n_fft", "frame_length"), ("hop_length", "frame_step"), ("win_length", "frame_length")];
+    fn names(&self) -> &'static [(&'static str, &'static str)] {
+        &[("n_fft", "frame_length"), ("hop_length", "frame_step"), ("win_length", "frame_length")]
+    }
 
     fn num_inputs(&self) -> RangeInclusive<usize> {
         3..=4

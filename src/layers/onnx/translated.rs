@@ -2,18 +2,21 @@
 
 use super::recipe::{Recipe, Source};
 use crate::graph::{
-    Cost, CpuLayer, Creator, ForwardContext, FromOperator, Layer, LayerError, OperatorReader, Registry,
+    Cost, CpuLayer, ForwardContext, FromOperator, Layer, LayerError, OperatorReader, Registry,
     RegistryError, TensorMeta, View,
 };
 use crate::layers::ready::Ready;
 use crate::tensor::{DType, Layout, Shape, Tensor, TensorView, TensorViewMut};
 use std::fmt;
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
 /// An operator of ONNX: its attributes, and what it is in terms of PyTorch's operators.
-pub(super) trait Translate: FromOperator + fmt::Debug + Clone + Send + Sync + 'static {
-    /// What PyTorch's operators call the parameters, and what ONNX calls them: for errors.
-    const NAMES: &'static [(&'static str, &'static str)] = &[];
+pub(super) trait Translate: fmt::Debug + Send + Sync {
+    /// What PyTorch's operators call the parameters, and what ONNX calls them: for errors. Default: the same.
+    fn names(&self) -> &'static [(&'static str, &'static str)] {
+        &[]
+    }
 
     /// How many inputs the operator takes. Default: exactly one.
     fn num_inputs(&self) -> RangeInclusive<usize> {
@@ -39,37 +42,38 @@ pub(super) trait Translate: FromOperator + fmt::Debug + Clone + Send + Sync + 's
 
 /// An operator of ONNX as a layer.
 #[derive(Debug, Clone)]
-pub(super) struct Translated<T> {
-    operator: T,
+struct Translated {
+    operator: Arc<dyn Translate>,
     /// The operator's name, from which random numbers follow.
     name: String,
     ready: Ready<Recipe>,
 }
 
-impl<T: Translate> Translated<T> {
+impl Translated {
     fn recipe(&self, inputs: &[TensorMeta]) -> Result<Recipe, LayerError> {
-        recipe_of(&self.operator, &self.name, inputs)
+        recipe_of(&*self.operator, &self.name, inputs)
     }
 
     /// What it comes to for the inputs of this run, kept for the next run of the same inputs.
     fn ready(&mut self, inputs: &[TensorView<'_>]) -> Result<&mut Recipe, LayerError> {
         let metas = TensorMeta::of_all(inputs);
         let Self { operator, name, ready } = self;
-        ready.get_or_make(|recipe| recipe.fits(&metas), || recipe_of(operator, name, &metas))
+        ready.get_or_make(|recipe| recipe.fits(&metas), || recipe_of(&**operator, name, &metas))
     }
 }
 
 /// What an operator comes to for these inputs.
-fn recipe_of<T: Translate>(operator: &T, name: &str, inputs: &[TensorMeta]) -> Result<Recipe, LayerError> {
+fn recipe_of(operator: &dyn Translate, name: &str, inputs: &[TensorMeta]) -> Result<Recipe, LayerError> {
     let mut recipe = Recipe::new(name, inputs);
-    let outputs = operator.translate(&mut recipe).map_err(renamed::<T>)?;
+    let outputs = operator.translate(&mut recipe).map_err(|error| renamed(operator, error))?;
     Ok(recipe.returning(outputs))
 }
 
 /// An error about a parameter, under ONNX's name for it.
-fn renamed<T: Translate>(error: LayerError) -> LayerError {
+fn renamed(operator: &dyn Translate, error: LayerError) -> LayerError {
+    let names = operator.names();
     let name =
-        |key: &'static str| T::NAMES.iter().find(|(torch, _)| *torch == key).map_or(key, |pair| pair.1);
+        |key: &'static str| names.iter().find(|(torch, _)| *torch == key).map_or(key, |pair| pair.1);
     match error {
         LayerError::InvalidParameter { key, found, reason } => {
             LayerError::InvalidParameter { key: name(key), found, reason }
@@ -78,7 +82,7 @@ fn renamed<T: Translate>(error: LayerError) -> LayerError {
     }
 }
 
-impl<T: Translate> Layer for Translated<T> {
+impl Layer for Translated {
     fn num_inputs(&self) -> RangeInclusive<usize> {
         self.operator.num_inputs()
     }
@@ -118,14 +122,15 @@ impl<T: Translate> Layer for Translated<T> {
     }
 }
 
-impl<T: Translate> CpuLayer for Translated<T> {
+impl CpuLayer for Translated {
     fn forward(
         &mut self,
         inputs: &[TensorView<'_>],
         outputs: &mut [TensorViewMut<'_>],
         context: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
-        self.ready(inputs)?.run(inputs, outputs, context.limits()).map_err(renamed::<T>)
+        let result = self.ready(inputs)?.run(inputs, outputs, context.limits());
+        result.map_err(|error| renamed(&*self.operator, error))
     }
 
     fn forward_dynamic(
@@ -133,7 +138,8 @@ impl<T: Translate> CpuLayer for Translated<T> {
         inputs: &[TensorView<'_>],
         context: &mut ForwardContext<'_>,
     ) -> Result<Vec<Tensor>, LayerError> {
-        self.ready(inputs)?.run_dynamic(inputs, context.limits()).map_err(renamed::<T>)
+        let result = self.ready(inputs)?.run_dynamic(inputs, context.limits());
+        result.map_err(|error| renamed(&*self.operator, error))
     }
 }
 
@@ -141,18 +147,22 @@ impl<T: Translate> CpuLayer for Translated<T> {
 ///
 /// # Errors
 /// [`RegistryError::Duplicate`] when one of the types has a creator already.
-pub(super) fn register<T: Translate>(registry: &mut Registry) -> Result<(), RegistryError> {
-    T::TYPES.iter().try_for_each(|op_type| {
-        let create = |reader: &mut OperatorReader<'_>| -> Result<Box<dyn CpuLayer>, LayerError> {
-            let operator = T::from_operator(reader)?;
-            // A key that nobody reads may be why another one is missing.
-            reader.finish()?;
-            operator.validate()?;
-            Ok(Box::new(Translated { operator, name: reader.name().to_owned(), ready: Ready::default() }))
-        };
-        registry.add(
-            *op_type,
-            Creator::new(Creator::<dyn CpuLayer>::BUILT_IN, "1", create).described(T::DOC, T::FIELDS),
-        )
-    })
+pub(super) fn register<T: FromOperator + Translate + 'static>(
+    registry: &mut Registry,
+) -> Result<(), RegistryError> {
+    registry.register_as(T::TYPES, create::<T>, T::DOC, T::FIELDS)
+}
+
+fn create<T: FromOperator + Translate + 'static>(
+    reader: &mut OperatorReader<'_>,
+) -> Result<Box<dyn CpuLayer>, LayerError> {
+    let operator = T::from_operator(reader)?;
+    // A key that nobody reads may be why another one is missing.
+    reader.finish()?;
+    operator.validate()?;
+    Ok(translated(Arc::new(operator), reader.name()))
+}
+
+fn translated(operator: Arc<dyn Translate>, name: &str) -> Box<dyn CpuLayer> {
+    Box::new(Translated { operator, name: name.to_owned(), ready: Ready::default() })
 }

@@ -96,7 +96,9 @@ impl ConvTranspose {
 }
 
 impl Translate for ConvTranspose {
-    const NAMES: &'static [(&'static str, &'static str)] = NAMES;
+    fn names(&self) -> &'static [(&'static str, &'static str)] {
+        NAMES
+    }
 
     fn num_inputs(&self) -> RangeInclusive<usize> {
         let count = 2 + self.b.count();
@@ -147,13 +149,15 @@ impl Translate for ConvTranspose {
 }
 
 impl Translate for Col2Im {
-    const NAMES: &'static [(&'static str, &'static str)] = &[
+    fn names(&self) -> &'static [(&'static str, &'static str)] {
+        &[
         ("stride", "strides"),
         ("dilation", "dilations"),
         ("padding", "pads"),
         ("kernel_size", "block_shape"),
         ("output_size", "image_shape"),
-    ];
+    ]
+    }
 
     fn num_inputs(&self) -> RangeInclusive<usize> {
         let count = 1 + self.image_shape.num_inputs() + self.block_shape.num_inputs();
