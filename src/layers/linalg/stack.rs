@@ -145,14 +145,28 @@ pub(super) fn each<T: Field, R>(
     limits: &Limits,
     mut function: impl FnMut(ArrayView2<'_, T>) -> Result<R, Fault>,
 ) -> Result<Vec<R>, LayerError> {
-    let (all, count) = (input.array::<T>()?, lens(input)?.0.iter().product());
+    let count = lens(input)?.0.iter().product();
     check_results::<R>(count, limits)?;
     let mut results = Vec::with_capacity(count);
+    visit(input, limits, &mut |matrix| {
+        results.push(function(matrix)?);
+        Ok(())
+    })?;
+    Ok(results)
+}
+
+/// Calls a function for each matrix of an input.
+fn visit<T: Field>(
+    input: &TensorView<'_>,
+    limits: &Limits,
+    function: &mut dyn FnMut(ArrayView2<'_, T>) -> Result<(), Fault>,
+) -> Result<(), LayerError> {
+    let (all, count) = (input.array::<T>()?, lens(input)?.0.iter().product());
     for index in 0..count {
         limits.check_deadline()?;
-        results.push(function(matrix(&all, index)?).map_err(|fault| failed(index, count, fault))?);
+        function(matrix(&all, index)?).map_err(|fault| failed(index, count, fault))?;
     }
-    Ok(results)
+    Ok(())
 }
 
 /// Which matrix of a stack it is that, broadcast to other axes, has an index.
@@ -173,17 +187,34 @@ pub(super) fn each_pair<T: Field, R>(
     limits: &Limits,
     mut function: impl FnMut(usize, ArrayView2<'_, T>, ArrayView2<'_, T>) -> Result<R, Fault>,
 ) -> Result<Vec<R>, LayerError> {
+    let count = batch.iter().product();
+    check_results::<R>(count, limits)?;
+    let mut results = Vec::with_capacity(count);
+    visit_pairs(inputs, batch, limits, &mut |which, a, b| {
+        results.push(function(which, a, b)?);
+        Ok(())
+    })?;
+    Ok(results)
+}
+
+/// What is called for each pair of matrices.
+type OfPair<'f, T> = dyn FnMut(usize, ArrayView2<'_, T>, ArrayView2<'_, T>) -> Result<(), Fault> + 'f;
+
+fn visit_pairs<T: Field>(
+    inputs: [&TensorView<'_>; 2],
+    batch: &[usize],
+    limits: &Limits,
+    function: &mut OfPair<'_, T>,
+) -> Result<(), LayerError> {
     let own = lens(inputs[0])?.0;
     let (a, b) = (expanded(inputs[0], batch)?, expanded(inputs[1], batch)?);
     let (a, b, count) = (a.array::<T>()?, b.array::<T>()?, batch.iter().product());
-    check_results::<R>(count, limits)?;
-    let mut results = Vec::with_capacity(count);
     for index in 0..count {
         limits.check_deadline()?;
         let result = function(place(own, batch, index), matrix(&a, index)?, matrix(&b, index)?);
-        results.push(result.map_err(|fault| failed(index, count, fault))?);
+        result.map_err(|fault| failed(index, count, fault))?;
     }
-    Ok(results)
+    Ok(())
 }
 
 /// Writes numbers into an output, row by row.
@@ -191,7 +222,18 @@ pub(super) fn put<T: Element>(
     output: &mut TensorViewMut<'_>,
     numbers: impl IntoIterator<Item = T>,
 ) -> Result<(), LayerError> {
-    output.array::<T>()?.iter_mut().zip(numbers).for_each(|(to, number)| *to = number);
+    let mut numbers = numbers.into_iter();
+    fill(output, &mut || numbers.next())
+}
+
+fn fill<T: Element>(
+    output: &mut TensorViewMut<'_>,
+    next: &mut dyn FnMut() -> Option<T>,
+) -> Result<(), LayerError> {
+    for to in &mut output.array::<T>()? {
+        let Some(number) = next() else { break };
+        *to = number;
+    }
     Ok(())
 }
 
