@@ -20,7 +20,7 @@
 //! | module | what it does |
 //! |---|---|
 //! | [`pnnx`] | the file format: text, archive, the file's graph, expressions, Python source |
-//! | [`tensor`] | N-d tensors of 13 element types over ndarray; `.npy` files and pictures |
+//! | [`tensor`] | N-d tensors of 13 element types over ndarray; `.npy` files |
 //! | [`graph`] | the runtime graph, the traits of layers, the registry, the interpreter |
 //! | [`layers`] | the operators: what each means and how it runs on the CPU |
 //! | [`kernels`] | arithmetic on arrays and slices; knows no graph |
@@ -29,11 +29,20 @@
 //! | [`shape`] | symbolic dimensions through a whole graph, profiles, what changes when an input's shape does |
 //! | [`memory`] | lifetimes, one arena for all activations |
 //! | [`engine`] | `Builder → Plan → Context`: passes, shapes and memory together |
-//! | [`vision`] | from pictures to inputs, and from outputs to classes, boxes and masks |
+//! | `vision` | from pictures to inputs, and from outputs to classes, boxes and masks |
 //!
-//! The feature `linalg` is for LAPACK, by the system's OpenBLAS: operators of `torch.linalg` that take matrices apart need it.
+//! Dependencies point one way: `engine → passes, shape, memory → layers → graph, kernels → pnnx, tensor`. `tensor`, `pnnx`, `kernels`
+//! and `vision` are crates of their own (`ixion-tensor` and so on), which can be used alone.
 //!
-//! Dependencies point one way: `engine → passes, shape, memory → layers → graph, kernels → pnnx, tensor`.
+//! ## Features
+//!
+//! | feature | what it brings |
+//! |---|---|
+//! | `cli` (default) | the command `ixion`, and `vision` |
+//! | `vision` | pictures: PNG and JPEG, model cards, classes, boxes and masks |
+//! | `linalg` | operators of `torch.linalg` that take matrices apart, by LAPACK: needs the system's OpenBLAS |
+//! | `cuda` | layers for NVIDIA's GPUs, whose libraries are looked for when a program asks for one |
+//! | `cuda-emulator` | the same layers on the processor, to learn and to test |
 
 #[cfg(feature = "gpu")]
 pub mod cuda;

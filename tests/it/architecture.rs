@@ -1,37 +1,31 @@
-//! Dependencies between the folders of `src/` point one way.
+//! Dependencies between the folders of `src/` point one way; between crates Cargo sees to it.
 //!
-//! `cli → engine → {passes → shape, memory, cuda layers → layers} → {graph, kernels, cuda device} → {pnnx, tensor}`
+//! `cli → engine → {passes → shape, memory, cuda → layers, plugin} → graph → {pnnx, kernels, tensor, vision, drawing}`
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Each module and those that it may use. `limits` is below all of them.
+/// The crates that the folders of `src/` stand on. What these use of each other is in their Cargo.toml.
+const CRATES: &[&str] = &["drawing", "kernels", "pnnx", "tensor", "vision"];
+
+/// Each folder, and the folders and crates that it may use.
 const ARROWS: &[(&str, &[&str])] = &[
-    ("tensor", &[]),
-    ("pnnx", &["tensor"]),
-    ("kernels", &["pnnx", "tensor"]),
-    ("graph", &["pnnx", "tensor", "layers"]),
+    ("graph", &["pnnx", "tensor"]),
     ("layers", &["graph", "kernels", "pnnx", "tensor"]),
     ("shape", &["graph", "pnnx", "tensor"]),
     ("memory", &["shape", "graph", "pnnx", "tensor"]),
     ("passes", &["shape", "layers", "graph", "pnnx", "tensor"]),
-    ("cuda", &["layers", "graph", "kernels", "pnnx", "tensor", "plugin"]),
+    ("plugin", &["graph", "pnnx", "tensor"]),
+    ("cuda", &["layers", "graph", "plugin", "kernels", "pnnx", "tensor"]),
     ("engine", &["passes", "shape", "memory", "cuda", "layers", "graph", "kernels", "pnnx", "tensor"]),
-    ("plugin", &["cuda", "graph", "pnnx", "tensor"]),
-    ("vision", &["tensor"]),
     (
         "cli",
         &[
-            "engine", "passes", "plugin", "shape", "memory", "vision", "cuda", "layers", "graph", "kernels",
-            "pnnx", "tensor",
+            "engine", "passes", "plugin", "shape", "memory", "cuda", "layers", "graph", "kernels", "pnnx",
+            "tensor", "vision", "drawing",
         ],
     ),
 ];
-
-/// The only lines that point upwards, as file, its module and what it uses: the default registry is the one that `layers`
-/// fills, and the default layers of a GPU have those of libraries among them.
-const EXCEPTIONS: [(&str, &str, &str); 2] =
-    [("src/graph/registry.rs", "graph", "layers"), ("src/cuda/layers/mod.rs", "cuda", "plugin")];
 
 fn sources(folder: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
@@ -53,11 +47,11 @@ fn code(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// The modules of this crate that a file names, in `use` lines or in the middle of code.
-fn modules_used(text: &str, own: &str) -> BTreeSet<String> {
-    let names: Vec<&str> = ARROWS.iter().map(|(name, _)| *name).collect();
+/// The folders and crates that a file names, in `use` lines or in the middle of code.
+fn names_used(text: &str, own: &str) -> BTreeSet<String> {
+    let is_known = |name: &str| CRATES.contains(&name) || ARROWS.iter().any(|(folder, _)| *folder == name);
     let mut used = BTreeSet::new();
-    for prefix in ["crate::", "$crate::", "ixion::"] {
+    for prefix in ["crate::", "ixion::", "ixion_"] {
         for rest in text.split(prefix).skip(1) {
             let found = match rest.strip_prefix('{') {
                 Some(group) => group.split('}').next().unwrap_or_default().split(',').collect(),
@@ -66,7 +60,7 @@ fn modules_used(text: &str, own: &str) -> BTreeSet<String> {
             for item in found {
                 let name: String =
                     item.trim().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
-                if names.contains(&name.as_str()) && name != own {
+                if is_known(&name) && name != own {
                     used.insert(name);
                 }
             }
@@ -79,18 +73,13 @@ fn modules_used(text: &str, own: &str) -> BTreeSet<String> {
 fn arrows_point_one_way() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut faults = Vec::new();
-    for (module, allowed) in ARROWS {
-        for file in sources(&root.join("src").join(module)) {
+    for (folder, allowed) in ARROWS {
+        for file in sources(&root.join("src").join(folder)) {
             let relative = file.strip_prefix(root).unwrap().to_string_lossy().replace('\\', "/");
             let text = code(&std::fs::read_to_string(&file).unwrap());
-            for used in modules_used(&text, module) {
-                let is_upwards = EXCEPTIONS
-                    .iter()
-                    .any(|(file, from, to)| (module, &*used) == (from, *to) && relative != *file);
-                if !allowed.contains(&used.as_str()) || is_upwards {
-                    faults.push(format!("{relative} uses `{used}`"));
-                }
-            }
+            let used = names_used(&text, folder);
+            let wrong = used.iter().filter(|used| !allowed.contains(&used.as_str()));
+            faults.extend(wrong.map(|used| format!("{relative} uses `{used}`")));
         }
     }
     assert!(faults.is_empty(), "these lines point the wrong way:\n{}", faults.join("\n"));
@@ -104,7 +93,7 @@ fn every_folder_of_src_has_its_place() {
         if entry.path().is_dir() {
             let name = entry.file_name().into_string().unwrap();
             assert!(
-                ARROWS.iter().any(|(module, _)| *module == name),
+                ARROWS.iter().any(|(folder, _)| *folder == name),
                 "src/{name} is not in the list of arrows"
             );
         }
@@ -113,7 +102,7 @@ fn every_folder_of_src_has_its_place() {
 
 #[test]
 fn the_test_itself_sees_what_it_should() {
-    let text = "use crate::{graph::X, Limits};\nlet y = crate::pnnx::f();\n// crate::cli\n";
-    let used: Vec<String> = modules_used(&code(text), "tensor").into_iter().collect();
+    let text = "use crate::{graph::X, Limits};\nlet y = ixion_pnnx::f();\n// crate::cli\n";
+    let used: Vec<String> = names_used(&code(text), "layers").into_iter().collect();
     assert_eq!(used, ["graph", "pnnx"]);
 }
