@@ -2,7 +2,7 @@
 
 #![no_main]
 
-use ixion::pnnx::Expr;
+use ixion_pnnx::Expr;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {

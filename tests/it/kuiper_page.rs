@@ -84,10 +84,10 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// What the files below `src` say.
+/// What the sources of all crates say.
 #[derive(Default)]
 struct Sources {
-    /// Paths below `src`, and texts.
+    /// Paths as those of modules, and texts.
     files: Vec<(String, String)>,
     /// Public items with the paths of their files.
     items: HashSet<(String, String)>,
@@ -99,20 +99,32 @@ struct Sources {
 
 impl Sources {
     fn read() -> Self {
-        let (src, mut sources, mut folders) = (root().join("src"), Self::default(), vec![root().join("src")]);
+        let mut sources = Self::default();
+        sources.read_below(&root().join("src"), "");
+        for entry in std::fs::read_dir(root().join("crates")).unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            let module = name.strip_prefix("ixion-").unwrap();
+            sources.read_below(&root().join("crates").join(&name).join("src"), &format!("{module}/"));
+        }
+        sources
+    }
+
+    /// Reads the sources of a crate, which is a module here; that of `ixion` has no name.
+    fn read_below(&mut self, src: &Path, module: &str) {
+        let mut folders = vec![src.to_owned()];
         while let Some(folder) = folders.pop() {
             for entry in std::fs::read_dir(folder).unwrap() {
                 let path: PathBuf = entry.unwrap().path();
                 if path.is_dir() {
                     folders.push(path);
                 } else if path.extension().is_some_and(|ending| ending == "rs") {
-                    let parts = path.strip_prefix(&src).unwrap().iter().map(|part| part.to_str().unwrap());
+                    let parts = path.strip_prefix(src).unwrap().iter().map(|part| part.to_str().unwrap());
                     let parts: Vec<&str> = parts.collect();
-                    sources.add(parts.join("/"), std::fs::read_to_string(&path).unwrap());
+                    let text = std::fs::read_to_string(&path).unwrap();
+                    self.add(format!("{module}{}", parts.join("/")), text);
                 }
             }
         }
-        sources
     }
 
     /// Takes note of what a file declares. Where it stands tells what it is a part of: sources are formatted.
