@@ -123,12 +123,11 @@ fn sources(folder: &str) -> Result<Vec<(String, String)>, CudaError> {
     Ok(found)
 }
 
-/// Whether the file of a line is one of Ixion.
+/// Whether the file of a line is one of Ixion, or what Ixion writes itself for chains of functions.
 fn is_own(line: &str) -> bool {
     let file = line.split(' ').next().unwrap_or_default();
-    std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/src/cuda/kernels"))
-        .join(format!("{file}.cu"))
-        .exists()
+    let folder = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/src/cuda/kernels"));
+    file == "elementwise" || folder.join(format!("{file}.cu")).exists()
 }
 
 /// FNV-1a of a source. Where lines come from is left out: it names folders of this machine.

@@ -136,7 +136,7 @@ IXION_OWN static void touch(uint64_t address, unsigned size, bool is_write, bool
     is_kernel = true;
 }
 
-static void touch_atomically(const volatile void* address, unsigned size) {
+void touch_atomically(const volatile void* address, unsigned size) {
     touch(reinterpret_cast<uint64_t>(address), size, true, true);
 }
 

@@ -3,17 +3,24 @@
 use crate::cuda::device::{CudaError, Result, Unit};
 use std::ffi::OsString;
 use std::path::Path;
-use std::process::Command;
-use std::sync::OnceLock;
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
 use tempfile::TempDir;
 
-/// What stands ahead of a source.
-const SHIM: [(&str, &str); 2] =
-    [("threads.h", include_str!("threads.h")), ("language.h", include_str!("language.h"))];
-/// And behind that in the checker.
-const CHECKER: (&str, &str) = ("checker.h", include_str!("checker.h"));
-/// All of it in one file.
+/// A header with its name.
+type Header = (&'static str, &'static str);
+
+const THREADS: Header = ("threads.h", include_str!("threads.h"));
+/// What stands ahead of a source, in one file.
+const AHEAD: [Header; 2] = [THREADS, ("language.h", include_str!("language.h"))];
+/// What is linked to it. It is the greater part of the work, and done once.
+const BEHIND: [Header; 2] = [THREADS, ("fibres.h", include_str!("fibres.h"))];
+/// And to that in the checker.
+const CHECKER: Header = ("checker.h", include_str!("checker.h"));
+
+/// The names of the files.
 const HEADER: &str = "emulator.h";
+const SUPPORT: &str = "emulator.o";
 
 /// Kernels mean what they do on a GPU: sums in the order in which they are written, and names of their own.
 const FLAGS: [&str; 7] = [
@@ -39,8 +46,8 @@ pub(super) struct Compiler {
     version: String,
     is_checking: bool,
     is_debugged: bool,
-    /// The folder of the header.
-    header: OnceLock<TempDir>,
+    /// The folder of what is compiled once.
+    prepared: Mutex<Option<Arc<TempDir>>>,
 }
 
 impl Compiler {
@@ -53,7 +60,7 @@ impl Compiler {
         match found {
             Some((program, version)) => {
                 let is_debugged = super::library::is_traced();
-                Ok(Self { program, version, is_checking, is_debugged, header: OnceLock::new() })
+                Ok(Self { program, version, is_checking, is_debugged, prepared: Mutex::default() })
             }
             None => Err(CudaError::NoDevice {
                 wanted: super::Emulator::ID.to_owned(),
@@ -73,22 +80,24 @@ impl Compiler {
     pub(super) fn target(&self) -> String {
         let checked = if self.is_checking { " checked" } else { "" };
         let debugged = if self.is_debugged { " debugged" } else { "" };
-        let sum = crc32fast::hash(self.header_text().as_bytes());
+        let sum = crc32fast::hash((self.text(&AHEAD) + &self.support_text()).as_bytes());
         format!("emulator{checked}{debugged} {sum:08x} {} {FLAGS:?}", self.version)
     }
 
     /// Compiles a source to a library.
     pub(super) fn compile(&self, unit: &Unit) -> Result<Vec<u8>> {
+        let prepared = self.prepared(unit)?;
         let folder = temporary()?;
         let path = |name: &str| folder.path().join(name);
         std::fs::write(path("unit.cpp"), self.source(unit)?).map_err(io("write to"))?;
-        let mut compile = self.command();
-        compile.arg("-include").arg(self.header()?.join(HEADER));
+        let mut compile = self.watching();
+        compile.arg("-include").arg(prepared.path().join(HEADER));
         compile.arg("-c").arg(path("unit.cpp")).arg("-o").arg(path("unit.o"));
         run(compile, unit)?;
         // Linked without the sanitizers, whose calls are the checker's.
         let mut link = Command::new(&self.program);
-        link.arg("-shared").arg(path("unit.o")).arg("-o").arg(path("unit.so"));
+        link.arg("-shared").arg(path("unit.o")).arg(prepared.path().join(SUPPORT));
+        link.arg("-o").arg(path("unit.so"));
         run(link, unit)?;
         std::fs::read(path("unit.so")).map_err(io("read from"))
     }
@@ -96,35 +105,51 @@ impl Compiler {
     fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         command.args(FLAGS).args(self.is_debugged.then_some(DEBUG));
+        command
+    }
+
+    /// For kernels, whose accesses the checker looks at.
+    fn watching(&self) -> Command {
+        let mut command = self.command();
         command.args(if self.is_checking { &WATCHED[..] } else { &[] });
         command
     }
 
-    /// The folder of the header, which is compiled ahead: that takes as long as two kernels do.
-    fn header(&self) -> Result<&Path> {
-        if let Some(folder) = self.header.get() {
-            return Ok(folder.path());
+    /// The folder of what is compiled once: the header, and what is linked to each source. Who comes meanwhile waits for it.
+    fn prepared(&self, unit: &Unit) -> Result<Arc<TempDir>> {
+        let mut prepared = self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(folder) = &*prepared {
+            return Ok(Arc::clone(folder));
         }
-        let folder = temporary()?;
-        let header = folder.path().join(HEADER);
-        std::fs::write(&header, self.header_text()).map_err(io("write to"))?;
-        // A compiler that makes nothing of it reads the text each time.
+        let folder = Arc::new(temporary()?);
+        let path = |name: &str| folder.path().join(name);
+        std::fs::write(path(HEADER), self.text(&AHEAD)).map_err(io("write to"))?;
+        std::fs::write(path("emulator.cpp"), self.support_text()).map_err(io("write to"))?;
+        // A compiler that makes nothing of the header reads the text each time.
+        let mut ahead = self.watching();
+        ahead.args(["-x", "c++-header"]).arg(path(HEADER)).arg("-o").arg(path("emulator.h.gch"));
+        ahead.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let beside = ahead.spawn();
         let mut compile = self.command();
-        compile.args(["-x", "c++-header"]).arg(&header).arg("-o").arg(header.with_extension("h.gch"));
-        let _ = compile.output();
-        Ok(self.header.get_or_init(|| folder).path())
+        compile.arg("-c").arg(path("emulator.cpp")).arg("-o").arg(path(SUPPORT));
+        let compiled = run(compile, unit);
+        if let Ok(mut beside) = beside {
+            let _ = beside.wait();
+        }
+        compiled?;
+        Ok(Arc::clone(prepared.insert(folder)))
     }
 
-    fn header_text(&self) -> String {
+    fn support_text(&self) -> String {
+        let define = if self.is_checking { "#define IXION_CHECK 1\n" } else { "" };
+        let checker = if self.is_checking { self.text(&[CHECKER]) } else { String::new() };
+        format!("{define}{}{checker}", self.text(&BEHIND))
+    }
+
+    fn text(&self, headers: &[Header]) -> String {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/cuda/emulator");
-        let mut text = String::new();
-        if self.is_checking {
-            text.push_str("#define IXION_CHECK 1\n");
-        }
-        for (name, part) in SHIM.iter().chain(self.is_checking.then_some(&CHECKER)) {
-            text.push_str(&format!("#line 1 \"{}\"\n{part}", folder.join(name).display()));
-        }
-        text
+        let line = |(name, text): &Header| format!("#line 1 \"{}\"\n{text}", folder.join(name).display());
+        headers.iter().map(line).collect()
     }
 
     fn source(&self, unit: &Unit) -> Result<String> {

@@ -67,10 +67,6 @@ static inline T __shfl_up_sync(unsigned mask, T value, unsigned by, int width = 
 static inline void __threadfence() {}
 static inline void __threadfence_block() {}
 
-namespace ixion {
-IXION_OWN static void touch_atomically(const volatile void* address, unsigned size);
-}
-
 // Blocks and threads run one after the other, so that nothing comes between reading and writing.
 #define IXION_ATOMIC(NAME, EXPRESSION)                      \
     template <class T>                                      \
@@ -133,14 +129,6 @@ static inline T __ldg(const T* address) {
 }
 static inline int __popc(unsigned x) { return __builtin_popcount(x); }
 static inline int __clz(int x) { return x ? __builtin_clz(x) : 32; }
-
-#ifndef IXION_CHECK
-namespace ixion {
-static void begin_launch() {}
-static void begin_block() {}
-static void touch_atomically(const volatile void*, unsigned) {}
-}  // namespace ixion
-#endif
 
 // A kernel that can be launched.
 #define IXION_KERNEL(NAME)                                                                            \

@@ -1,8 +1,9 @@
 //! A device that is none: kernels are compiled for the processor by the C++ compiler of the system, and run thread by thread.
 //!
 //! It is for learners, who can step through a kernel with a debugger, and for tests. The sources of kernels are compiled as they
-//! are: `threads.h` and `language.h` stand ahead of them and say what the words of CUDA mean here. With the
-//! [checker](Emulator::with_checker), threads run in random order, and every access to memory is looked at.
+//! are: `threads.h` and `language.h` stand ahead of them and say what the words of CUDA mean here, and `fibres.h`, which is
+//! compiled once for all of them, runs their threads. With the [checker](Emulator::with_checker), threads run in random order,
+//! and every access to memory is looked at.
 
 mod compiler;
 mod graph;

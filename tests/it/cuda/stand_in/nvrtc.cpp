@@ -56,7 +56,7 @@ API nvrtcCompileProgram(void* handle, int count, const char* const* options) {
     std::regex shared("extern __shared__ (\\w+) (\\w+)\\[\\];");
     std::string source = std::regex_replace(program->source, shared, "$1* const $2 = reinterpret_cast<$1*>(ixion::dynamic_shared);");
     std::ofstream file(stem + ".cpp");
-    for (const char* header : {"threads.h", "language.h"}) {
+    for (const char* header : {"threads.h", "fibres.h", "language.h"}) {
         file << "#include \"" << getenv("STAND_IN_SHIM") << "/" << header << "\"\n";
     }
     file << source << launchers(source);
