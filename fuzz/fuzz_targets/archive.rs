@@ -2,8 +2,8 @@
 
 #![no_main]
 
-use ixion_tensor::Limits;
-use ixion_pnnx::Archive;
+use ixion::Limits;
+use ixion::pnnx::Archive;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {

@@ -2,7 +2,7 @@
 
 #![no_main]
 
-use ixion_pnnx::Expr;
+use ixion::pnnx::Expr;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {

@@ -2,8 +2,8 @@
 
 #![no_main]
 
-use ixion_tensor::Limits;
-use ixion_tensor::Tensor;
+use ixion::Limits;
+use ixion::tensor::Tensor;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {

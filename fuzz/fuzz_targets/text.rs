@@ -3,10 +3,10 @@
 
 #![no_main]
 
-use ixion_tensor::Limits;
-use ixion_pnnx::Graph;
-use ixion_pnnx::{Dim, Graph};
-use ixion_tensor::{DType, Tensor};
+use ixion::Limits;
+use ixion::graph::RuntimeGraph;
+use ixion::pnnx::{Dim, Graph};
+use ixion::tensor::{DType, Tensor};
 use libfuzzer_sys::fuzz_target;
 use std::time::Duration;
 

@@ -24,7 +24,8 @@ impl RuntimeGraph {
             let is_real = weight.dtype() == DType::F32;
             (key.clone(), if is_real { weight.cast(dtype) } else { weight.clone() })
         };
-        let attrs = operator.attrs.iter().map(cast).collect();
+        let mut attrs = Attributes::new();
+        attrs.extend(operator.attrs.iter().map(cast));
         self.created(operator, creator, &attrs, dtype).map(Some)
     }
 
@@ -35,13 +36,12 @@ impl RuntimeGraph {
     pub(crate) fn cast_operator(&mut self, index: OperatorIndex, dtype: DType) -> Result<(), LayerError> {
         let operator = &self.operators[index.position()];
         if let Some(creator) = self.caster(operator) {
-            let attrs =
-                operator.attrs.iter().map(|(key, weight)| Ok((key.clone(), narrowed(weight, dtype)?)));
-            let attrs = attrs.collect::<Result<BTreeMap<String, pnnx::Attribute>, LayerError>>()?;
-            let weights = |(key, weight): (&String, &pnnx::Attribute)| {
-                (key.clone(), RuntimeAttribute::from_file(weight.clone()))
-            };
-            let weights = attrs.iter().map(weights).collect();
+            let (mut attrs, mut weights) = (BTreeMap::new(), Attributes::new());
+            for (key, weight) in &operator.attrs {
+                let narrowed = narrowed(weight, dtype)?;
+                weights.insert(key.clone(), RuntimeAttribute::from_file(narrowed.clone()));
+                attrs.insert(key.clone(), narrowed);
+            }
             let layer = self.created(operator, creator, &weights, dtype)?;
             let operator = &mut self.operators[index.position()];
             (operator.attrs, operator.layer) = (weights, Some(layer));

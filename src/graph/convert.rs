@@ -289,11 +289,12 @@ impl Converter<'_> {
         operator: &pnnx::Operator,
         seed: u64,
     ) -> Result<BTreeMap<String, RuntimeAttribute>, GraphError> {
-        let attrs = operator.attrs().iter();
-        let attrs = attrs.map(|(key, attribute)| {
-            Ok((key.clone(), random_attribute(attribute, operator.name(), key, seed)?))
-        });
-        attrs.collect::<Result<_, LayerError>>().map_err(|source| self.create_error(operator, source))
+        let mut attrs = BTreeMap::new();
+        for (key, attribute) in operator.attrs() {
+            let made = random_attribute(attribute, operator.name(), key, seed);
+            attrs.insert(key.clone(), made.map_err(|source| self.create_error(operator, source))?);
+        }
+        Ok(attrs)
     }
 
     fn check_inputs(

@@ -14,7 +14,7 @@ use std::cell::RefCell;
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
 use std::time::{Duration, Instant};
 
 type Result<T> = std::result::Result<T, LayerError>;
@@ -59,6 +59,24 @@ pub(crate) fn watched<T: Send + 'static>(
     let Some((limits, deadline)) = limits.and_then(|limits| Some((limits, limits.deadline?))) else {
         return call();
     };
+    let made = Arc::new(Mutex::new(None));
+    let theirs = Arc::clone(&made);
+    let call = move || {
+        let result = call()?;
+        *theirs.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+        Ok(())
+    };
+    on_a_thread(limits, deadline, Box::new(call))?;
+    let made = made.lock().unwrap_or_else(PoisonError::into_inner).take();
+    made.ok_or_else(no_result)
+}
+
+/// All of the above that does not depend on the result.
+fn on_a_thread(
+    limits: &Limits,
+    deadline: Instant,
+    call: Box<dyn FnOnce() -> Result<()> + Send>,
+) -> Result<()> {
     limits.check_deadline()?;
     let (sender, receiver) = channel();
     let own = limits.clone();
@@ -73,13 +91,15 @@ pub(crate) fn watched<T: Send + 'static>(
         let left = deadline.saturating_duration_since(Instant::now()).min(PATIENCE);
         match (receiver.recv_timeout(if over.is_some() { GRACE } else { left }), over) {
             (Ok(result), _) => return result,
-            (Err(RecvTimeoutError::Disconnected), _) => {
-                return Err(LayerError::Plugin("its thread ended without a result".to_owned()));
-            }
+            (Err(RecvTimeoutError::Disconnected), _) => return Err(no_result()),
             (Err(RecvTimeoutError::Timeout), Some(limit)) => return Err(LayerError::Stuck(limit)),
             (Err(RecvTimeoutError::Timeout), None) => over = limits.check_deadline().err(),
         }
     }
+}
+
+fn no_result() -> LayerError {
+    LayerError::Plugin("its thread ended without a result".to_owned())
 }
 
 /// A layer that may never return.

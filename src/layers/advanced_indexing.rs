@@ -85,10 +85,7 @@ impl Index {
         }
         limits.check_deadline()?;
         with_bits!(input.dtype(), B => {
-            let (input, mut output) = (input.bits::<B>()?, output.bits::<B>()?);
-            let (Some(from), Some(to)) = (input.as_slice(), output.as_slice_mut()) else {
-                return Err(LayerError::shape("the input", "one block of memory", "strides"));
-            };
+            let (from, to) = (input.bits_slice::<B>()?, output.bits_slice::<B>()?);
             for (to, start) in to.chunks_exact_mut(places.block.max(1)).zip(places.blocks()) {
                 to.copy_from_slice(from.get(start..start + places.block).unwrap_or_default());
             }
@@ -202,11 +199,7 @@ fn replaced(places: &Places, input: &TensorView<'_>, values: &TensorView<'_>) ->
     let (mut result, values) = (input.to_tensor()?, values.to_tensor()?);
     let mut view = result.view_mut()?;
     with_bits!(input.dtype(), B => {
-        let values = values.view();
-        let (mut to, from) = (view.bits::<B>()?, values.bits::<B>()?);
-        let (Some(to), Some(from)) = (to.as_slice_mut(), from.as_slice()) else {
-            return Err(LayerError::shape("the input", "one block of memory", "strides"));
-        };
+        let (to, from) = (view.bits_slice::<B>()?, values.view().bits_slice::<B>()?);
         for (from, start) in from.chunks_exact(places.block.max(1)).zip(places.blocks()) {
             to.get_mut(start..start + places.block).unwrap_or_default().copy_from_slice(from);
         }

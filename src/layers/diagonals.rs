@@ -3,13 +3,13 @@
 use super::arguments::Operand;
 use super::broadcast::Factor;
 use super::scattering::check_source;
-use super::views::view_layers;
+use super::views::{fill_with_zeros, view_layers, write_plain};
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta, View};
-use crate::tensor::{Dim, Layout, Shape, TensorView, TensorViewMut, resolve_axis, with_bits};
-use std::ops::RangeInclusive;
+use crate::tensor::{Dim, Layout, Shape, TensorView, TensorViewMut, resolve_axis};
+use std::ops::{Range, RangeInclusive};
 
 macro_rules! triangles {
-    ($($(#[doc = $doc:literal])* $name:ident for $($op_type:literal),+ keeps $keeps:expr;)*) => {$(
+    ($($(#[doc = $doc:literal])* $name:ident for $($op_type:literal),+ keeps $kept:expr;)*) => {$(
         crate::operator! {
             $(#[doc = $doc])*
             pub struct $name for $($op_type),+ {
@@ -34,17 +34,7 @@ macro_rules! triangles {
                 outputs: &mut [TensorViewMut<'_>],
                 _: &mut ForwardContext<'_>,
             ) -> Result<(), LayerError> {
-                let columns = inputs[0].shape().last().copied().unwrap_or(1).max(1);
-                let rows = inputs[0].shape().iter().rev().nth(1).copied().unwrap_or(1).max(1);
-                let keeps: fn(i64, i64) -> bool = $keeps;
-                with_bits!(inputs[0].dtype(), B => {
-                    let (input, mut output) = (inputs[0].bits::<B>()?, outputs[0].bits::<B>()?);
-                    for (place, (to, &from)) in output.iter_mut().zip(input.iter()).enumerate() {
-                        let distance = (place % columns) as i64 - (place / columns % rows) as i64;
-                        *to = if keeps(distance, self.diagonal) { from } else { B::default() };
-                    }
-                });
-                Ok(())
+                keep(&inputs[0], &mut outputs[0], self.diagonal, $kept)
             }
         }
     )*};
@@ -52,10 +42,31 @@ macro_rules! triangles {
 
 triangles! {
     /// `torch.tril`: the lower triangle of each matrix, and zeros above.
-    Tril for "aten::tril" keeps |distance, diagonal| distance <= diagonal;
+    Tril for "aten::tril" keeps |diagonal, columns| 0..diagonal.saturating_add(1).clamp(0, columns);
 
     /// `torch.triu`: the upper triangle of each matrix, and zeros below.
-    Triu for "aten::triu" keeps |distance, diagonal| distance >= diagonal;
+    Triu for "aten::triu" keeps |diagonal, columns| diagonal.clamp(0, columns)..columns;
+}
+
+/// Writes the columns of each matrix that `kept` names for each row, and zeros elsewhere. It is told where the row crosses
+/// the diagonal, and how many columns there are.
+fn keep(
+    input: &TensorView<'_>,
+    output: &mut TensorViewMut<'_>,
+    diagonal: i64,
+    kept: fn(i64, i64) -> Range<i64>,
+) -> Result<(), LayerError> {
+    fill_with_zeros(output)?;
+    let &[.., rows, columns] = input.shape().dims() else { return Ok(()) };
+    let axis = input.shape().rank() - 2;
+    for row in 0..rows {
+        let kept = kept(diagonal.saturating_add(row as i64), columns as i64);
+        let (start, len) = (kept.start as usize, (kept.end - kept.start) as usize);
+        let part = |layout: &Layout| layout.narrow(axis, row, 1)?.narrow(axis + 1, start, len);
+        let (from, to) = (part(input.layout())?, part(output.layout())?);
+        output.reborrow().with_layout(to)?.copy_from(&input.with_layout(from)?)?;
+    }
+    Ok(())
 }
 
 crate::operator! {
@@ -193,7 +204,7 @@ impl CpuLayer for DiagEmbed {
         _: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
         let place = Place::new(self.offset, self.dim1, self.dim2, outputs[0].shape().rank())?;
-        with_bits!(inputs[0].dtype(), B => outputs[0].bits::<B>()?.fill(B::default()));
+        fill_with_zeros(&mut outputs[0])?;
         let diagonal = place.layout(outputs[0].layout())?;
         Ok(outputs[0].reborrow().with_layout(diagonal)?.copy_from(&inputs[0])?)
     }
@@ -228,8 +239,8 @@ impl CpuLayer for DiagonalScatter {
 }
 
 impl FillDiagonal {
-    /// The places of the diagonal in row-major order.
-    fn places(&self, dims: &[usize]) -> impl Iterator<Item = usize> + use<> {
+    /// The number of elements on the diagonal, and how far each is behind the one before in row-major order.
+    fn places(&self, dims: &[usize]) -> (usize, usize) {
         let step = dims.iter().rev().scan(1usize, |stride, &len| {
             let this = *stride;
             *stride = stride.saturating_mul(len);
@@ -241,7 +252,7 @@ impl FillDiagonal {
             [_, columns] if !self.wrap => count.min(columns.saturating_mul(*columns)),
             _ => count,
         };
-        (0..end).step_by(step)
+        (end.div_ceil(step), step)
     }
 }
 
@@ -271,15 +282,16 @@ impl CpuLayer for FillDiagonal {
     ) -> Result<(), LayerError> {
         outputs[0].copy_from(&inputs[0])?;
         let value = self.fill_value.number(inputs, inputs[0].dtype())?;
-        let mut places = self.places(inputs[0].shape().dims()).peekable();
-        with_bits!(inputs[0].dtype(), B => {
-            let Some(value) = value.view().bits::<B>()?.first().copied() else { return Ok(()) };
-            for (place, to) in outputs[0].bits::<B>()?.iter_mut().enumerate() {
-                if places.next_if_eq(&place).is_some() {
-                    *to = value;
-                }
-            }
-        });
+        let (count, step) = self.places(inputs[0].shape().dims());
+        if value.is_empty() || count == 0 {
+            return Ok(());
+        }
+        let values = value.reshape(&[1])?.expand(&[count])?;
+        write_plain(&mut outputs[0], &mut |output| {
+            output.copy_from(&inputs[0])?;
+            let diagonal = Layout::strided(Shape::new(&[count])?, &[step], output.layout().offset())?;
+            Ok(output.reborrow().with_layout(diagonal)?.copy_from(&values.view())?)
+        })?;
         Ok(())
     }
 }

@@ -278,11 +278,9 @@ pub(super) fn map_unary_in_place<U: Unary>(
     data: &mut TensorViewMut<'_>,
     function: &U,
 ) -> Result<(), LayerError> {
-    change_in_place(
-        data,
-        &|data| run_widest(MappingInPlace(function, data)),
-        &|data| run_widest(MappingInPlace(function, data)),
-    )
+    change_in_place(data, &|data| run_widest(MappingInPlace(function, data)), &|data| {
+        run_widest(MappingInPlace(function, data))
+    })
 }
 
 /// Lets `single` or `double` change all elements in place, those of half precision block by block.
@@ -372,9 +370,7 @@ pub fn map_in_place(
     single: impl Fn(f32) -> f32,
     double: impl Fn(f64) -> f64,
 ) -> Result<(), LayerError> {
-    change_in_place(
-        data,
-        &|data| widest(|| data.iter_mut().for_each(|x| *x = single(*x))),
-        &|data| widest(|| data.iter_mut().for_each(|x| *x = double(*x))),
-    )
+    change_in_place(data, &|data| widest(|| data.iter_mut().for_each(|x| *x = single(*x))), &|data| {
+        widest(|| data.iter_mut().for_each(|x| *x = double(*x)))
+    })
 }

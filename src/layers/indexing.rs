@@ -3,7 +3,7 @@
 use super::arguments::Operand;
 use super::broadcast::Converted;
 use super::ready::Ready;
-use super::views::{axis_of, in_order};
+use super::views::{Plain, axis_of, write_plain};
 use crate::graph::{
     CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta, Weight,
 };
@@ -12,7 +12,6 @@ use crate::tensor::{
     Complex, DType, Dim, Element, Layout, Shape, TensorError, TensorView, TensorViewMut, resolve_axis,
     with_bits,
 };
-use ndarray::{ArrayViewD, ArrayViewMutD};
 use std::ops::RangeInclusive;
 
 crate::operator! {
@@ -96,7 +95,10 @@ fn read_indices_into<'r>(
 ) -> Result<&'r mut Vec<usize>, LayerError> {
     let is_below = |index: i64| usize::try_from(index).is_ok_and(|index| index < len);
     let tensor = Converted::of(view, DType::I64)?;
-    let indices = in_order(tensor.view().array::<i64>()?);
+    let view = tensor.view();
+    let plain = Plain::of(&view)?;
+    let view = plain.view();
+    let indices = view.slice::<i64>()?;
     // First a look at all of them, which is faster than one at each.
     if let Some(&index) = indices.iter().find(|&&index| !is_below(index)) {
         return Err(TensorError::OutOfRange { what: "index", index, len }.into());
@@ -146,10 +148,7 @@ impl CpuLayer for IndexSelect {
             return Ok(outputs[0].copy_from(&inputs[0])?);
         }
         let inner = inputs[0].shape().iter().skip(axis + 1).product();
-        with_bits!(inputs[0].dtype(), B => {
-            take_into(&inputs[0].bits::<B>()?, (len.unwrap_or(1), inner), indices, outputs[0].bits::<B>()?);
-        });
-        Ok(())
+        take_into(&inputs[0], (len.unwrap_or(1), inner), indices, &mut outputs[0])
     }
 }
 
@@ -163,22 +162,38 @@ pub(super) fn view_with_axis<'a>(view: &TensorView<'a>) -> Result<TensorView<'a>
     Ok(if view.shape().rank() == 0 { view.with_layout(view.layout().unsqueeze(0)?)? } else { *view })
 }
 
-/// [`take`] between arrays of any strides.
-fn take_into<B: Copy + Default>(
-    input: &ArrayViewD<'_, B>,
+/// [`take`] between tensors of any strides.
+fn take_into(
+    input: &TensorView<'_>,
     (len, inner): (usize, usize),
     sources: &[usize],
-    mut output: ArrayViewMutD<'_, B>,
-) {
-    let input = in_order(input.view());
-    match output.as_slice_mut() {
-        Some(output) => take(&input, len, inner, sources, output),
-        None => {
-            let mut taken = vec![B::default(); output.len()];
-            take(&input, len, inner, sources, &mut taken);
-            output.iter_mut().zip(taken).for_each(|(to, from)| *to = from);
-        }
-    }
+    output: &mut TensorViewMut<'_>,
+) -> Result<(), LayerError> {
+    let input = Plain::of(input)?;
+    write_plain(output, &mut |output| {
+        with_bits!(output.dtype(), B => {
+            take(input.view().bits_slice::<B>()?, len, inner, sources, output.bits_slice::<B>()?);
+        });
+        Ok(())
+    })
+}
+
+/// Writes the elements at some places of the input in row-major order; zeros, where there is no such place.
+pub(super) fn pick(
+    input: &TensorView<'_>,
+    places: &[usize],
+    output: &mut TensorViewMut<'_>,
+) -> Result<(), LayerError> {
+    let input = Plain::of(input)?;
+    write_plain(output, &mut |output| {
+        with_bits!(output.dtype(), B => {
+            let (from, to) = (input.view().bits_slice::<B>()?, output.bits_slice::<B>()?);
+            for (to, &place) in to.iter_mut().zip(places) {
+                *to = from.get(place).copied().unwrap_or_default();
+            }
+        });
+        Ok(())
+    })
 }
 
 /// Checks that an index has as many axes as the input and is not longer than a limit along them.
@@ -229,20 +244,16 @@ impl CpuLayer for Gather {
         let layout = *view_with_axis(&inputs[self.index.0])?.shape();
         let layout = outputs[0].layout().reshape(&layout)?.unwrap_or(*outputs[0].layout());
         let mut output = outputs[0].reborrow().with_layout(layout)?;
-        with_bits!(inputs[0].dtype(), B => {
-            let (shape, elements) = (*output.shape(), in_order(input.bits::<B>()?));
-            let (across, along) = (Layout::contiguous(*input.shape()), Layout::contiguous(shape));
-            let mut output = output.bits::<B>()?;
-            if let Some(output) = output.as_slice_mut() {
-                let gather = |from: usize, to: usize| output[to] = elements[from];
+        let (shape, input) = (*output.shape(), Plain::of(&input)?);
+        let (across, along) = (Layout::contiguous(*input.view().shape()), Layout::contiguous(shape));
+        write_plain(&mut output, &mut |output| {
+            with_bits!(output.dtype(), B => {
+                let (from, to) = (input.view().bits_slice::<B>()?, output.bits_slice::<B>()?);
+                let gather = |source: usize, target: usize| to[target] = from[source];
                 each_place(&shape, axis, indices, across.strides(), along.strides(), gather);
-                return Ok(());
-            }
-            let mut gathered = vec![B::default(); shape.num_elements()];
-            let gather = |from: usize, to: usize| gathered[to] = elements[from];
-            each_place(&shape, axis, indices, across.strides(), along.strides(), gather);
-            output.iter_mut().zip(gathered).for_each(|(to, from)| *to = from);
-        });
+            });
+            Ok(())
+        })?;
         Ok(())
     }
 }
@@ -305,7 +316,10 @@ fn add_at<T: Element, S: Element>(
     let mut sum = vec![T::default(); input.num_elements()];
     TensorViewMut::from_slice(&mut sum, Layout::contiguous(*input.shape()))?.cast_from(input)?;
     let src = Converted::of(src, S::DTYPE)?;
-    let elements = in_order(src.view().array::<S>()?);
+    let view = src.view();
+    let plain = Plain::of(&view)?;
+    let view = plain.view();
+    let elements = view.slice::<S>()?;
     let (across, along) = (Layout::contiguous(*input.shape()), Layout::contiguous(*src.view().shape()));
     each_place(shape, *axis, indices, across.strides(), along.strides(), |to, from| {
         add(&mut sum[to], elements[from]);
@@ -354,11 +368,7 @@ impl CpuLayer for Embedding {
     ) -> Result<(), LayerError> {
         let weight = self.weight.view(inputs)?;
         let indices = read_indices_into(&mut self.places, &inputs[0], weight.shape()[0])?;
-        with_bits!(weight.dtype(), B => {
-            let (rows, len) = (weight.shape()[0], weight.shape()[1]);
-            take_into(&weight.bits::<B>()?, (rows, len), indices, outputs[0].bits::<B>()?);
-        });
-        Ok(())
+        take_into(&weight, (weight.shape()[0], weight.shape()[1]), indices, &mut outputs[0])
     }
 }
 

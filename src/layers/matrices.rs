@@ -2,10 +2,11 @@
 
 use super::arguments::Operand;
 use super::broadcast::{Factor, broadcast, common};
+use super::views::fill_with_zeros;
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
 use crate::kernels::elementwise::Program;
 use crate::pnnx::Function;
-use crate::tensor::{DType, Dim, Tensor, TensorView, TensorViewMut, resolve_axis, with_bits};
+use crate::tensor::{DType, Dim, Layout, Tensor, TensorView, TensorViewMut, resolve_axis};
 use std::ops::RangeInclusive;
 
 crate::operator! {
@@ -54,15 +55,24 @@ impl CpuLayer for Diag {
         _: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
         let [down, right] = self.start();
-        with_bits!(inputs[0].dtype(), B => {
-            let (input, mut output) = (inputs[0].bits::<B>()?, outputs[0].bits::<B>()?);
-            if input.ndim() == 1 {
-                output.fill(B::default());
-                input.iter().enumerate().for_each(|(i, &x)| output[[i + down, i + right]] = x);
-            } else {
-                output.iter_mut().enumerate().for_each(|(i, y)| *y = input[[i + down, i + right]]);
-            }
-        });
+        let is_vector = inputs[0].shape().rank() == 1;
+        let (whole, part) = match is_vector {
+            true => (*outputs[0].layout(), *inputs[0].shape()),
+            false => (*inputs[0].layout(), *outputs[0].shape()),
+        };
+        if is_vector {
+            fill_with_zeros(&mut outputs[0])?;
+        }
+        if part.num_elements() == 0 {
+            return Ok(());
+        }
+        let (rows, columns) = (whole.strides()[0], whole.strides()[1]);
+        let start = whole.offset() + down * rows + right * columns;
+        let diagonal = Layout::strided(part, &[rows + columns], start)?;
+        match is_vector {
+            true => outputs[0].reborrow().with_layout(diagonal)?.copy_from(&inputs[0])?,
+            false => outputs[0].copy_from(&inputs[0].with_layout(diagonal)?)?,
+        }
         Ok(())
     }
 }

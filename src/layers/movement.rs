@@ -3,8 +3,7 @@
 use super::repetition::Flip;
 use super::views::view_layers;
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta, View};
-use crate::tensor::{DType, Layout, Shape, TensorView, TensorViewMut, resolve_axes, resolve_axis, with_bits};
-use ndarray::Axis;
+use crate::tensor::{DType, Layout, Shape, TensorView, TensorViewMut, resolve_axes, resolve_axis};
 
 crate::operator! {
     /// `torch.movedim`: some axes moved to other places, the others in their order. A view.
@@ -199,20 +198,20 @@ impl CpuLayer for Rot90 {
         _: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
         let (first, second) = self.axes(inputs[0].shape().rank())?;
-        with_bits!(inputs[0].dtype(), B => {
-            let mut turned = inputs[0].bits::<B>()?;
-            let quarters = self.k.rem_euclid(4);
-            if matches!(quarters, 1 | 2) {
-                turned.invert_axis(Axis(second));
-            }
-            if matches!(quarters, 2 | 3) {
-                turned.invert_axis(Axis(first));
-            }
-            if matches!(quarters, 1 | 3) {
-                turned.swap_axes(first, second);
-            }
-            outputs[0].bits::<B>()?.assign(&turned);
-        });
+        let reversed: &[usize] = match self.k.rem_euclid(4) {
+            1 => &[second],
+            2 => &[first, second],
+            3 => &[first],
+            _ => &[],
+        };
+        let mut order: Vec<usize> = (0..inputs[0].shape().rank()).collect();
+        if self.k.rem_euclid(2) == 1 {
+            order.swap(first, second);
+        }
+        let turned = inputs[0].with_layout(inputs[0].layout().permute(&order)?)?;
+        // An axis of the input is where the order says.
+        let reversed: Vec<usize> = reversed.iter().map(|&axis| order[axis]).collect();
+        outputs[0].copy_reversed(&turned, &reversed)?;
         Ok(())
     }
 }

@@ -165,6 +165,15 @@ pub(super) fn write<T: Number>(
     output: &mut TensorViewMut<'_>,
     fill: impl FnOnce(&mut [T]) -> Result<(), LayerError>,
 ) -> Result<(), LayerError> {
+    let mut fill = Some(fill);
+    write_by(output, &mut |values| fill.take().map_or(Ok(()), |fill| fill(values)))
+}
+
+/// As [`write`]: compiled once for all that is written.
+fn write_by<T: Number>(
+    output: &mut TensorViewMut<'_>,
+    fill: &mut dyn FnMut(&mut [T]) -> Result<(), LayerError>,
+) -> Result<(), LayerError> {
     if output.dtype() == T::DTYPE && output.layout().is_contiguous() {
         return fill(output.slice()?);
     }

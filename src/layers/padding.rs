@@ -2,7 +2,7 @@
 
 use super::arguments::Argument;
 use super::choices::choices;
-use super::views::in_order;
+use super::views::{Plain, write_plain};
 use crate::Limits;
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
 use crate::kernels::naive::PadMode;
@@ -150,18 +150,14 @@ impl Padding {
         let Some(mode) = self.mode.mirror() else { return self.surround(input, output) };
         let places = output.shape().iter().fold(0u64, |sum, &len| sum.saturating_add(len as u64));
         limits.check_tensor("the places of a padding", places.saturating_mul(size_of::<usize>() as u64))?;
-        with_bits!(input.dtype(), B => {
-            let (axes, inner) = self.sources(mode, input)?;
-            let (input, mut output) = (in_order(input.bits::<B>()?), output.bits::<B>()?);
-            if let Some(output) = output.as_slice_mut() {
-                take_axes(&input, &axes, inner, output);
-                return Ok(());
-            }
-            let mut padded = vec![B::default(); output.len()];
-            take_axes(&input, &axes, inner, &mut padded);
-            output.iter_mut().zip(padded).for_each(|(to, from)| *to = from);
-        });
-        Ok(())
+        let (axes, inner) = self.sources(mode, input)?;
+        let input = Plain::of(input)?;
+        write_plain(output, &mut |output| {
+            with_bits!(output.dtype(), B => {
+                take_axes(input.view().bits_slice::<B>()?, &axes, inner, output.bits_slice::<B>()?);
+            });
+            Ok(())
+        })
     }
 
     /// Writes the value everywhere, and then the input into the middle.

@@ -185,14 +185,13 @@ impl Reformat {
         output: &mut TensorViewMut<'_>,
         context: &ForwardContext<'_>,
     ) -> Result<(), LayerError> {
-        let source = input.with_layout(flat(input.layout())?)?.bits::<B>()?;
+        let source = input.with_layout(flat(input.layout())?)?;
         let layout = flat(output.layout())?;
         let mut output = output.reborrow().with_layout(layout)?;
-        let mut target = output.bits::<B>()?;
-        match (source.as_slice(), target.as_slice_mut()) {
-            (Some(source), Some(target)) => Ok(rearrange((from, source), (to, target), context.limits())?),
-            _ => Err(not_dense()),
-        }
+        let (Ok(source), Ok(target)) = (source.bits_slice::<B>(), output.bits_slice::<B>()) else {
+            return Err(not_dense());
+        };
+        Ok(rearrange((from, source), (to, target), context.limits())?)
     }
 
     /// Moves numbers from one type to another.

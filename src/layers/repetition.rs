@@ -1,12 +1,10 @@
 //! Elements in another order or more than once: flip, roll, repeat, tile, repeat_interleave.
 
 use super::arguments::Argument;
-use super::views::axis_of;
-use super::views::in_order;
+use super::views::{Plain, axis_of, write_plain};
 use crate::Limits;
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
-use crate::tensor::{DType, Dim, TensorView, TensorViewMut, resolve_axis, with_bits};
-use ndarray::{Axis, Slice};
+use crate::tensor::{DType, Dim, Layout, Shape, TensorView, TensorViewMut, resolve_axis, with_bits};
 use std::borrow::Cow;
 use std::ops::RangeInclusive;
 
@@ -84,16 +82,10 @@ impl CpuLayer for Flip {
         outputs: &mut [TensorViewMut<'_>],
         _: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
-        with_bits!(inputs[0].dtype(), B => {
-            let mut flipped = inputs[0].bits::<B>()?;
-            for &dim in &self.dims {
-                let axis = resolve_axis(dim, flipped.ndim())?;
-                if axis < flipped.ndim() {
-                    flipped.invert_axis(Axis(axis));
-                }
-            }
-            outputs[0].bits::<B>()?.assign(&flipped);
-        });
+        let rank = inputs[0].shape().rank();
+        let axes: Vec<usize> =
+            self.dims.iter().map(|&dim| resolve_axis(dim, rank)).collect::<Result<_, _>>()?;
+        outputs[0].copy_reversed(&inputs[0], &axes)?;
         Ok(())
     }
 }
@@ -147,49 +139,47 @@ impl CpuLayer for Roll {
         let metas: Vec<TensorMeta> = inputs.iter().map(TensorMeta::of).collect();
         let number = |(axis, shift): (usize, Dim)| (axis, shift.fixed().unwrap_or(0));
         let steps: Vec<(usize, i64)> = self.steps(&metas)?.into_iter().map(number).collect();
-        with_bits!(inputs[0].dtype(), B => {
-            let input = inputs[0].bits::<B>()?;
-            if self.is_flat() {
-                let values = in_order(input);
-                let shift = steps.first().map_or(0, |(_, shift)| places(*shift, values.len()));
-                let (head, tail) = values.split_at(values.len() - shift);
-                let mut output = outputs[0].bits::<B>()?;
-                match output.as_slice_mut() {
-                    Some(output) => {
-                        output[..shift].copy_from_slice(tail);
-                        output[shift..].copy_from_slice(head);
-                    }
-                    None => output.iter_mut().zip(tail.iter().chain(head)).for_each(|(to, &from)| *to = from),
-                }
-                return Ok(());
+        if self.is_flat() {
+            let input = Plain::of(&inputs[0])?;
+            let count = inputs[0].num_elements();
+            let (from, line) = (input.view(), Shape::new(&[count])?);
+            let from = from.with_layout(Layout::contiguous(line).with_offset(from.layout().offset()))?;
+            let shift = steps.first().map_or(0, |(_, shift)| places(*shift, count));
+            return write_plain(&mut outputs[0], &mut |output| {
+                let layout = Layout::contiguous(line).with_offset(output.layout().offset());
+                rolled(&from, &mut output.reborrow().with_layout(layout)?, &[shift])
+            });
+        }
+        let shape = inputs[0].shape();
+        let mut shifts = vec![0; shape.rank()];
+        for (axis, shift) in steps {
+            if let Some(total) = shifts.get_mut(axis) {
+                *total = (*total + places(shift, shape[axis])) % shape[axis];
             }
-            let mut shifts = vec![0; input.ndim()];
-            for (axis, shift) in steps {
-                if let Some(total) = shifts.get_mut(axis) {
-                    *total = (*total + places(shift, input.shape()[axis])) % input.shape()[axis];
-                }
-            }
-            let mut output = outputs[0].bits::<B>()?;
-            // Each axis is in two parts that change places: 2ⁿ blocks for n axes that move.
-            let moving: Vec<usize> = (0..shifts.len()).filter(|&axis| shifts[axis] > 0).collect();
-            for parts in 0..1usize << moving.len() {
-                let (mut from, mut to) = (input.view(), output.view_mut());
-                for (bit, &axis) in moving.iter().enumerate() {
-                    let (shift, len) = (shifts[axis], input.shape()[axis]);
-                    let wraps = parts >> bit & 1 == 1;
-                    let (source, target) = if wraps {
-                        (Slice::from(len - shift..len), Slice::from(0..shift))
-                    } else {
-                        (Slice::from(0..len - shift), Slice::from(shift..len))
-                    };
-                    from.slice_axis_inplace(Axis(axis), source);
-                    to.slice_axis_inplace(Axis(axis), target);
-                }
-                to.assign(&from);
-            }
-        });
-        Ok(())
+        }
+        rolled(&inputs[0], &mut outputs[0], &shifts)
     }
+}
+
+/// Writes the input moved by so many places along each axis. Each axis is in two parts that change places: 2ⁿ blocks for n
+/// axes that move.
+fn rolled(
+    input: &TensorView<'_>,
+    output: &mut TensorViewMut<'_>,
+    shifts: &[usize],
+) -> Result<(), LayerError> {
+    let moving: Vec<usize> = (0..shifts.len()).filter(|&axis| shifts[axis] > 0).collect();
+    for parts in 0..1usize << moving.len() {
+        let (mut from, mut to) = (*input.layout(), *output.layout());
+        for (bit, &axis) in moving.iter().enumerate() {
+            let (shift, len) = (shifts[axis], input.shape()[axis]);
+            let wraps = parts >> bit & 1 == 1;
+            let (source, target, len) = if wraps { (len - shift, 0, shift) } else { (0, shift, len - shift) };
+            (from, to) = (from.narrow(axis, source, len)?, to.narrow(axis, target, len)?);
+        }
+        output.reborrow().with_layout(to)?.copy_from(&input.with_layout(from)?)?;
+    }
+    Ok(())
 }
 
 /// A shift as a number of places between 0 and the length.
@@ -217,24 +207,16 @@ fn repeat(input: &TensorView<'_>, output: &mut TensorViewMut<'_>) -> Result<(), 
     if output.num_elements() == 0 {
         return Ok(());
     }
-    let shape = output.shape().to_vec();
-    with_bits!(input.dtype(), B => {
-        let mut input = input.bits::<B>()?;
-        let mut output = output.bits::<B>()?;
-        while input.ndim() < output.ndim() {
-            input.insert_axis_inplace(Axis(0));
-        }
-        // Short rows many times: each axis after the other is faster than each copy after the other.
-        if let Some(output) = output.as_slice_mut() {
-            let (shape, wanted) = (input.shape().to_vec(), shape);
-            repeat_axes(&in_order(input), &shape, &wanted, output);
-            return Ok(());
-        }
-        for mut chunk in output.exact_chunks_mut(input.raw_dim()) {
-            chunk.assign(&input);
-        }
-    });
-    Ok(())
+    let mut shape = vec![1; output.shape().rank().saturating_sub(input.shape().rank())];
+    shape.extend_from_slice(input.shape());
+    let input = Plain::of(input)?;
+    write_plain(output, &mut |output| {
+        let (input, wanted) = (input.view(), *output.shape());
+        with_bits!(input.dtype(), B => {
+            repeat_axes(input.bits_slice::<B>()?, &shape, &wanted, output.bits_slice::<B>()?);
+        });
+        Ok(())
+    })
 }
 
 /// Repeats an array of some shape along each axis until it has another shape, whose lengths are multiples.
@@ -372,28 +354,23 @@ impl RepeatInterleave {
         if output.num_elements() == 0 {
             return Ok(());
         }
-        let axis = self.dim.map(|dim| input.shape().axis(dim)).transpose()?;
-        with_bits!(input.dtype(), B => {
-            let input = input.bits::<B>()?;
-            let mut output = output.bits::<B>()?;
-            let places = counts.iter().enumerate().flat_map(|(index, &count)| std::iter::repeat_n(index, count));
-            match axis {
-                Some(axis) => {
-                    for (to, from) in places.enumerate() {
-                        limits.check_deadline()?;
-                        let from = input.index_axis(Axis(axis), from);
-                        output.index_axis_mut(Axis(axis), to).assign(&from);
-                    }
-                }
-                None => {
-                    let values = in_order(input);
-                    match output.as_slice_mut() {
-                        Some(output) => repeat_each(&values, counts, output),
-                        None => output.iter_mut().zip(places).for_each(|(to, from)| *to = values[from]),
-                    }
-                }
-            }
-        });
+        let Some(axis) = self.dim.map(|dim| input.shape().axis(dim)).transpose()? else {
+            let input = Plain::of(input)?;
+            return write_plain(output, &mut |output| {
+                with_bits!(input.view().dtype(), B => {
+                    repeat_each(input.view().bits_slice::<B>()?, counts, output.bits_slice::<B>()?);
+                });
+                Ok(())
+            });
+        };
+        let mut start = 0;
+        for (index, &count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+            limits.check_deadline()?;
+            let to = output.layout().narrow(axis, start, count)?;
+            let from = input.layout().narrow(axis, index, 1)?.expand(to.shape())?;
+            output.reborrow().with_layout(to)?.copy_from(&input.with_layout(from)?)?;
+            start += count;
+        }
         Ok(())
     }
 }

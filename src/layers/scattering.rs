@@ -1,14 +1,16 @@
 //! Elements written to the places that an index names: scatter, scatter_reduce, index_copy, select_scatter.
 
 use super::arguments::Operand;
-use super::broadcast::{Factor, owned};
+use super::broadcast::Factor;
 use super::choices::choices;
 use super::indexing::{check_indices, check_within, read_indices, view_with_axis, with_axis};
 use super::number::Number;
-use super::views::axis_of;
+use super::views::{axis_of, write_plain};
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
-use crate::tensor::{DType, Tensor, TensorView, TensorViewMut, resolve_axis, resolve_index, with_bits};
-use ndarray::{ArrayD, ArrayViewD, Axis, Dimension, IxDyn};
+use crate::kernels::take::each_place;
+use crate::tensor::{
+    DType, Layout, Shape, Tensor, TensorView, TensorViewMut, resolve_axis, resolve_index, with_bits,
+};
 use std::ops::RangeInclusive;
 
 crate::operator! {
@@ -113,22 +115,19 @@ pub(super) fn check_source(source: &TensorMeta, part: &TensorMeta) -> Result<(),
     Err(LayerError::shape("the source", part, source))
 }
 
-/// For each element of `index` its own place, and the place that it names.
-fn targets(
-    index: &TensorView<'_>,
-    dim: i64,
-    shape: &[usize],
-) -> Result<impl Iterator<Item = (IxDyn, IxDyn)> + use<>, LayerError> {
-    let axis = resolve_axis(dim, shape.len())?;
-    let indices = read_indices(index, shape.get(axis).copied().unwrap_or(1))?;
-    let places = ndarray::indices(index.shape().dims()).into_iter();
-    Ok(places.zip(indices).map(move |(from, index)| {
-        let mut to = from.clone();
-        if let Some(at) = to.slice_mut().get_mut(axis) {
-            *at = index;
-        }
-        (from, to)
-    }))
+/// The indices of a tensor: its shape, the axis along which they count, and all of them in row-major order.
+struct Places {
+    shape: Shape,
+    axis: usize,
+    indices: Vec<usize>,
+}
+
+impl Places {
+    fn new(index: &TensorView<'_>, dim: i64, whole: &Shape) -> Result<Self, LayerError> {
+        let axis = resolve_axis(dim, whole.rank())?;
+        let indices = read_indices(index, whole.get(axis).copied().unwrap_or(1))?;
+        Ok(Self { shape: *index.shape(), axis, indices })
+    }
 }
 
 impl Layer for Scatter {
@@ -156,37 +155,31 @@ impl CpuLayer for Scatter {
         outputs: &mut [TensorViewMut<'_>],
         _: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
-        outputs[0].copy_from(&inputs[0])?;
-        let whole = *view_with_axis(&inputs[0])?.shape();
-        let targets = targets(&view_with_axis(&inputs[self.index.0])?, self.dim, whole.dims())?;
-        let layout = outputs[0].layout().reshape(&whole)?.unwrap_or(*outputs[0].layout());
-        let mut output = outputs[0].reborrow().with_layout(layout)?;
-        let number = match self.src {
+        let input = view_with_axis(&inputs[0])?;
+        let places = Places::new(&view_with_axis(&inputs[self.index.0])?, self.dim, input.shape())?;
+        let source = match self.src {
             Factor::Input(position)
                 if inputs[position].shape().rank() > 0 || inputs[0].shape().rank() == 0 =>
             {
-                None
+                view_with_axis(&inputs[position])?.to_tensor()?
             }
-            src => Some(src.number(inputs, inputs[0].dtype())?),
+            src => src.number(inputs, inputs[0].dtype())?,
         };
-        with_bits!(inputs[0].dtype(), B => {
-            let mut output = output.bits::<B>()?;
-            let number = number.as_ref().map(|number| number.view());
-            let number = match &number {
-                Some(number) => number.bits::<B>()?.first().copied(),
-                None => None,
-            };
-            let src = match (number, self.src) {
-                (None, Factor::Input(position)) => Some(view_with_axis(&inputs[position])?.bits::<B>()?),
-                _ => None,
-            };
-            for (from, to) in targets {
-                if let Some(value) = number.or_else(|| src.as_ref().map(|src| src[from])) {
-                    output[to] = value;
-                }
-            }
-        });
-        Ok(())
+        // One number stands for all, wherever it is looked for.
+        let (across, along) = (Layout::contiguous(*input.shape()), *source.layout());
+        let layout = outputs[0].layout().reshape(input.shape())?.unwrap_or(*outputs[0].layout());
+        write_plain(&mut outputs[0].reborrow().with_layout(layout)?, &mut |output| {
+            output.copy_from(&input)?;
+            with_bits!(output.dtype(), B => {
+                let source = source.view();
+                let (from, to) = (source.bits_slice::<B>()?, output.bits_slice::<B>()?);
+                let Places { shape, axis, indices } = &places;
+                each_place(shape, *axis, indices, across.strides(), along.strides(), |target, source| {
+                    to[target] = from[source];
+                });
+            });
+            Ok(())
+        })
     }
 }
 
@@ -230,25 +223,23 @@ impl Joined for i64 {
 }
 
 impl ScatterReduce {
-    fn run<T: Joined>(
-        &self,
-        inputs: &[TensorView<'_>],
-        targets: impl Iterator<Item = (IxDyn, IxDyn)>,
-    ) -> Result<Tensor, LayerError> {
-        let input = view_with_axis(&inputs[0])?.to_tensor()?.cast(T::DTYPE)?;
-        let mut result: ArrayD<T> = owned(&input.array::<T>()?)?;
-        let src = view_with_axis(&inputs[self.src.0])?.to_tensor()?.cast(T::DTYPE)?;
-        let src: ArrayViewD<'_, T> = src.array::<T>()?;
-        let mut counts = ArrayD::from_elem(result.raw_dim(), usize::from(self.include_self));
-        for (from, to) in targets {
-            let value = src[from];
-            result[&to] = if counts[&to] == 0 { value } else { self.join(result[&to], value) };
-            counts[&to] += 1;
-        }
+    fn run<T: Joined>(&self, inputs: &[TensorView<'_>], places: &Places) -> Result<Tensor, LayerError> {
+        let input = view_with_axis(&inputs[0])?;
+        let mut result = input.cast(T::DTYPE)?.to_vec::<T>()?;
+        let src = view_with_axis(&inputs[self.src.0])?.cast(T::DTYPE)?;
+        let elements = src.slice::<T>()?;
+        let mut counts = vec![usize::from(self.include_self); result.len()];
+        let (across, along) = (Layout::contiguous(*input.shape()), *src.layout());
+        let Places { shape, axis, indices } = places;
+        each_place(shape, *axis, indices, across.strides(), along.strides(), |to, from| {
+            let value = elements[from];
+            result[to] = if counts[to] == 0 { value } else { self.join(result[to], value) };
+            counts[to] += 1;
+        });
         if self.reduce == Joining::Mean {
-            result.zip_mut_with(&counts, |sum, &count| *sum = sum.part(count.max(1)));
+            result.iter_mut().zip(&counts).for_each(|(sum, &count)| *sum = sum.part(count.max(1)));
         }
-        Ok(Tensor::from_array(result)?)
+        Ok(Tensor::from_vec(result, input.shape())?)
     }
 
     fn join<T: Joined>(&self, a: T, b: T) -> T {
@@ -272,10 +263,10 @@ impl CpuLayer for ScatterReduce {
         _: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
         let whole = *view_with_axis(&inputs[0])?.shape();
-        let targets = targets(&view_with_axis(&inputs[self.index.0])?, self.dim, whole.dims())?;
+        let places = Places::new(&view_with_axis(&inputs[self.index.0])?, self.dim, &whole)?;
         let joined = match inputs[0].dtype().is_float() {
-            true => self.run::<f64>(inputs, targets)?,
-            false => self.run::<i64>(inputs, targets)?,
+            true => self.run::<f64>(inputs, &places)?,
+            false => self.run::<i64>(inputs, &places)?,
         };
         let joined = joined.cast(inputs[0].dtype())?.reshape(inputs[0].shape())?;
         Ok(outputs[0].copy_from(&joined.view())?)
@@ -316,12 +307,11 @@ impl CpuLayer for IndexCopy {
         outputs[0].copy_from(&inputs[0])?;
         let axis = inputs[0].shape().axis(self.dim)?;
         let indices = read_indices(&inputs[self.index.0], inputs[0].shape()[axis])?;
-        with_bits!(inputs[0].dtype(), B => {
-            let (source, mut output) = (inputs[self.source.0].bits::<B>()?, outputs[0].bits::<B>()?);
-            for (part, to) in source.axis_iter(Axis(axis)).zip(indices) {
-                output.index_axis_mut(Axis(axis), to).assign(&part);
-            }
-        });
+        let (source, whole) = (&inputs[self.source.0], *outputs[0].layout());
+        for (from, to) in indices.into_iter().enumerate() {
+            let part = source.with_layout(source.layout().select(axis, from)?)?;
+            outputs[0].reborrow().with_layout(whole.select(axis, to)?)?.copy_from(&part)?;
+        }
         Ok(())
     }
 }

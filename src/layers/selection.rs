@@ -3,7 +3,7 @@
 use super::arguments::Operand;
 use super::broadcast::{Converted, Factor, broadcast, common, integer_range};
 use super::ready::Ready;
-use super::views::with_first;
+use super::views::{Plain, with_first};
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
 use crate::kernels::elementwise::{Prepared, Program};
 use crate::pnnx::Function;
@@ -227,15 +227,16 @@ impl CpuLayer for MaskedSelect {
         let shape = crate::tensor::broadcast_shapes(inputs[0].shape(), mask.view().shape())?;
         let input = inputs[0].with_layout(inputs[0].layout().expand(&shape)?)?;
         let mask = mask.expanded(&shape)?;
-        let mask = mask.array::<bool>()?;
+        let mask = mask.to_vec::<bool>()?;
         let count = mask.iter().filter(|&&taken| taken).count();
         context.limits().check_tensor("the selected elements", (count * input.dtype().size()) as u64)?;
         let mut output = Tensor::zeros(input.dtype(), &[count])?;
-        let mut view = output.view_mut()?;
-        with_bits!(input.dtype(), B => {
-            let (from, mut to) = (input.bits::<B>()?, view.bits::<B>()?);
-            let taken = from.iter().zip(&mask).filter(|(_, taken)| **taken);
-            to.iter_mut().zip(taken).for_each(|(to, (&from, _))| *to = from);
+        let (dtype, input, mut view) = (input.dtype(), Plain::of(&input)?, output.view_mut()?);
+        with_bits!(dtype, B => {
+            let mut to = view.bits_slice::<B>()?.iter_mut();
+            for (&from, _) in input.view().bits_slice::<B>()?.iter().zip(&mask).filter(|(_, taken)| **taken) {
+                to.next().into_iter().for_each(|to| *to = from);
+            }
         });
         Ok(vec![output])
     }

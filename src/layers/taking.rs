@@ -2,11 +2,11 @@
 
 use super::arguments::Operand;
 use super::broadcast::broadcast;
-use super::indexing::{Gather, check_indices};
+use super::indexing::{Gather, check_indices, pick};
 use super::ready::Ready;
 use super::views::axis_of;
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
-use crate::tensor::{DType, Dim, Tensor, TensorView, TensorViewMut, resolve_index, with_bits};
+use crate::tensor::{DType, Dim, Tensor, TensorView, TensorViewMut, resolve_index};
 use std::ops::RangeInclusive;
 
 crate::operator! {
@@ -99,13 +99,10 @@ impl CpuLayer for Take {
         _: &mut ForwardContext<'_>,
     ) -> Result<(), LayerError> {
         let indices = inputs[self.index.0].to_tensor()?.cast(DType::I64)?.to_vec::<i64>()?;
-        with_bits!(inputs[0].dtype(), B => {
-            let values: Vec<B> = inputs[0].bits::<B>()?.iter().copied().collect();
-            for (to, index) in outputs[0].bits::<B>()?.iter_mut().zip(indices) {
-                *to = values[resolve_index(index, values.len())?];
-            }
-        });
-        Ok(())
+        let count = inputs[0].num_elements();
+        let places: Vec<usize> =
+            indices.into_iter().map(|index| resolve_index(index, count)).collect::<Result<_, _>>()?;
+        pick(&inputs[0], &places, &mut outputs[0])
     }
 }
 

@@ -1,9 +1,8 @@
 //! What layers share whose outputs are their inputs under another layout.
 
 use crate::graph::{Layer, LayerError, TensorMeta};
-use crate::tensor::{Layout, Shape, TensorView, TensorViewMut, resolve_axis, with_bits};
+use crate::tensor::{Layout, Shape, Tensor, TensorView, TensorViewMut, resolve_axis};
 use smallvec::SmallVec;
-use std::borrow::Cow;
 
 /// Implements [`CpuLayer`](crate::graph::CpuLayer) for layers that return views: where a copy is wanted all the same, it
 /// is made of the view; where there is none, elements keep their row-major order.
@@ -52,25 +51,54 @@ pub(super) fn copy_in_order(
     if let Some(layout) = output.layout().reshape(input.shape())? {
         return Ok(output.reborrow().with_layout(layout)?.copy_from(input)?);
     }
-    with_bits!(input.dtype(), B => {
-        let (from, mut to) = (input.bits::<B>()?, output.bits::<B>()?);
-        to.iter_mut().zip(from.iter()).for_each(|(to, &from)| *to = from);
-    });
-    Ok(())
+    let moved = input.to_tensor()?.reshape(output.shape())?;
+    Ok(output.copy_from(&moved.view())?)
 }
 
-/// The elements in row-major order: as they lie, or copied.
-pub(super) fn in_order<T: Copy + Default>(array: ndarray::ArrayViewD<'_, T>) -> Cow<'_, [T]> {
-    if let Some(slice) = array.to_slice() {
-        return Cow::Borrowed(slice);
+/// A tensor whose elements lie in row-major order without gaps: as it is, or a copy.
+#[derive(Debug)]
+pub(super) enum Plain<'a> {
+    View(TensorView<'a>),
+    Copy(Tensor),
+}
+
+impl<'a> Plain<'a> {
+    pub(super) fn of(view: &TensorView<'a>) -> Result<Self, LayerError> {
+        match view.layout().is_contiguous() {
+            true => Ok(Self::View(*view)),
+            false => Ok(Self::Copy(view.to_tensor()?)),
+        }
     }
-    // A copy goes along the memory of both, unlike an iterator over turned axes.
-    let mut copy = vec![T::default(); array.len()];
-    match ndarray::ArrayViewMutD::from_shape(array.raw_dim(), &mut copy) {
-        Ok(mut copy) => copy.assign(&array),
-        Err(_) => copy.iter_mut().zip(&array).for_each(|(to, &from)| *to = from),
+
+    pub(super) fn view(&self) -> TensorView<'_> {
+        match self {
+            Self::View(view) => *view,
+            Self::Copy(tensor) => tensor.view(),
+        }
     }
-    Cow::Owned(copy)
+}
+
+/// Lets `fill` write all elements of an output in row-major order without gaps.
+pub(super) fn write_plain(
+    output: &mut TensorViewMut<'_>,
+    fill: &mut dyn FnMut(&mut TensorViewMut<'_>) -> Result<(), LayerError>,
+) -> Result<(), LayerError> {
+    if output.layout().is_contiguous() {
+        return fill(output);
+    }
+    let mut whole = Tensor::zeros(output.dtype(), output.shape())?;
+    fill(&mut whole.view_mut()?)?;
+    Ok(output.copy_from(&whole.view())?)
+}
+
+/// Writes one value, a tensor without axes, everywhere.
+pub(super) fn fill(output: &mut TensorViewMut<'_>, value: &Tensor) -> Result<(), LayerError> {
+    Ok(output.copy_from(&value.expand(output.shape())?.view())?)
+}
+
+/// Writes zeros everywhere.
+pub(super) fn fill_with_zeros(output: &mut TensorViewMut<'_>) -> Result<(), LayerError> {
+    fill(output, &Tensor::zeros(output.dtype(), &[])?)
 }
 
 /// The inputs of a layer that overwrites the first of them, given the others: each stands at its position.

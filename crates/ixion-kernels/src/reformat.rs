@@ -5,9 +5,7 @@ use super::quantization::{dequantize, quantize};
 use super::transpose::{to_columns, to_rows};
 use super::wide::widest;
 use half::{bf16, f16};
-use ixion_tensor::Bits;
-use ixion_tensor::{LimitError, Limits};
-use std::any::TypeId;
+use ixion_tensor::{Bits, LimitError, Limits};
 
 /// A tensor with one axis that is cut into blocks, or not: which element lies where.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -125,10 +123,13 @@ pub fn rearrange<B: Bits>(
     limits: &Limits,
 ) -> Result<(), LimitError> {
     let is_turned = to.inner > 1 && from.block.is_some() != to.block.is_some();
-    if !is_turned || TypeId::of::<B>() != TypeId::of::<u32>() {
+    let are_words = size_of::<B>() == size_of::<u32>()
+        && source.as_ptr().cast::<u32>().is_aligned()
+        && target.as_ptr().cast::<u32>().is_aligned();
+    if !is_turned || !are_words {
         return reformat((from, source), (to, target), B::default(), limits, |x| x);
     }
-    // SAFETY: this is their type.
+    // SAFETY: bytes of their size, where words may lie; any bits are one, and those of words are written back as they were.
     let source = unsafe { std::slice::from_raw_parts(source.as_ptr().cast::<u32>(), source.len()) };
     // SAFETY: as above.
     let target = unsafe { std::slice::from_raw_parts_mut(target.as_mut_ptr().cast::<u32>(), target.len()) };
@@ -161,7 +162,7 @@ fn each_block<U: Send>(
     from: Cut,
     (to, target): (Cut, &mut [U]),
     limits: &Limits,
-    work: &(impl Fn(usize, usize, &mut [U]) + Sync),
+    work: &(dyn Fn(usize, usize, &mut [U]) + Sync),
 ) -> Result<(), LimitError> {
     let block = to.block.or(from.block).unwrap_or(1) * to.inner;
     for (outer, target) in target.chunks_exact_mut(to.slice().max(1)).enumerate() {

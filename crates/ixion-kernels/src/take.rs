@@ -128,28 +128,55 @@ pub fn each_place(
     along: &[usize],
     mut visit: impl FnMut(usize, usize),
 ) {
-    let last = shape.len().saturating_sub(1);
-    let row = shape.get(last).copied().unwrap_or(1).max(1);
-    let stride = |strides: &[usize], axis: usize| strides.get(axis).copied().unwrap_or(0);
-    let (step, by_index, plain) =
-        (if axis == last { 0 } else { stride(across, last) }, stride(across, axis), stride(along, last));
-    let mut place: SmallVec<[usize; MAX_RANK]> = smallvec![0; last];
-    for indices in indices.chunks(row) {
+    let mut rows = RowPlaces::new(shape, axis, across, along);
+    for indices in indices.chunks(rows.len) {
+        let (from, to) = rows.next();
+        for (column, &index) in indices.iter().enumerate() {
+            visit(from + column * rows.step + index * rows.by_index, to + column * rows.plain);
+        }
+    }
+}
+
+/// Where the rows of a shape begin, as [`each_place`] visits them.
+struct RowPlaces<'a> {
+    shape: &'a [usize],
+    axis: usize,
+    across: &'a [usize],
+    along: &'a [usize],
+    /// Elements of a row.
+    len: usize,
+    /// By how much the places of one element are from those of the one before, beside what its index says.
+    step: usize,
+    by_index: usize,
+    plain: usize,
+    place: SmallVec<[usize; MAX_RANK]>,
+}
+
+impl<'a> RowPlaces<'a> {
+    fn new(shape: &'a [usize], axis: usize, across: &'a [usize], along: &'a [usize]) -> Self {
+        let last = shape.len().saturating_sub(1);
+        let len = shape.get(last).copied().unwrap_or(1).max(1);
+        let stride = |strides: &[usize], axis: usize| strides.get(axis).copied().unwrap_or(0);
+        let (step, by_index, plain) =
+            (if axis == last { 0 } else { stride(across, last) }, stride(across, axis), stride(along, last));
+        Self { shape, axis, across, along, len, step, by_index, plain, place: smallvec![0; last] }
+    }
+
+    /// Where the next row begins in both, not counting the axis of the indices.
+    fn next(&mut self) -> (usize, usize) {
         let offset = |strides: &[usize], skipped: Option<usize>| -> usize {
-            let outer = place.iter().zip(strides).enumerate().filter(|(axis, _)| Some(*axis) != skipped);
+            let outer = self.place.iter().zip(strides).enumerate().filter(|(axis, _)| Some(*axis) != skipped);
             outer.map(|(_, (index, stride))| index * stride).sum()
         };
-        let (from, to) = (offset(across, Some(axis)), offset(along, None));
-        for (column, &index) in indices.iter().enumerate() {
-            visit(from + column * step + index * by_index, to + column * plain);
-        }
-        for (index, &len) in place.iter_mut().zip(shape).rev() {
+        let places = (offset(self.across, Some(self.axis)), offset(self.along, None));
+        for (index, &len) in self.place.iter_mut().zip(self.shape).rev() {
             *index += 1;
             if *index < len {
                 break;
             }
             *index = 0;
         }
+        places
     }
 }
 

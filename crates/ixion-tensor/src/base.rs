@@ -1,9 +1,10 @@
 //! Owned tensors: construction, sharing, views, and ndarray both ways.
 
+use super::bits::reverse_words;
 use super::storage::Storage;
 use super::view::{array_layout, check_dtype};
-use super::{Bits, DType, Element, Format, Layout, Result, Shape, TensorError, TensorView, TensorViewMut};
-use super::{resolve_axes, with_bits, with_element};
+use super::{DType, Element, Format, Layout, Result, Shape, TensorError, TensorView, TensorViewMut};
+use super::{resolve_axes, with_element};
 use ndarray::{Array, ArrayD, ArrayViewD, Dimension, IxDyn, ShapeBuilder};
 use std::sync::Arc;
 
@@ -88,11 +89,15 @@ impl Tensor {
             )));
         }
         let mut view = tensor.view_mut()?;
-        with_bits!(dtype, B => {
-            let mut target = view.bits::<B>()?;
-            let chunks = bytes.chunks_exact(size_of::<B>());
-            target.iter_mut().zip(chunks).for_each(|(element, chunk)| *element = B::from_le_slice(chunk));
-        });
+        if dtype == DType::Bool {
+            view.slice::<bool>()?.iter_mut().zip(bytes).for_each(|(to, &byte)| *to = byte != 0);
+            return Ok(tensor);
+        }
+        let target = view.bytes_mut()?;
+        target.copy_from_slice(bytes);
+        if cfg!(target_endian = "big") {
+            reverse_words(target, dtype);
+        }
         Ok(tensor)
     }
 
@@ -364,10 +369,13 @@ impl TensorView<'_> {
     /// # Errors
     /// [`TensorError::Blocked`].
     pub fn to_le_bytes(&self) -> Result<Vec<u8>> {
-        let mut bytes = Vec::with_capacity(self.num_elements() * self.dtype().size());
-        with_bits!(self.dtype(), B => {
-            self.bits::<B>()?.iter().for_each(|element| element.push_le(&mut bytes));
-        });
+        if !self.layout().is_contiguous() {
+            return self.to_tensor()?.view().to_le_bytes();
+        }
+        let mut bytes = self.bytes()?.to_vec();
+        if cfg!(target_endian = "big") {
+            reverse_words(&mut bytes, self.dtype());
+        }
         Ok(bytes)
     }
 }
@@ -378,10 +386,12 @@ impl PartialEq for Tensor {
         if self.dtype != other.dtype || self.shape() != other.shape() {
             return false;
         }
-        with_element!(self.dtype, T => match (self.array::<T>(), other.array::<T>()) {
-            (Ok(left), Ok(right)) => left == right,
+        match (self.contiguous(), other.contiguous()) {
+            (Ok(left), Ok(right)) => with_element!(self.dtype, T => {
+                matches!((left.slice::<T>(), right.slice::<T>()), (Ok(left), Ok(right)) if left == right)
+            }),
             _ => self.layout == other.layout && self.storage.len() == other.storage.len(),
-        })
+        }
     }
 }
 

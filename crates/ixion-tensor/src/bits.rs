@@ -8,8 +8,9 @@ mod sealed {
 
 /// A type that stands for every element type of its size when elements are only moved.
 ///
-/// Kernels that copy elements (concatenation, gathering, flipping) are written for five sizes instead of 13 types.
-/// `bool` is apart from `u8` because its bytes may only be 0 or 1.
+/// Kernels that copy elements (concatenation, gathering, flipping) are compiled for five sizes instead of 13 types: what
+/// [`with_bits`] binds are arrays of bytes, which lie wherever elements of their size do. `bool` is apart from `u8` because
+/// its bytes may only be 0 or 1.
 pub trait Bits: sealed::Sealed + Copy + Default + Send + Sync + 'static {
     /// Whether elements of `dtype` may be read and written as this type.
     fn stands_for(dtype: DType) -> bool;
@@ -61,6 +62,38 @@ bits! {
     u64, DType::F64 | DType::I64 => DType::C128,
 }
 
+macro_rules! bytes {
+    ($($size:literal => $pattern:pat),* $(,)?) => {$(
+        impl sealed::Sealed for [u8; $size] {}
+        impl Bits for [u8; $size] {
+            fn stands_for(dtype: DType) -> bool {
+                matches!(dtype, $pattern)
+            }
+            /// The bytes as they are: which of them are words, only a [`DType`] says.
+            fn from_le_slice(bytes: &[u8]) -> Self {
+                let mut word = [0; $size];
+                word.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+                word
+            }
+            fn push_le(self, bytes: &mut Vec<u8>) {
+                bytes.extend_from_slice(&self);
+            }
+        }
+    )*};
+}
+
+bytes! {
+    2 => DType::F16 | DType::Bf16 | DType::I16,
+    4 => DType::F32 | DType::I32 | DType::C32,
+    8 => DType::F64 | DType::I64 | DType::C64,
+    16 => DType::C128,
+}
+
+/// Elements of one byte order in the other: each word of them the other way round.
+pub(super) fn reverse_words(bytes: &mut [u8], dtype: DType) {
+    bytes.chunks_exact_mut(dtype.real().size()).for_each(<[u8]>::reverse);
+}
+
 impl sealed::Sealed for u8 {}
 impl Bits for u8 {
     fn stands_for(dtype: DType) -> bool {
@@ -102,27 +135,19 @@ macro_rules! __with_bits {
                 $body
             }
             $crate::DType::F16 | $crate::DType::Bf16 | $crate::DType::I16 => {
-                type $B = u16;
+                type $B = [u8; 2];
                 $body
             }
-            $crate::DType::C32 => {
-                type $B = [u16; 2];
+            $crate::DType::F32 | $crate::DType::I32 | $crate::DType::C32 => {
+                type $B = [u8; 4];
                 $body
             }
-            $crate::DType::F32 | $crate::DType::I32 => {
-                type $B = u32;
-                $body
-            }
-            $crate::DType::C64 => {
-                type $B = [u32; 2];
-                $body
-            }
-            $crate::DType::F64 | $crate::DType::I64 => {
-                type $B = u64;
+            $crate::DType::F64 | $crate::DType::I64 | $crate::DType::C64 => {
+                type $B = [u8; 8];
                 $body
             }
             $crate::DType::C128 => {
-                type $B = [u64; 2];
+                type $B = [u8; 16];
                 $body
             }
         }

@@ -1,17 +1,14 @@
 //! Copying elements between layouts.
 
-use super::{Format, Layout, MAX_RANK, Result, Shape, TensorError, TensorView, TensorViewMut, with_bits};
+use super::{Format, Layout, MAX_RANK, Result, TensorError, TensorView, TensorViewMut};
 use smallvec::SmallVec;
 
-/// ndarray keeps so many axes without allocating.
-const INLINE_AXES: usize = 4;
-
-/// One axis of both, or several that continue each other in both.
+/// One axis of both, or several that continue each other in both. Steps are counted in bytes.
 #[derive(Clone, Copy)]
 struct Axis {
     len: usize,
-    from: usize,
-    to: usize,
+    from: isize,
+    to: isize,
 }
 
 type Axes = SmallVec<[Axis; MAX_RANK]>;
@@ -22,6 +19,14 @@ impl TensorViewMut<'_> {
     /// # Errors
     /// [`TensorError::WrongDType`] or [`TensorError::ShapeMismatch`]; [`TensorError::Blocked`] for a blocked layout.
     pub fn copy_from(&mut self, source: &TensorView<'_>) -> Result<()> {
+        self.copy_reversed(source, &[])
+    }
+
+    /// As [`TensorViewMut::copy_from`], with some axes of the source in reverse order.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn copy_reversed(&mut self, source: &TensorView<'_>, reversed: &[usize]) -> Result<()> {
         if source.dtype() != self.dtype() {
             return Err(TensorError::WrongDType { wanted: self.dtype(), found: source.dtype() });
         }
@@ -35,54 +40,102 @@ impl TensorViewMut<'_> {
         if self.shape().num_elements() == 0 {
             return Ok(());
         }
-        let axes = merged(self.layout(), source.layout())?;
-        let offsets = (source.layout().offset(), self.layout().offset());
-        copy(self.reborrow(), *source, &axes, offsets)
+        let size = self.dtype().size();
+        let (axes, first) = merged(self.layout(), source.layout(), reversed, size)?;
+        let (from, to) = (source.address().wrapping_add(first), self.address_mut());
+        // SAFETY: both layouts lie within their storage, and so do the places that the axes lead to: those of the source in
+        // another order. Nobody else sees what is written, and the bytes of an element are ones of the same type.
+        unsafe {
+            match size {
+                1 => copy::<1>(&axes, from, to),
+                2 => copy::<2>(&axes, from, to),
+                4 => copy::<4>(&axes, from, to),
+                8 => copy::<8>(&axes, from, to),
+                _ => copy::<16>(&axes, from, to),
+            }
+        }
+        Ok(())
     }
 }
 
-/// The axes of two layouts of one shape, with those merged that continue each other in both.
-fn merged(to: &Layout, from: &Layout) -> Result<Axes> {
+/// The axes of two layouts of one shape, with those merged that continue each other in both, and how many bytes behind its
+/// lowest address the source begins.
+fn merged(to: &Layout, from: &Layout, reversed: &[usize], size: usize) -> Result<(Axes, usize)> {
     for layout in [to, from] {
         if let Format::Blocked { axis, block } = layout.format() {
             return Err(TensorError::Blocked { axis: axis.into(), block: block.into() });
         }
     }
-    let mut axes = Axes::new();
+    let (mut axes, mut first) = (Axes::new(), 0);
     let strides = from.strides().iter().zip(to.strides());
-    for (&len, (&from, &to)) in to.shape().iter().zip(strides).filter(|(len, _)| **len != 1) {
+    for (axis, (&len, (&from, &to))) in to.shape().iter().zip(strides).enumerate() {
+        if len == 1 {
+            continue;
+        }
+        let (mut from, to, count) = ((from * size) as isize, (to * size) as isize, len as isize);
+        if reversed.contains(&axis) {
+            first += from.unsigned_abs() * (len - 1);
+            from = -from;
+        }
         match axes.last_mut() {
-            Some(outer) if outer.from == from * len && outer.to == to * len => {
+            Some(outer) if outer.from == from * count && outer.to == to * count => {
                 *outer = Axis { len: outer.len * len, from, to };
             }
             _ => axes.push(Axis { len, from, to }),
         }
     }
-    Ok(axes)
+    Ok((axes, first))
 }
 
-/// Copies the elements along some axes, from one offset to the other.
-fn copy(
-    mut to: TensorViewMut<'_>,
-    from: TensorView<'_>,
-    axes: &[Axis],
-    (source, target): (usize, usize),
-) -> Result<()> {
-    if let [outer, inner @ ..] = axes
-        && axes.len() > INLINE_AXES
-    {
-        for index in 0..outer.len {
-            let offsets = (source + index * outer.from, target + index * outer.to);
-            copy(to.reborrow(), from, inner, offsets)?;
+/// Copies the elements of `N` bytes along some axes.
+///
+/// # Safety
+/// At every place that the axes lead to there is an element: one that may be read, and one that nobody else uses.
+unsafe fn copy<const N: usize>(axes: &[Axis], from: *const u8, to: *mut u8) {
+    match axes {
+        // SAFETY: the caller's promise.
+        [] => unsafe { to.copy_from_nonoverlapping(from, N) },
+        // SAFETY: as above.
+        [row] => unsafe { copy_row::<N>(*row, from, to) },
+        [outer, inner @ ..] => {
+            for index in 0..outer.len as isize {
+                let places = (from.wrapping_offset(index * outer.from), to.wrapping_offset(index * outer.to));
+                // SAFETY: as above.
+                unsafe { copy::<N>(inner, places.0, places.1) };
+            }
         }
-        return Ok(());
     }
-    let each = |of: fn(&Axis) -> usize| axes.iter().map(of).collect::<SmallVec<[usize; INLINE_AXES]>>();
-    let shape = Shape::new(&each(|axis| axis.len))?;
-    let from = from.with_layout(Layout::strided(shape, &each(|axis| axis.from), source)?)?;
-    let mut to = to.with_layout(Layout::strided(shape, &each(|axis| axis.to), target)?)?;
-    with_bits!(from.dtype(), B => to.bits::<B>()?.assign(&from.bits::<B>()?));
-    Ok(())
+}
+
+/// As [`copy`], along one axis.
+///
+/// # Safety
+/// As there.
+#[inline]
+unsafe fn copy_row<const N: usize>(row: Axis, from: *const u8, to: *mut u8) {
+    let step = N as isize;
+    if (row.from, row.to) == (step, step) {
+        // SAFETY: the elements of both lie behind each other.
+        return unsafe { to.copy_from_nonoverlapping(from, row.len * N) };
+    }
+    let (from, to) = (from.cast::<[u8; N]>(), to.cast::<[u8; N]>());
+    if row.to == step {
+        // SAFETY: the elements of the target lie behind each other, and bytes lie anywhere.
+        let to = unsafe { std::slice::from_raw_parts_mut(to, row.len) };
+        if row.from == 0 {
+            // SAFETY: there is an element.
+            return to.fill(unsafe { *from });
+        }
+        for (index, to) in to.iter_mut().enumerate() {
+            // SAFETY: there is an element for each index.
+            *to = unsafe { *from.wrapping_byte_offset(index as isize * row.from) };
+        }
+        return;
+    }
+    for index in 0..row.len as isize {
+        // SAFETY: as above, in both.
+        unsafe { *to.wrapping_byte_offset(index * row.to) = *from.wrapping_byte_offset(index * row.from) };
+    }
 }
 
 #[cfg(test)]
@@ -113,6 +166,23 @@ mod tests {
             let (from, mut to) = (dense(turns.0), dense(turns.1));
             to.view_mut().unwrap().copy_from(&from.view()).unwrap();
             prop_assert!(to == from);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn reversed_axes(dims in proptest::collection::vec(0usize..4, 0..5), turn in 0usize..5, which in 0u8..32) {
+            let count: usize = dims.iter().product();
+            let mut order: Vec<i64> = (0..dims.len() as i64).collect();
+            order.rotate_left(turn % dims.len().max(1));
+            let from = Tensor::arange(DType::I16, 0.0, count as f64, 1.0).unwrap().reshape(&dims).unwrap();
+            let from = from.permute(&order).unwrap();
+            let reversed: Vec<usize> = (0..dims.len()).filter(|axis| which >> axis & 1 == 1).collect();
+            let mut to = Tensor::zeros(DType::I16, from.shape()).unwrap();
+            to.view_mut().unwrap().copy_reversed(&from.view(), &reversed).unwrap();
+            let mut wanted = from.array::<i16>().unwrap();
+            reversed.iter().for_each(|&axis| wanted.invert_axis(ndarray::Axis(axis)));
+            prop_assert_eq!(to.array::<i16>().unwrap(), wanted);
         }
     }
 

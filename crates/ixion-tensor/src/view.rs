@@ -104,6 +104,17 @@ impl<'a> TensorView<'a> {
         self.typed_array()
     }
 
+    /// As [`TensorView::bits`], as a slice in row-major order.
+    ///
+    /// # Errors
+    /// As [`TensorView::slice`].
+    pub(crate) fn bits_slice<B: Bits>(&self) -> Result<&'a [B]> {
+        check_bits::<B>(self.dtype)?;
+        check_contiguous(&self.layout)?;
+        // SAFETY: as in `slice`; B stands for the element type.
+        Ok(unsafe { std::slice::from_raw_parts(self.address().cast(), self.num_elements()) })
+    }
+
     /// The elements as a slice in row-major order, without a copy.
     ///
     /// # Errors
@@ -262,6 +273,17 @@ impl<'a> TensorViewMut<'a> {
     pub fn bits<B: Bits>(&mut self) -> Result<ArrayViewMutD<'_, B>> {
         check_bits::<B>(self.dtype)?;
         self.typed_array()
+    }
+
+    /// As [`TensorViewMut::bits`], as a mutable slice in row-major order.
+    ///
+    /// # Errors
+    /// As [`TensorView::slice`].
+    pub(crate) fn bits_slice<B: Bits>(&mut self) -> Result<&mut [B]> {
+        check_bits::<B>(self.dtype)?;
+        check_contiguous(&self.layout)?;
+        // SAFETY: as in `slice`; B stands for the element type.
+        Ok(unsafe { std::slice::from_raw_parts_mut(self.address_mut().cast(), self.num_elements()) })
     }
 
     /// The elements as a mutable slice in row-major order.

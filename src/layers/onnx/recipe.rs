@@ -129,7 +129,13 @@ impl Recipe {
             return Err(LayerError::InputCount { wanted: format!("{wanted:?}"), found: metas.len() });
         }
         let outputs = layer.infer(&metas)?;
-        self.steps.push(Step { layer, inputs: inputs.to_vec(), outputs, configured: None, is_initialized: false });
+        self.steps.push(Step {
+            layer,
+            inputs: inputs.to_vec(),
+            outputs,
+            configured: None,
+            is_initialized: false,
+        });
         Ok(Source::Made { step: self.steps.len() - 1, output: 0 })
     }
 

@@ -2,7 +2,7 @@
 
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta, View};
 use crate::layers::broadcast::Converted;
-use crate::layers::views::{in_order, view_layers};
+use crate::layers::views::{view_layers, write_plain};
 use crate::tensor::{
     DType, Dim, Layout, Shape, TensorError, TensorView, TensorViewMut, resolve_axis, with_bits,
 };
@@ -146,7 +146,7 @@ impl CpuLayer for PlaceOf {
         let per_batch: usize = lens.iter().product();
         let rows = outputs[0].num_elements();
         let indices = Converted::of(&inputs[0], DType::I64)?;
-        let indices = in_order(indices.view().array::<i64>()?);
+        let indices = indices.view().to_vec::<i64>()?;
         let mut output = outputs[0].array::<i64>()?;
         for (row, output) in output.iter_mut().enumerate() {
             let first = (row / (rows / batches.max(1)).max(1)) * per_batch;
@@ -254,21 +254,29 @@ impl CpuLayer for OneAt {
         let axis = resolve_axis(self.axis, outputs[0].shape().rank())?;
         let depth = outputs[0].shape().get(axis).copied().unwrap_or(0);
         let indices = Converted::of(&inputs[0], DType::I64)?;
-        let indices = indices.view().array::<i64>()?;
-        with_bits!(inputs[1].dtype(), B => {
-            let values = inputs[1].bits::<B>()?;
-            let value = |place: usize| values.get(place).copied().unwrap_or_default();
-            let (off, on) = (value(0), value(1));
-            let mut output = outputs[0].bits::<B>()?;
-            output.fill(off);
-            for (lane, &index) in output.lanes_mut(ndarray::Axis(axis)).into_iter().zip(indices.iter()) {
-                let mut lane = lane;
-                let place = from_beginning(index, depth).ok().and_then(|place| usize::try_from(place).ok());
-                if let Some(element) = place.and_then(|place| lane.get_mut(place)) {
-                    *element = on;
+        let indices = indices.view().to_vec::<i64>()?;
+        let inner: usize = outputs[0].shape().iter().skip(axis + 1).product();
+        let place = |(lane, index): (usize, i64)| {
+            let place = usize::try_from(from_beginning(index, depth).ok()?).ok()?;
+            Some((lane / inner * depth + place) * inner + lane % inner)
+        };
+        let places: Vec<usize> = indices.into_iter().enumerate().filter_map(place).collect();
+        let values = inputs[1].to_tensor()?;
+        write_plain(&mut outputs[0], &mut |output| {
+            with_bits!(output.dtype(), B => {
+                let values = values.view();
+                let values = values.bits_slice::<B>()?;
+                let value = |place: usize| values.get(place).copied().unwrap_or_default();
+                let elements = output.bits_slice::<B>()?;
+                elements.fill(value(0));
+                for &place in &places {
+                    if let Some(element) = elements.get_mut(place) {
+                        *element = value(1);
+                    }
                 }
-            }
-        });
+            });
+            Ok(())
+        })?;
         Ok(())
     }
 }

@@ -2,8 +2,8 @@
 
 use super::recipe::{Recipe, Source};
 use crate::graph::{
-    Cost, CpuLayer, ForwardContext, FromOperator, Layer, LayerError, OperatorReader, Registry,
-    RegistryError, TensorMeta, View,
+    Cost, CpuLayer, ForwardContext, FromOperator, Layer, LayerError, OperatorReader, Registry, RegistryError,
+    TensorMeta, View,
 };
 use crate::layers::ready::Ready;
 use crate::tensor::{DType, Layout, Shape, Tensor, TensorView, TensorViewMut};
@@ -72,8 +72,7 @@ fn recipe_of(operator: &dyn Translate, name: &str, inputs: &[TensorMeta]) -> Res
 /// An error about a parameter, under ONNX's name for it.
 fn renamed(operator: &dyn Translate, error: LayerError) -> LayerError {
     let names = operator.names();
-    let name =
-        |key: &'static str| names.iter().find(|(torch, _)| *torch == key).map_or(key, |pair| pair.1);
+    let name = |key: &'static str| names.iter().find(|(torch, _)| *torch == key).map_or(key, |pair| pair.1);
     match error {
         LayerError::InvalidParameter { key, found, reason } => {
             LayerError::InvalidParameter { key: name(key), found, reason }

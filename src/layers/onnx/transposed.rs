@@ -151,12 +151,12 @@ impl Translate for ConvTranspose {
 impl Translate for Col2Im {
     fn names(&self) -> &'static [(&'static str, &'static str)] {
         &[
-        ("stride", "strides"),
-        ("dilation", "dilations"),
-        ("padding", "pads"),
-        ("kernel_size", "block_shape"),
-        ("output_size", "image_shape"),
-    ]
+            ("stride", "strides"),
+            ("dilation", "dilations"),
+            ("padding", "pads"),
+            ("kernel_size", "block_shape"),
+            ("output_size", "image_shape"),
+        ]
     }
 
     fn num_inputs(&self) -> RangeInclusive<usize> {

@@ -29,7 +29,7 @@ pub(super) struct Header {
 }
 
 /// Reads a header and tells how many bytes it took.
-pub(super) fn read(reader: &mut impl Read) -> Result<(Header, u64)> {
+pub(super) fn read(reader: &mut dyn Read) -> Result<(Header, u64)> {
     let mut start = [0; 8];
     fill(reader, &mut start)?;
     let [magic @ .., major, minor] = start;
@@ -225,7 +225,7 @@ fn word<'a, O>(
 }
 
 /// Reads exactly as many bytes as the buffer has.
-pub(super) fn fill(reader: &mut impl Read, buffer: &mut [u8]) -> Result<()> {
+pub(super) fn fill(reader: &mut dyn Read, buffer: &mut [u8]) -> Result<()> {
     reader.read_exact(buffer).map_err(|error| match error.kind() {
         io::ErrorKind::UnexpectedEof => malformed("it ends too early"),
         _ => io_error("read")(error),

@@ -7,8 +7,9 @@
 mod header;
 mod npz;
 
+use super::bits::reverse_words;
 use super::file::{in_file, io_error, open, write_atomically};
-use super::{Bits, Order, Result, Tensor, with_bits};
+use super::{DType, Order, Result, Tensor};
 use crate::Limits;
 use header::malformed;
 use std::io::{BufReader, Read, Write};
@@ -67,22 +68,16 @@ impl Tensor {
     pub fn write_npy(&self, writer: &mut impl Write) -> Result<()> {
         let header = header::write(self.dtype(), self.shape())?;
         writer.write_all(&header).map_err(io_error("write"))?;
-        let mut bytes = Vec::with_capacity(CHUNK);
-        with_bits!(self.dtype(), B => {
-            for element in self.view().bits::<B>()? {
-                if bytes.len() + size_of::<B>() > CHUNK {
-                    writer.write_all(&bytes).map_err(io_error("write"))?;
-                    bytes.clear();
-                }
-                element.push_le(&mut bytes);
-            }
-        });
-        writer.write_all(&bytes).map_err(io_error("write"))
+        if cfg!(target_endian = "big") {
+            return writer.write_all(&self.to_le_bytes()?).map_err(io_error("write"));
+        }
+        let plain = self.contiguous()?;
+        writer.write_all(plain.view().bytes()?).map_err(io_error("write"))
     }
 }
 
 /// Reads header and elements. Where the number of bytes is known, it must be exactly what the header says.
-fn read_array(reader: &mut impl Read, available: Option<u64>, limits: &Limits) -> Result<Tensor> {
+fn read_array(reader: &mut dyn Read, available: Option<u64>, limits: &Limits) -> Result<Tensor> {
     let (header, header_len) = header::read(reader)?;
     let bytes = (header.shape.num_elements() * header.dtype.size()) as u64;
     limits.check_rank("the array", header.shape.rank())?;
@@ -116,22 +111,24 @@ fn wrong_length(wanted: u64, found: u64) -> super::TensorError {
 }
 
 /// Reads all elements of a contiguous tensor.
-fn fill(mut tensor: Tensor, reader: &mut impl Read, big_endian: bool) -> Result<Tensor> {
-    let (dtype, mut buffer) = (tensor.dtype(), vec![0; CHUNK]);
-    let word = if dtype.is_complex() { dtype.size() / 2 } else { dtype.size() };
+fn fill(mut tensor: Tensor, reader: &mut dyn Read, big_endian: bool) -> Result<Tensor> {
+    let dtype = tensor.dtype();
     let mut view = tensor.view_mut()?;
-    with_bits!(dtype, B => {
-        let mut array = view.bits::<B>()?;
-        for elements in array.as_slice_mut().unwrap_or_default().chunks_mut(CHUNK / size_of::<B>()) {
-            let bytes = &mut buffer[..size_of_val(elements)];
+    if dtype == DType::Bool {
+        let mut buffer = vec![0; CHUNK];
+        for elements in view.slice::<bool>()?.chunks_mut(CHUNK) {
+            let bytes = &mut buffer[..elements.len()];
             header::fill(reader, bytes)?;
-            if big_endian {
-                bytes.chunks_exact_mut(word).for_each(<[u8]>::reverse);
-            }
-            let chunks = bytes.chunks_exact(size_of::<B>());
-            elements.iter_mut().zip(chunks).for_each(|(element, chunk)| *element = B::from_le_slice(chunk));
+            elements.iter_mut().zip(bytes).for_each(|(to, byte)| *to = *byte != 0);
         }
-    });
+        return Ok(tensor);
+    }
+    for bytes in view.bytes_mut()?.chunks_mut(CHUNK) {
+        header::fill(reader, bytes)?;
+        if big_endian != cfg!(target_endian = "big") {
+            reverse_words(bytes, dtype);
+        }
+    }
     Ok(tensor)
 }
 

@@ -4,8 +4,7 @@ use super::read_array;
 use crate::Limits;
 use crate::file::{in_file, io_error, open};
 use crate::{Result, Tensor, TensorError};
-use std::fs::File;
-use std::io::{self, BufReader, Cursor, Read, Seek, SeekFrom};
+use std::io::{self, BufReader, Cursor, Read, Seek, SeekFrom, Take};
 use std::path::Path;
 
 /// An end record and the longest comment behind it.
@@ -27,7 +26,7 @@ impl Tensor {
     /// # Errors
     /// As [`Tensor::load_npz`].
     pub fn from_npz_bytes(bytes: &[u8], limits: &Limits) -> Result<Vec<(String, Self)>> {
-        Archive::new(Cursor::new(bytes), bytes.len() as u64)?.read_all(limits)
+        Archive::new(Box::new(Cursor::new(bytes)), bytes.len() as u64)?.read_all(limits)
     }
 
     /// Reads one array of an `.npz` file by its name, without `.npy`.
@@ -40,25 +39,28 @@ impl Tensor {
     }
 }
 
+/// A file or bytes.
+trait Source: Read + Seek {}
+
+impl<R: Read + Seek> Source for R {}
+
 /// An open archive.
-struct Archive<R> {
-    file: R,
+struct Archive<'a> {
+    file: Box<dyn Source + 'a>,
     entries: Vec<Entry>,
 }
 
-impl Archive<BufReader<File>> {
+impl<'a> Archive<'a> {
     fn open(path: &Path) -> Result<Self> {
         let (file, len) = open(path)?;
         let len = len.ok_or_else(|| malformed("it is not a file that can be read in any order"))?;
-        Self::new(BufReader::new(file), len)
+        Self::new(Box::new(BufReader::new(file)), len)
     }
-}
 
-impl<R: Read + Seek> Archive<R> {
     /// Reads the central directory of an archive of `len` bytes.
-    fn new(mut file: R, len: u64) -> Result<Self> {
-        let (start, size) = find_directory(&mut file, len)?;
-        let bytes = read_at(&mut file, start, size)?;
+    fn new(mut file: Box<dyn Source + 'a>, len: u64) -> Result<Self> {
+        let (start, size) = find_directory(&mut *file, len)?;
+        let bytes = read_at(&mut *file, start, size)?;
         let mut entries = Vec::new();
         let mut rest = &bytes[..];
         while !rest.is_empty() {
@@ -76,12 +78,12 @@ impl<R: Read + Seek> Archive<R> {
         let total = self.entries.iter().fold(0u64, |total, entry| total.saturating_add(entry.size));
         limits.check_total("the archive", total)?;
         let entries = self.entries.into_iter();
-        entries.map(|entry| Ok((entry.name.clone(), entry.read(&mut self.file, limits)?))).collect()
+        entries.map(|entry| Ok((entry.name.clone(), entry.read(&mut *self.file, limits)?))).collect()
     }
 
     fn read_one(mut self, name: &str, limits: &Limits) -> Result<Tensor> {
         if let Some(entry) = self.entries.iter().find(|entry| entry.name == name) {
-            return entry.read(&mut self.file, limits);
+            return entry.read(&mut *self.file, limits);
         }
         let names: Vec<&str> = self.entries.iter().map(|entry| entry.name.as_str()).collect();
         let names = names.join(", ");
@@ -101,7 +103,7 @@ struct Entry {
 }
 
 impl Entry {
-    fn read(&self, file: &mut (impl Read + Seek), limits: &Limits) -> Result<Tensor> {
+    fn read(&self, file: &mut dyn Source, limits: &Limits) -> Result<Tensor> {
         if self.flags & 1 != 0 || self.method != 0 {
             return Err(TensorError::Unsupported {
                 found: format!("the compressed or encrypted array {:?}", self.name),
@@ -127,12 +129,12 @@ impl Entry {
 }
 
 /// A reader that adds up a checksum on the way.
-struct Summed<R> {
-    inner: R,
+struct Summed<'a> {
+    inner: Take<&'a mut dyn Source>,
     crc: crc32fast::Hasher,
 }
 
-impl<R: Read> Read for Summed<R> {
+impl Read for Summed<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let len = self.inner.read(buffer)?;
         self.crc.update(buffer.get(..len).unwrap_or_default());
@@ -141,7 +143,7 @@ impl<R: Read> Read for Summed<R> {
 }
 
 /// Where the central directory begins, and its size.
-fn find_directory(file: &mut (impl Read + Seek), len: u64) -> Result<(u64, u64)> {
+fn find_directory(file: &mut dyn Source, len: u64) -> Result<(u64, u64)> {
     let tail_start = len.saturating_sub(LONGEST_END);
     let tail = read_at(file, tail_start, len - tail_start)?;
     let is_end = |&at: &usize| {
@@ -216,7 +218,7 @@ fn wide_fields(mut extra: &[u8]) -> impl Iterator<Item = u64> {
     numbers.chunks_exact(8).map(little_endian)
 }
 
-fn read_at(file: &mut (impl Read + Seek), start: u64, len: u64) -> Result<Vec<u8>> {
+fn read_at(file: &mut dyn Source, start: u64, len: u64) -> Result<Vec<u8>> {
     file.seek(SeekFrom::Start(start)).map_err(io_error("read"))?;
     let mut bytes = Vec::new();
     file.take(len).read_to_end(&mut bytes).map_err(io_error("read"))?;
