@@ -1,8 +1,8 @@
 """Compares Ixion with PyTorch on a GPU: f32 with TF32 and f16, from the input in the CPU's memory to the output there.
 
     python benches/compare_cuda.py pack networks          # where PNNX is; nothing of it holds weights
-    cargo build --release --features cuda --example compare
-    python benches/compare_cuda.py run networks --ixion target/release/examples/compare --rows resnet50/1/f16,bert_base/32/f32
+    cargo build --profile dist --features cuda --example compare
+    python benches/compare_cuda.py run networks --ixion target/dist/examples/compare --rows resnet50/1/f16,bert_base/32/f32
 
 A row is NETWORK/BATCH/PRECISION. Weights are drawn where rows are measured, so that a folder of all networks is small. PyTorch
 runs eagerly and as `torch.compile(mode="reduce-overhead")` has it, which captures CUDA graphs; convolutional networks in the

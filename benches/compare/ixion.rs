@@ -2,7 +2,7 @@
 //!
 //! ```sh
 //! cargo build --release --example compare
-//! target/release/examples/compare --threads 2 --precision bf16
+//! target/dist/examples/compare --threads 2 --precision bf16
 //! ```
 //!
 //! A model is a `.param` file or a plan. Runs reuse the outputs' buffers, as a program does that runs a model again and again.

@@ -37,7 +37,7 @@ class Peer:
 
 def cargo(arguments: list[str], target: Path | None, executable: str) -> str:
     """Builds a program for speed and returns its path."""
-    command = ["cargo", "build", "--release", "--message-format=json-render-diagnostics", *arguments]
+    command = ["cargo", "build", "--profile", "dist", "--message-format=json-render-diagnostics", *arguments]
     if target is not None:
         command += ["--target-dir", str(target)]
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
