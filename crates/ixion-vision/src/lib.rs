@@ -6,18 +6,17 @@
 //! What was found can be drawn ([`draw_detections`], [`draw_mask`]) and measured ([`AveragePrecision`], [`Confusion`]).
 //!
 //! ```
-//! use ixion::graph::RuntimeGraph;
-//! use ixion_vision::Picture;
-//! use ixion_vision::ModelCard;
-//! use ixion_tensor::Limits;
+//! use ixion_tensor::{Limits, Tensor};
+//! use ixion_vision::{ModelCard, Picture};
 //!
-//! # let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/model_file/digits");
+//! # let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../model_file/digits");
 //! let card = ModelCard::load(format!("{folder}/model.toml"))?;
-//! let mut graph = RuntimeGraph::new(format!("{folder}/digits.pnnx.param"));
-//! graph.build()?;
 //! let picture = Picture::load(format!("{folder}/samples/7.png"), &Limits::default())?;
 //! let (input, _) = card.prepare(&picture, &Limits::default())?;
-//! let outputs = graph.run_with(vec![input])?;
+//! assert_eq!(input.shape().dims(), &[1, 1, 8, 8]);
+//!
+//! // What a network made of it: the largest of ten numbers stands for the seven.
+//! let outputs = [Tensor::from_vec(vec![0.1f32, 0.0, 0.3, 1.1, 0.0, 0.2, 0.0, 9.7, 0.4, 1.5], &[1, 10])?];
 //! let best = &card.classify(&outputs, 3)?[0][0];
 //! assert_eq!((best.label.as_str(), best.score > 0.9), ("7", true));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
