@@ -26,7 +26,7 @@ impl TensorViewMut<'_> {
     ///
     /// # Errors
     /// As there.
-    pub(crate) fn copy_reversed(&mut self, source: &TensorView<'_>, reversed: &[usize]) -> Result<()> {
+    pub fn copy_reversed(&mut self, source: &TensorView<'_>, reversed: &[usize]) -> Result<()> {
         if source.dtype() != self.dtype() {
             return Err(TensorError::WrongDType { wanted: self.dtype(), found: source.dtype() });
         }

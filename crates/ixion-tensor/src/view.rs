@@ -108,7 +108,7 @@ impl<'a> TensorView<'a> {
     ///
     /// # Errors
     /// As [`TensorView::slice`].
-    pub(crate) fn bits_slice<B: Bits>(&self) -> Result<&'a [B]> {
+    pub fn bits_slice<B: Bits>(&self) -> Result<&'a [B]> {
         check_bits::<B>(self.dtype)?;
         check_contiguous(&self.layout)?;
         // SAFETY: as in `slice`; B stands for the element type.
@@ -279,7 +279,7 @@ impl<'a> TensorViewMut<'a> {
     ///
     /// # Errors
     /// As [`TensorView::slice`].
-    pub(crate) fn bits_slice<B: Bits>(&mut self) -> Result<&mut [B]> {
+    pub fn bits_slice<B: Bits>(&mut self) -> Result<&mut [B]> {
         check_bits::<B>(self.dtype)?;
         check_contiguous(&self.layout)?;
         // SAFETY: as in `slice`; B stands for the element type.
