@@ -168,9 +168,18 @@ type CreateCpu = fn(&mut OperatorReader<'_>) -> Result<Box<dyn CpuLayer>, LayerE
 fn create<T: FromOperator + CpuLayer + 'static>(
     reader: &mut OperatorReader<'_>,
 ) -> Result<Box<dyn CpuLayer>, LayerError> {
-    let layer = T::from_operator(reader)?;
-    layer.validate()?;
-    Ok(Box::new(layer))
+    match T::from_operator(reader) {
+        Ok(layer) => checked(layer.validate(), Box::new(layer)),
+        Err(error) => Err(error),
+    }
+}
+
+/// What [`create`] does with a layer of any type.
+fn checked(
+    validated: Result<(), LayerError>,
+    layer: Box<dyn CpuLayer>,
+) -> Result<Box<dyn CpuLayer>, LayerError> {
+    validated.map(|()| layer)
 }
 
 // ANCHOR: registry

@@ -105,8 +105,8 @@ impl Recipe {
         layer: L,
         inputs: &[Source],
     ) -> Result<Source, LayerError> {
-        layer.validate()?;
-        self.step(layer, inputs)
+        let validated = layer.validate();
+        self.add_checked(validated, Box::new(layer), inputs)
     }
 
     /// As [`Recipe::then`], with a layer that no file can name.
@@ -119,6 +119,16 @@ impl Recipe {
         inputs: &[Source],
     ) -> Result<Source, LayerError> {
         self.add(Box::new(layer), inputs)
+    }
+
+    fn add_checked(
+        &mut self,
+        validated: Result<(), LayerError>,
+        layer: Box<dyn CpuLayer>,
+        inputs: &[Source],
+    ) -> Result<Source, LayerError> {
+        validated?;
+        self.add(layer, inputs)
     }
 
     fn add(&mut self, layer: Box<dyn CpuLayer>, inputs: &[Source]) -> Result<Source, LayerError> {

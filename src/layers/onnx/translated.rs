@@ -155,13 +155,20 @@ pub(super) fn register<T: FromOperator + Translate + 'static>(
 fn create<T: FromOperator + Translate + 'static>(
     reader: &mut OperatorReader<'_>,
 ) -> Result<Box<dyn CpuLayer>, LayerError> {
-    let operator = T::from_operator(reader)?;
-    // A key that nobody reads may be why another one is missing.
-    reader.finish()?;
-    operator.validate()?;
-    Ok(translated(Arc::new(operator), reader.name()))
+    match T::from_operator(reader) {
+        Ok(operator) => translated(reader, operator.validate(), Arc::new(operator)),
+        Err(error) => Err(error),
+    }
 }
 
-fn translated(operator: Arc<dyn Translate>, name: &str) -> Box<dyn CpuLayer> {
-    Box::new(Translated { operator, name: name.to_owned(), ready: Ready::default() })
+/// What [`create`] does with an operator of any type.
+fn translated(
+    reader: &OperatorReader<'_>,
+    validated: Result<(), LayerError>,
+    operator: Arc<dyn Translate>,
+) -> Result<Box<dyn CpuLayer>, LayerError> {
+    // A key that nobody reads may be why another one is missing.
+    reader.finish()?;
+    validated?;
+    Ok(Box::new(Translated { operator, name: reader.name().to_owned(), ready: Ready::default() }))
 }
