@@ -150,7 +150,11 @@ pub enum LayerError {
 impl LayerError {
     /// A [`LayerError::Shape`] from anything that can be displayed.
     pub fn shape(what: impl Into<String>, wanted: impl fmt::Display, found: impl fmt::Display) -> Self {
-        Self::Shape { what: what.into(), wanted: wanted.to_string(), found: found.to_string() }
+        Self::other_shape(what.into(), &wanted, &found)
+    }
+
+    fn other_shape(what: String, wanted: &dyn fmt::Display, found: &dyn fmt::Display) -> Self {
+        Self::Shape { what, wanted: wanted.to_string(), found: found.to_string() }
     }
 
     /// A [`LayerError::DType`] from anything that can be displayed.

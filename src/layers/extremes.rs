@@ -110,16 +110,22 @@ pub(super) fn places<T: crate::tensor::Element>(
     len: usize,
     pick: impl Fn(&[T]) -> Vec<usize>,
 ) -> Result<Vec<i64>, LayerError> {
+    places_by(rows, len, &pick)
+}
+
+/// As [`places`]: compiled once for all that is picked.
+fn places_by<T: crate::tensor::Element>(
+    rows: &TensorView<'_>,
+    len: usize,
+    pick: &dyn Fn(&[T]) -> Vec<usize>,
+) -> Result<Vec<i64>, LayerError> {
     let values = Converted::of(rows, T::DTYPE)?;
     let values = values.view();
-    let values = Plain::of(&values)?;
-    Ok(values
-        .view()
-        .slice::<T>()?
-        .chunks_exact(len.max(1))
-        .flat_map(pick)
-        .map(|place| place as i64)
-        .collect())
+    let (values, mut places) = (Plain::of(&values)?, Vec::new());
+    for row in values.view().slice::<T>()?.chunks_exact(len.max(1)) {
+        places.extend(pick(row).into_iter().map(|place| place as i64));
+    }
+    Ok(places)
 }
 
 /// The place of the extreme of each row.
