@@ -122,6 +122,7 @@ mod number;
 pub mod onnx;
 pub mod packed;
 pub mod padding;
+mod pairs;
 pub mod parts;
 pub mod pooling;
 pub mod product;
