@@ -2,6 +2,7 @@
 
 use super::arguments::OutputCount;
 use super::broadcast::Converted;
+use super::order::{Ordered, first_in_order, keys};
 use super::reduction::{Axes, extreme_of_all, workspace};
 use super::rows::Rows;
 use super::views::in_order;
@@ -81,9 +82,15 @@ pub(super) fn places<T: crate::tensor::Element>(
     len: usize,
     pick: impl Fn(&[T]) -> Vec<usize>,
 ) -> Result<Vec<i64>, LayerError> {
-    let values = Converted::of(rows, T::DTYPE)?;
-    let values = in_order(values.view().array::<T>()?);
-    Ok(values.chunks_exact(len.max(1)).flat_map(pick).map(|place| place as i64).collect())
+    let (values, mut places) = (Converted::of(rows, T::DTYPE)?, Vec::new());
+    in_order(values.view().array::<T>()?)
+        .chunks_exact(len.max(1))
+        .for_each(|row| add_places(&mut places, pick(row)));
+    Ok(places)
+}
+
+fn add_places(places: &mut Vec<i64>, picked: Vec<usize>) {
+    places.extend(picked.into_iter().map(|place| place as i64));
 }
 
 /// The place of the extreme of each row.
@@ -255,17 +262,10 @@ crate::operator! {
 }
 
 /// The places of the first `k` elements in order, the first of equal elements first.
-fn first_of<T: PartialOrd>(row: &[T], k: usize, kind: Kind) -> Vec<usize> {
+fn first_of<T: Ordered>(row: &[T], k: usize, kind: Kind) -> Vec<usize> {
     const FEW: usize = 256;
     if k > FEW {
-        let order = |&a: &usize, &b: &usize| kind.order(&row[a], &row[b]).then(a.cmp(&b));
-        let mut places: Vec<usize> = (0..row.len()).collect();
-        if k < places.len() {
-            places.select_nth_unstable_by(k, order);
-            places.truncate(k);
-        }
-        places.sort_unstable_by(order);
-        return places;
+        return first_in_order(&keys(kind, row), k);
     }
     // The best so far; nearly all other elements are not better than the last of them.
     let mut best: Vec<usize> = Vec::with_capacity(k + 1);
@@ -281,6 +281,14 @@ fn first_of<T: PartialOrd>(row: &[T], k: usize, kind: Kind) -> Vec<usize> {
         best.insert(at, place);
     }
     best
+}
+
+/// The places of the first `k` numbers.
+fn first_in_no_order(keys: &[i64], k: usize) -> Vec<usize> {
+    let mut places: Vec<usize> = (0..keys.len()).collect();
+    select(&mut places, k, |a, b| keys[a] < keys[b]);
+    places.truncate(k);
+    places
 }
 
 /// Brings the first `k` places to the front, in no particular order: halves are parted around the median of three until
@@ -381,10 +389,7 @@ impl CpuLayer for Topk {
             if self.sorted || self.k.saturating_mul(64) <= row.len() {
                 return first_of(row, self.k, kind);
             }
-            let mut places: Vec<usize> = (0..row.len()).collect();
-            select(&mut places, self.k, |a, b| kind.order(&row[a], &row[b]).is_lt());
-            places.truncate(self.k);
-            places
+            first_in_no_order(&keys(kind, row), self.k)
         }))?;
         along.write(&rows, places, outputs)
     }

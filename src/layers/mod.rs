@@ -122,6 +122,7 @@ mod number;
 pub mod onnx;
 pub mod packed;
 pub mod padding;
+mod order;
 mod pairs;
 pub mod parts;
 pub mod pooling;

@@ -3,6 +3,7 @@
 use super::arguments::Operand;
 use super::broadcast::{Converted, Factor, common};
 use super::extremes::{Kind, check_order, places, with_order, with_places, write_places, write_values};
+use super::order::{Ordered, in_order, keys};
 use super::reduction::Axes;
 use super::rows::Rows;
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
@@ -50,11 +51,7 @@ crate::operator! {
 /// The places of each row in the order of their elements.
 fn sorted(rows: &TensorView<'_>, len: usize, descending: bool) -> Result<Vec<i64>, LayerError> {
     let kind = if descending { Kind::Largest } else { Kind::Smallest };
-    with_order!(rows.dtype(), T => places::<T>(rows, len, |row| {
-        let mut places: Vec<usize> = (0..row.len()).collect();
-        places.sort_by(|&a, &b| kind.order(&row[a], &row[b]));
-        places
-    }))
+    with_order!(rows.dtype(), T => places::<T>(rows, len, |row| in_order(&keys(kind, row))))
 }
 
 impl Layer for Sort {
@@ -299,13 +296,14 @@ crate::operator! {
 }
 
 impl Isin {
-    fn run<T: Element + PartialOrd>(
+    fn run<T: Element + Ordered>(
         &self,
         values: &TensorView<'_>,
         tests: &TensorView<'_>,
     ) -> Result<Vec<bool>, LayerError> {
-        let mut tests = tests.to_tensor()?.cast(T::DTYPE)?.to_vec::<T>()?;
-        tests.sort_by(|a, b| Kind::Smallest.order(a, b));
+        let tests = tests.to_tensor()?.cast(T::DTYPE)?.to_vec::<T>()?;
+        let places = in_order(&keys(Kind::Smallest, &tests));
+        let tests: Vec<T> = places.into_iter().map(|place| tests[place]).collect();
         let values = values.to_tensor()?.cast(T::DTYPE)?.to_vec::<T>()?;
         let is_in = |x: &T| tests.get(tests.partition_point(|test| test < x)).is_some_and(|test| test == x);
         Ok(values.iter().map(|x| is_in(x) != self.invert).collect())
