@@ -3,7 +3,7 @@
 use super::float::{self, Unary, map_unary, map_unary_in_place};
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
 use crate::kernels::{Float, activation, math};
-use crate::tensor::{Complex, DType, Element, TensorView, TensorViewMut};
+use crate::tensor::{Complex, DType, Element, Tensor, TensorView, TensorViewMut};
 
 /// Declares activation functions: doc comment, types, parameters, the function of one element, and what PyTorch does
 /// with other elements than floats: a function for integers that stay integers, or `promotes integers` where they and
@@ -143,16 +143,25 @@ impl Takes {
 fn map_as<T: Element>(
     input: &TensorView<'_>,
     output: &mut TensorViewMut<'_>,
-    mut function: impl FnMut(T) -> T,
+    function: impl Fn(T) -> T,
 ) -> Result<(), LayerError> {
-    if let (true, Ok(from), true) =
-        (input.dtype() == output.dtype(), input.slice::<T>(), output.layout().is_contiguous())
-    {
-        output.slice::<T>()?.iter_mut().zip(from).for_each(|(to, &from)| *to = function(from));
+    change_all::<T>(input, output, &|values| values.iter_mut().for_each(|x| *x = function(*x)))
+}
+
+fn change_all<T: Element>(
+    input: &TensorView<'_>,
+    output: &mut TensorViewMut<'_>,
+    change: &dyn Fn(&mut [T]),
+) -> Result<(), LayerError> {
+    if [input.dtype(), output.dtype()] == [T::DTYPE; 2] && output.layout().is_contiguous() {
+        output.copy_from(input)?;
+        change(output.slice::<T>()?);
         return Ok(());
     }
-    let mapped = input.cast(T::DTYPE)?.map(function)?;
-    Ok(output.copy_from(&mapped.cast(output.dtype())?.view())?)
+    let mut values = input.cast(T::DTYPE)?.to_vec::<T>()?;
+    change(&mut values);
+    let shape = *input.shape();
+    Ok(output.copy_from(&Tensor::from_vec(values, &shape)?.cast(output.dtype())?.view())?)
 }
 
 activations! {

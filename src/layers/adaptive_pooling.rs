@@ -104,7 +104,7 @@ macro_rules! adaptive_pools {
                 context: &mut ForwardContext<'_>,
             ) -> Result<(), LayerError> {
                 let reduction = self.reduction();
-                compute(&mut self.pooling, &inputs[0], outputs, context, |shapes| Ok((shape($axes, shapes), reduction)))
+                compute(&mut self.pooling, &inputs[0], outputs, context, &|shapes| Ok((shape($axes, shapes), reduction)))
             }
 
             fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {

@@ -1,7 +1,7 @@
 //! Operations on the bits of integers.
 
 use super::broadcast::{Factor, broadcast, common};
-use super::comparison::pairs;
+use super::pairs::pairs;
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
 use crate::kernels::elementwise::Program;
 use crate::pnnx::Function;
@@ -98,9 +98,9 @@ fn of_bools(
     let left = Factor::Input(0).converted(inputs, DType::Bool)?;
     let right = other.converted(inputs, DType::Bool)?;
     match function {
-        Function::And => pairs::<bool>(&left, &right, output, |a, b| a & b),
-        Function::Or => pairs::<bool>(&left, &right, output, |a, b| a | b),
-        _ => pairs::<bool>(&left, &right, output, |a, b| a ^ b),
+        Function::And => pairs(&left, &right, output, |a: bool, b: bool| a & b),
+        Function::Or => pairs(&left, &right, output, |a: bool, b: bool| a | b),
+        _ => pairs(&left, &right, output, |a: bool, b: bool| a ^ b),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::arguments::Operand;
 use super::broadcast::{Converted, Factor, broadcast, common};
+use super::pairs::pairs;
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
 use crate::tensor::{Complex, DType, Element, TensorView, TensorViewMut};
 use ndarray::Zip;
@@ -24,22 +25,6 @@ enum Connective {
     And,
     Or,
     Xor,
-}
-
-/// Applies a function to all pairs of elements of two broadcast inputs of type `T`.
-pub(super) fn pairs<T: Element>(
-    left: &Converted<'_>,
-    right: &Converted<'_>,
-    output: &mut TensorViewMut<'_>,
-    function: impl Fn(T, T) -> bool,
-) -> Result<(), LayerError> {
-    let shape = *output.shape();
-    let (left, right) = (left.expanded(&shape)?, right.expanded(&shape)?);
-    Zip::from(output.array::<bool>()?)
-        .and(left.array::<T>()?)
-        .and(right.array::<T>()?)
-        .for_each(|output, &a, &b| *output = function(a, b));
-    Ok(())
 }
 
 impl Relation {
@@ -71,8 +56,8 @@ impl Relation {
             DType::I64 => self.ordered::<i64>(&left, &right, output),
             DType::I32 => self.ordered::<i32>(&left, &right, output),
             DType::U8 => self.ordered::<u8>(&left, &right, output),
-            _ if self == Self::Eq => pairs::<Complex<f64>>(&left, &right, output, |a, b| a == b),
-            _ => pairs::<Complex<f64>>(&left, &right, output, |a, b| a != b),
+            _ if self == Self::Eq => pairs(&left, &right, output, |a: Complex<f64>, b| a == b),
+            _ => pairs(&left, &right, output, |a: Complex<f64>, b| a != b),
         }
     }
 
@@ -83,12 +68,12 @@ impl Relation {
         output: &mut TensorViewMut<'_>,
     ) -> Result<(), LayerError> {
         match self {
-            Self::Eq => pairs::<T>(left, right, output, |a, b| a == b),
-            Self::Ne => pairs::<T>(left, right, output, |a, b| a != b),
-            Self::Lt => pairs::<T>(left, right, output, |a, b| a < b),
-            Self::Le => pairs::<T>(left, right, output, |a, b| a <= b),
-            Self::Gt => pairs::<T>(left, right, output, |a, b| a > b),
-            Self::Ge => pairs::<T>(left, right, output, |a, b| a >= b),
+            Self::Eq => pairs(left, right, output, |a: T, b| a == b),
+            Self::Ne => pairs(left, right, output, |a: T, b| a != b),
+            Self::Lt => pairs(left, right, output, |a: T, b| a < b),
+            Self::Le => pairs(left, right, output, |a: T, b| a <= b),
+            Self::Gt => pairs(left, right, output, |a: T, b| a > b),
+            Self::Ge => pairs(left, right, output, |a: T, b| a >= b),
         }
     }
 
@@ -99,6 +84,21 @@ impl Relation {
             return Err(LayerError::DType { what: "the inputs".to_owned(), wanted, found: dtype });
         }
         Ok(vec![TensorMeta::new(DType::Bool, broadcast(inputs[0].dims(), other.dims(inputs))?)])
+    }
+}
+
+impl Connective {
+    fn join(
+        self,
+        left: &Converted<'_>,
+        right: &Converted<'_>,
+        output: &mut TensorViewMut<'_>,
+    ) -> Result<(), LayerError> {
+        match self {
+            Self::And => pairs(left, right, output, |a: bool, b: bool| a & b),
+            Self::Or => pairs(left, right, output, |a: bool, b: bool| a | b),
+            Self::Xor => pairs(left, right, output, |a: bool, b: bool| a ^ b),
+        }
     }
 }
 
@@ -194,11 +194,7 @@ macro_rules! connectives {
             ) -> Result<(), LayerError> {
                 let left = Converted::of(&inputs[0], DType::Bool)?;
                 let right = Converted::of(&inputs[self.other.0], DType::Bool)?;
-                pairs::<bool>(&left, &right, &mut outputs[0], |a, b| match Connective::$connective {
-                    Connective::And => a & b,
-                    Connective::Or => a | b,
-                    Connective::Xor => a ^ b,
-                })
+                Connective::$connective.join(&left, &right, &mut outputs[0])
             }
         }
     )*};
@@ -235,28 +231,28 @@ macro_rules! questions {
                 outputs: &mut [TensorViewMut<'_>],
                 _: &mut ForwardContext<'_>,
             ) -> Result<(), LayerError> {
-                if inputs[0].dtype() == DType::Bool {
-                    let [no, yes] = [0.0, 1.0].map(|x| Complex::new(x, 0.0)).map(|$x: Complex<f64>| $answer);
-                    let output = Zip::from(outputs[0].array::<bool>()?);
-                    output.and(inputs[0].array::<bool>()?).for_each(|y, &x| *y = if x { yes } else { no });
-                    return Ok(());
-                }
-                let wide = if inputs[0].dtype().is_complex() { DType::C128 } else { DType::F64 };
-                let input = Converted::of(&inputs[0], wide)?;
-                ask(&input.view(), &mut outputs[0], |$x: Complex<f64>| $answer)
+                ask(&inputs[0], &mut outputs[0], &|$x: Complex<f64>| $answer)
             }
         }
     )*};
 }
 
-/// Asks a question about every element of an input of f64 or c128.
+/// Asks a question about every element.
 fn ask(
     input: &TensorView<'_>,
     output: &mut TensorViewMut<'_>,
-    question: impl Fn(Complex<f64>) -> bool,
+    question: &dyn Fn(Complex<f64>) -> bool,
 ) -> Result<(), LayerError> {
-    let output = Zip::from(output.array::<bool>()?);
-    match input.dtype() {
+    if input.dtype() == DType::Bool {
+        let [no, yes] = [0.0, 1.0].map(|x| question(Complex::new(x, 0.0)));
+        let output = Zip::from(output.array::<bool>()?);
+        output.and(input.array::<bool>()?).for_each(|y, &x| *y = if x { yes } else { no });
+        return Ok(());
+    }
+    let wide = if input.dtype().is_complex() { DType::C128 } else { DType::F64 };
+    let input = Converted::of(input, wide)?;
+    let (input, output) = (input.view(), Zip::from(output.array::<bool>()?));
+    match wide {
         DType::C128 => output.and(input.array::<Complex<f64>>()?).for_each(|y, &x| *y = question(x)),
         _ => output.and(input.array::<f64>()?).for_each(|y, &x| *y = question(Complex::new(x, 0.0))),
     }

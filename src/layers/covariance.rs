@@ -7,7 +7,8 @@ use crate::Limits;
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
 use crate::kernels::matrix::{Field, adjoint, product};
 use crate::tensor::{Complex, DType, Dim, TensorView, TensorViewMut};
-use ndarray::{Array1, Array2, Axis};
+use ndarray::{Array2, ArrayView2};
+use std::borrow::Cow;
 use std::ops::RangeInclusive;
 
 crate::operator! {
@@ -46,19 +47,43 @@ fn covariances(input: &TensorMeta, weights: Option<DType>) -> Result<Vec<TensorM
     Ok(vec![input.with_dtype(dtype).with_dims(dims)])
 }
 
-/// The input as rows.
-fn rows<T: Number>(input: &TensorView<'_>) -> Result<Array2<T>, LayerError> {
-    let (rows, columns) = match input.shape().dims() {
-        [rows, columns] => (*rows, *columns),
-        dims => (1, dims.iter().product()),
-    };
-    Ok(Array2::from_shape_vec((rows, columns), number::read::<T>(input)?.into_owned())?)
+/// A matrix in row-major order.
+struct Rows<T> {
+    numbers: Vec<T>,
+    count: usize,
+    len: usize,
+}
+
+impl<T: Number + Field> Rows<T> {
+    /// The input as rows.
+    fn of(input: &TensorView<'_>) -> Result<Self, LayerError> {
+        let (count, len) = match input.shape().dims() {
+            [rows, columns] => (*rows, *columns),
+            dims => (1, dims.iter().product()),
+        };
+        Ok(Self { numbers: number::read::<T>(input)?.into_owned(), count, len })
+    }
+
+    fn view(&self) -> Result<ArrayView2<'_, T>, LayerError> {
+        Ok(ArrayView2::from_shape((self.count, self.len), &self.numbers)?)
+    }
+
+    /// The same, each column multiplied with what it weighs.
+    fn weighed(&self, weights: Option<&[T]>) -> Self {
+        let mut numbers = self.numbers.clone();
+        if let Some(weights) = weights {
+            for row in numbers.chunks_exact_mut(self.len.max(1)) {
+                row.iter_mut().zip(weights).for_each(|(x, &weight)| *x = *x * weight);
+            }
+        }
+        Self { numbers, ..*self }
+    }
 }
 
 /// What columns weigh.
 struct Weights {
     /// Each of them, if they differ.
-    each: Option<Array1<f64>>,
+    each: Option<Vec<f64>>,
     sum: f64,
     /// What the sums of products are divided by.
     norm: f64,
@@ -66,14 +91,15 @@ struct Weights {
 
 impl Cov {
     fn weights(&self, inputs: &[TensorView<'_>], count: usize) -> Result<Weights, LayerError> {
-        let read = |input: OptionalInput| -> Result<Option<Array1<f64>>, LayerError> {
+        let read = |input: OptionalInput| -> Result<Option<Vec<f64>>, LayerError> {
             let numbers = input.0.map(|position| number::read::<f64>(&inputs[position])).transpose()?;
-            Ok(numbers.map(|numbers| Array1::from_vec(numbers.into_owned())))
+            Ok(numbers.map(Cow::into_owned))
         };
         let (often, weighty) = (read(self.fweights)?, read(self.aweights)?);
-        let ones = Array1::ones(count);
-        let each = often.as_ref().unwrap_or(&ones) * weighty.as_ref().unwrap_or(&ones);
-        let (sum, correction) = (each.sum(), self.correction as f64);
+        let products = |a: &[f64], b: &[f64]| -> Vec<f64> { a.iter().zip(b).map(|(a, b)| a * b).collect() };
+        let ones = vec![1.0; count];
+        let each = products(often.as_ref().unwrap_or(&ones), weighty.as_ref().unwrap_or(&ones));
+        let (sum, correction) = (<f64 as Number>::sum(&each), self.correction as f64);
         let mut given = [&often, &weighty].into_iter().flatten();
         if given.any(|all| all.iter().any(|weight| *weight < 0.0)) || (count > 0 && sum == 0.0) {
             return Err(LayerError::Unsupported(
@@ -81,7 +107,9 @@ impl Cov {
             ));
         }
         let taken = match &weighty {
-            Some(weighty) if correction != 0.0 => correction * (&each * weighty).sum() / sum,
+            Some(weighty) if correction != 0.0 => {
+                correction * <f64 as Number>::sum(&products(&each, weighty)) / sum
+            }
             _ => correction,
         };
         let differ = often.is_some() || weighty.is_some();
@@ -90,19 +118,24 @@ impl Cov {
 }
 
 /// The covariances of rows.
-fn covariance<T: Field>(
-    mut rows: Array2<T>,
+fn covariance<T: Number + Field>(
+    mut rows: Rows<T>,
     weights: &Weights,
     limits: &Limits,
 ) -> Result<Array2<T>, LayerError> {
-    let weighed = |rows: &Array2<T>| match &weights.each {
-        Some(each) => rows * &each.mapv(T::nearest),
-        None => rows.clone(),
-    };
-    let means = weighed(&rows).sum_axis(Axis(1)) / T::nearest(weights.sum);
-    rows = rows - means.insert_axis(Axis(1));
-    let sums = product(&rows.view(), &adjoint(&weighed(&rows).view()).view(), limits)?;
-    Ok(sums / T::nearest(weights.norm))
+    let each = weights.each.as_ref();
+    let each = each.map(|each| each.iter().map(|&weight| T::nearest(weight)).collect::<Vec<T>>());
+    let (weighed, sum, norm) =
+        (rows.weighed(each.as_deref()), T::nearest(weights.sum), T::nearest(weights.norm));
+    let len = rows.len.max(1);
+    for (row, weighed) in rows.numbers.chunks_exact_mut(len).zip(weighed.numbers.chunks_exact(len)) {
+        let mean = T::sum(weighed) / sum;
+        row.iter_mut().for_each(|x| *x = *x - mean);
+    }
+    let weighed = rows.weighed(each.as_deref());
+    let mut sums = product(&rows.view()?, &adjoint(&weighed.view()?).view(), limits)?;
+    sums.iter_mut().for_each(|sum| *sum = *sum / norm);
+    Ok(sums)
 }
 
 fn write<T: Number>(output: &mut TensorViewMut<'_>, numbers: &Array2<T>) -> Result<(), LayerError> {
@@ -149,15 +182,15 @@ impl CpuLayer for Cov {
         let weights = self.weights(inputs, inputs[0].shape().last().copied().unwrap_or(1))?;
         let (output, limits) = (&mut outputs[0], context.limits());
         if output.dtype().is_complex() {
-            return write(output, &covariance(rows::<Complex<f64>>(&inputs[0])?, &weights, limits)?);
+            return write(output, &covariance(Rows::<Complex<f64>>::of(&inputs[0])?, &weights, limits)?);
         }
-        write(output, &covariance(rows::<f64>(&inputs[0])?, &weights, limits)?)
+        write(output, &covariance(Rows::<f64>::of(&inputs[0])?, &weights, limits)?)
     }
 }
 
 /// Covariances divided by both deviations.
 fn correlation<T: Field>(mut covariances: Array2<T>, clip: impl Fn(T) -> T) -> Array2<T> {
-    let deviations: Array1<f64> = covariances.diag().iter().map(|x| x.magnitude().sqrt()).collect();
+    let deviations: Vec<f64> = covariances.diag().iter().map(|x| x.magnitude().sqrt()).collect();
     for ((i, j), x) in covariances.indexed_iter_mut() {
         *x = clip(*x / T::nearest(deviations[i]) / T::nearest(deviations[j]));
     }
@@ -182,10 +215,10 @@ impl CpuLayer for Corrcoef {
         let (output, limits) = (&mut outputs[0], context.limits());
         if output.dtype().is_complex() {
             let clip = |z: Complex<f64>| Complex::new(z.re.clamp(-1.0, 1.0), z.im.clamp(-1.0, 1.0));
-            let found = covariance(rows::<Complex<f64>>(&inputs[0])?, &weights, limits)?;
+            let found = covariance(Rows::<Complex<f64>>::of(&inputs[0])?, &weights, limits)?;
             return write(output, &correlation(found, clip));
         }
-        let found = covariance(rows::<f64>(&inputs[0])?, &weights, limits)?;
+        let found = covariance(Rows::<f64>::of(&inputs[0])?, &weights, limits)?;
         write(output, &correlation(found, |x| x.clamp(-1.0, 1.0)))
     }
 }

@@ -1,7 +1,7 @@
 //! Sums of products in Einstein's notation, through matrix products.
 
 use super::broadcast::join;
-use super::number::{self, Number, with_number};
+use super::number::{self, Number, sums_along, with_number};
 use crate::Limits;
 use crate::graph::{
     Cost, CpuLayer, ForwardContext, FromParameter, Layer, LayerError, Registry, RegistryError,
@@ -168,14 +168,20 @@ impl<T: Number> Factor<T> {
     }
 
     /// The sum over all labels that are not needed.
-    fn summed(mut self, needed: impl Fn(&Label) -> bool) -> Self {
+    fn summed(mut self, needed: &dyn Fn(&Label) -> bool) -> Result<Self, LayerError> {
         for axis in (0..self.labels.len()).rev() {
             if !needed(&self.labels[axis]) {
-                self.array = T::sum_axis(&self.array, Axis(axis));
+                let mut lens = self.array.shape().to_vec();
+                let sums = match self.array.as_slice() {
+                    Some(numbers) => sums_along(numbers, &lens, axis),
+                    None => sums_along(&self.array.iter().copied().collect::<Vec<_>>(), &lens, axis),
+                };
+                lens.remove(axis);
+                self.array = ArrayD::from_shape_vec(lens, sums)?;
                 self.labels.remove(axis);
             }
         }
-        self
+        Ok(self)
     }
 
     /// The elements with the axes in the order of these labels, as so many groups of axes.
@@ -198,12 +204,12 @@ impl<T: Number> Factor<T> {
     fn times(
         self,
         other: Self,
-        needed: impl Fn(&Label) -> bool,
+        needed: &dyn Fn(&Label) -> bool,
         limits: &Limits,
     ) -> Result<Self, LayerError> {
         let own = self.labels.clone();
-        let left = self.summed(|label| needed(label) || other.labels.contains(label));
-        let right = other.summed(|label| needed(label) || own.contains(label));
+        let left = self.summed(&|label| needed(label) || other.labels.contains(label))?;
+        let right = other.summed(&|label| needed(label) || own.contains(label))?;
         let (mut batch, mut inner, mut rows) = (Vec::new(), Vec::new(), Vec::new());
         for &label in &left.labels {
             match (right.labels.contains(&label), needed(&label)) {
@@ -298,12 +304,12 @@ impl Einsum {
             let needed = |label: &Label| plan.output.contains(label) || later.contains(label);
             let factor = Factor::new(input, &plan.inputs[position], limits)?;
             result = Some(match result {
-                None => factor.summed(needed),
-                Some(product) => product.times(factor, needed, limits)?,
+                None => factor.summed(&needed)?,
+                Some(product) => product.times(factor, &needed, limits)?,
             });
         }
         let Some(result) = result else { return Ok(()) };
-        let result = result.summed(|label| plan.output.contains(label));
+        let result = result.summed(&|label| plan.output.contains(label))?;
         let order =
             plan.output.iter().filter_map(|label| result.labels.iter().position(|other| other == label));
         let array = result.array.view().permuted_axes(IxDyn(&order.collect::<Vec<_>>()));

@@ -184,6 +184,23 @@ pub(super) fn with<T: Float>(
     limits: &Limits,
     fill: impl FnOnce(&mut [T], Option<&dyn Finish<T>>) -> Result<(), LayerError>,
 ) -> Result<(), LayerError> {
+    let mut fill = Some(fill);
+    let mut fill = |values: &mut [T], finish: Option<&dyn Finish<T>>| {
+        fill.take().map_or(Ok(()), |fill| fill(values, finish))
+    };
+    with_filled(epilogue, inputs, output, limits, &mut fill)
+}
+
+/// What writes an output, and finishes its pieces where it is told how.
+type Fill<'a, T> = dyn FnMut(&mut [T], Option<&dyn Finish<T>>) -> Result<(), LayerError> + 'a;
+
+fn with_filled<T: Float>(
+    epilogue: Option<&mut Epilogue>,
+    inputs: &[TensorView<'_>],
+    output: &mut TensorViewMut<'_>,
+    limits: &Limits,
+    fill: &mut Fill<'_, T>,
+) -> Result<(), LayerError> {
     let (dtype, shape) = (output.dtype(), *output.shape());
     match epilogue {
         Some(epilogue) if dtype == T::DTYPE && output.layout().is_contiguous() => {

@@ -2,14 +2,14 @@
 
 use super::arguments::OutputCount;
 use super::broadcast::Converted;
-use super::indexing::pick;
+use super::order::{Ordered, first_in_order, keys};
 use super::reduction::{Axes, extreme_of_all, workspace};
 use super::rows::Rows;
-use super::views::Plain;
+use super::views::in_order;
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
 use crate::kernels::reduce::position_of;
 use crate::kernels::widest;
-use crate::tensor::{DType, Dim, Tensor, TensorView, TensorViewMut, resolve_axis};
+use crate::tensor::{DType, Dim, Tensor, TensorView, TensorViewMut, resolve_axis, with_bits};
 use std::cmp::Ordering;
 
 /// Which elements come first.
@@ -76,56 +76,21 @@ pub(super) fn with_places(elements: TensorMeta) -> Vec<TensorMeta> {
     vec![elements, places]
 }
 
-/// Integers in the order of a tensor's elements, row-major: NaN counts as the largest, and both zeros are one. What sorts
-/// them is compiled for one type.
-///
-/// # Errors
-/// [`LayerError::DType`] for complex numbers.
-pub(super) fn order_keys(elements: &TensorView<'_>) -> Result<Tensor, LayerError> {
-    match elements.dtype() {
-        dtype if dtype.is_complex() => Err(no_order(dtype)),
-        dtype if dtype.is_float() => {
-            let keys = elements.cast(DType::F64)?.slice::<f64>()?.iter().map(|&x| order_key(x)).collect();
-            Ok(Tensor::from_vec(keys, elements.shape())?)
-        }
-        _ => Ok(elements.cast(DType::I64)?),
-    }
-}
-
-/// Bits of numbers below 0 count the other way round.
-fn order_key(x: f64) -> i64 {
-    if x.is_nan() {
-        return NAN_KEY;
-    }
-    let bits = (x + 0.0).to_bits() as i64;
-    bits ^ ((bits >> 63) as u64 >> 1) as i64
-}
-
-/// What stands for NaN among the keys of floats.
-pub(super) const NAN_KEY: i64 = i64::MAX;
-
 /// For each row of `len` elements the places that `pick` names, one after the other.
 pub(super) fn places<T: crate::tensor::Element>(
     rows: &TensorView<'_>,
     len: usize,
     pick: impl Fn(&[T]) -> Vec<usize>,
 ) -> Result<Vec<i64>, LayerError> {
-    places_by(rows, len, &pick)
+    let (values, mut places) = (Converted::of(rows, T::DTYPE)?, Vec::new());
+    in_order(values.view().array::<T>()?)
+        .chunks_exact(len.max(1))
+        .for_each(|row| add_places(&mut places, pick(row)));
+    Ok(places)
 }
 
-/// As [`places`]: compiled once for all that is picked.
-fn places_by<T: crate::tensor::Element>(
-    rows: &TensorView<'_>,
-    len: usize,
-    pick: &dyn Fn(&[T]) -> Vec<usize>,
-) -> Result<Vec<i64>, LayerError> {
-    let values = Converted::of(rows, T::DTYPE)?;
-    let values = values.view();
-    let (values, mut places) = (Plain::of(&values)?, Vec::new());
-    for row in values.view().slice::<T>()?.chunks_exact(len.max(1)) {
-        places.extend(pick(row).into_iter().map(|place| place as i64));
-    }
-    Ok(places)
+fn add_places(places: &mut Vec<i64>, picked: Vec<usize>) {
+    places.extend(picked.into_iter().map(|place| place as i64));
 }
 
 /// The place of the extreme of each row.
@@ -153,12 +118,15 @@ pub(super) fn write_values(
     output: &mut TensorViewMut<'_>,
 ) -> Result<(), LayerError> {
     let per_row = places.len() / (rows.num_elements() / len.max(1)).max(1);
-    let taken: Vec<usize> = places
-        .iter()
-        .enumerate()
-        .map(|(index, &place)| index / per_row.max(1) * len + usize::try_from(place).unwrap_or(0))
-        .collect();
-    pick(rows, &taken, output)
+    with_bits!(rows.dtype(), B => {
+        let values = in_order(rows.bits::<B>()?);
+        let taken = places.iter().enumerate().map(|(index, &place)| {
+            let row = index / per_row.max(1);
+            values.get(row * len + usize::try_from(place).unwrap_or(0)).copied().unwrap_or_default()
+        });
+        output.bits::<B>()?.iter_mut().zip(taken).for_each(|(to, from)| *to = from);
+    });
+    Ok(())
 }
 
 macro_rules! extremes {
@@ -294,22 +262,11 @@ crate::operator! {
 }
 
 /// The places of the first `k` elements in order, the first of equal elements first.
-fn first_of(row: &[i64], k: usize, kind: Kind) -> Vec<usize> {
-    let order = |&a: &usize, &b: &usize| kind.order(&row[a], &row[b]).then(a.cmp(&b));
-    let mut places: Vec<usize> = (0..row.len()).collect();
-    if k < places.len() {
-        places.select_nth_unstable_by(k, order);
-        places.truncate(k);
+fn first_of<T: Ordered>(row: &[T], k: usize, kind: Kind) -> Vec<usize> {
+    const FEW: usize = 256;
+    if k > FEW {
+        return first_in_order(&keys(kind, row), k);
     }
-    places.sort_unstable_by(order);
-    places
-}
-
-/// So many places are found by one look at each element.
-const FEW: usize = 256;
-
-/// As [`first_of`], of few.
-fn first_few_of<T: PartialOrd>(row: &[T], k: usize, kind: Kind) -> Vec<usize> {
     // The best so far; nearly all other elements are not better than the last of them.
     let mut best: Vec<usize> = Vec::with_capacity(k + 1);
     for (place, x) in row.iter().enumerate() {
@@ -324,6 +281,14 @@ fn first_few_of<T: PartialOrd>(row: &[T], k: usize, kind: Kind) -> Vec<usize> {
         best.insert(at, place);
     }
     best
+}
+
+/// The places of the first `k` numbers.
+fn first_in_no_order(keys: &[i64], k: usize) -> Vec<usize> {
+    let mut places: Vec<usize> = (0..keys.len()).collect();
+    select(&mut places, k, |a, b| keys[a] < keys[b]);
+    places.truncate(k);
+    places
 }
 
 /// Brings the first `k` places to the front, in no particular order: halves are parted around the median of three until
@@ -420,22 +385,12 @@ impl CpuLayer for Topk {
         let along = Rows::new(self.dim, inputs[0].shape())?;
         let rows = along.of(&inputs[0])?;
         let kind = if self.largest { Kind::Largest } else { Kind::Smallest };
-        let is_ordered = self.sorted || self.k.saturating_mul(64) <= along.len;
-        if is_ordered && self.k <= FEW {
-            let first = with_order!(rows.dtype(), T => places::<T>(&rows, along.len, |row| {
-                first_few_of(row, self.k, kind)
-            }))?;
-            return along.write(&rows, first, outputs);
-        }
-        let places = places::<i64>(&order_keys(&rows)?.view(), along.len, |row| {
-            if is_ordered {
+        let places = with_order!(rows.dtype(), T => places::<T>(&rows, along.len, |row| {
+            if self.sorted || self.k.saturating_mul(64) <= row.len() {
                 return first_of(row, self.k, kind);
             }
-            let mut places: Vec<usize> = (0..row.len()).collect();
-            select(&mut places, self.k, |a, b| kind.order(&row[a], &row[b]).is_lt());
-            places.truncate(self.k);
-            places
-        })?;
+            first_in_no_order(&keys(kind, row), self.k)
+        }))?;
         along.write(&rows, places, outputs)
     }
 }
@@ -487,22 +442,7 @@ mod tests {
             let mut want: Vec<usize> = (0..row.len()).collect();
             want.sort_by(|&a, &b| kind.order(&row[a], &row[b]));
             want.truncate(k);
-            let keys: Vec<i64> = row.iter().map(|&x| order_key(x.into())).collect();
-            proptest::prop_assert_eq!(&first_of(&keys, k, kind), &want);
-            if k <= FEW {
-                proptest::prop_assert_eq!(first_few_of(&row, k, kind), want);
-            }
-        }
-
-        #[test]
-        fn keys_have_the_order_of_the_numbers(a: f64, b: f64) {
-            let special = [0.0, -0.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY, f64::MIN_POSITIVE, -1e-320, a, b];
-            for x in special {
-                for y in special {
-                    let order = Kind::Smallest.order(&x, &y);
-                    proptest::prop_assert_eq!(order_key(x).cmp(&order_key(y)), order, "{} {}", x, y);
-                }
-            }
+            proptest::prop_assert_eq!(first_of(&row, k, kind), want);
         }
     }
 

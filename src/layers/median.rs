@@ -1,13 +1,14 @@
 //! The element in the middle: median and nanmedian.
 
 use super::extremes::{Kind, check_order, places, with_order, write_places, write_values};
+use super::order::{Ordered, keys, part};
 use super::reduction::Axes;
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
 use crate::tensor::{DType, Tensor, TensorView, TensorViewMut};
 
 /// The place of the element in the middle of a row, the lower one of two. The first NaN is taken where there is one, or
 /// NaN is passed over.
-fn middle<T: PartialOrd>(row: &[T], skip_nan: bool) -> usize {
+fn middle<T: Ordered>(row: &[T], skip_nan: bool) -> usize {
     let is_nan = |x: &T| x.partial_cmp(x).is_none();
     if let Some(place) = row.iter().position(is_nan).filter(|_| !skip_nan) {
         return place;
@@ -17,8 +18,8 @@ fn middle<T: PartialOrd>(row: &[T], skip_nan: bool) -> usize {
     if places.is_empty() {
         return 0;
     }
-    let order = |a: &usize, b: &usize| Kind::Smallest.order(&row[*a], &row[*b]).then(a.cmp(b));
-    *places.select_nth_unstable_by(half, order).1
+    part(&keys(Kind::Smallest, row), &mut places, half);
+    places[half]
 }
 
 macro_rules! medians {

@@ -6,7 +6,6 @@ mod projections;
 mod whole;
 
 use super::attention::scratch_bytes;
-use super::broadcast::owned;
 use super::float::{self, with_float};
 use crate::graph::{
     Cost, CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, Tactic, TensorMeta,
@@ -16,9 +15,9 @@ use crate::kernels::attention::{Head, attend_with, scratch_len};
 use crate::kernels::gemm::gemm;
 use crate::tensor::{Dim, TensorView, TensorViewMut};
 pub use fields::{FileWeight, Results, Sources};
-use ndarray::{Array2, Array3, ArrayView1, ArrayView3, ArrayViewMut2, Axis, s};
+use ndarray::{Array2, Array3, ArrayView3, ArrayViewMut2, s};
 pub use projections::Projections;
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 
 crate::operator! {
     /// `torch.nn.MultiheadAttention` (Vaswani et al. 2017): queries, keys and values are projected, each head attends to
@@ -174,8 +173,8 @@ impl MultiheadAttention {
         let mut result = Array3::from_elem((batch, len + extra, e), T::zero());
         for (input, mut result) in input.outer_iter().zip(result.outer_iter_mut()) {
             let mut result = result.slice_mut(s![..len, ..]);
-            if let Some(bias) = &bias {
-                result += &ArrayView1::from(&bias[part * e..(part + 1) * e]);
+            if let (Some(bias), Some(rows)) = (&bias, result.as_slice_mut()) {
+                add_to_rows(rows, &bias[part * e..(part + 1) * e]);
             }
             gemm(input, weight.t(), result, true);
         }
@@ -189,9 +188,11 @@ impl MultiheadAttention {
         learnt: &FileWeight,
     ) -> Result<Array3<T>, LayerError> {
         if let Some(learnt) = learnt.read::<T>()? {
-            let place = rows.len_of(Axis(1)) - self.extra_rows();
-            let learnt = ArrayView1::from(&learnt[..]);
-            rows.index_axis_mut(Axis(1), place).outer_iter_mut().for_each(|mut row| row.assign(&learnt));
+            let (_, count, len) = rows.dim();
+            let place = (count - self.extra_rows()) * len;
+            let samples = rows.as_slice_mut().unwrap_or_default().chunks_exact_mut((count * len).max(1));
+            samples
+                .for_each(|sample| sample[place..].iter_mut().zip(learnt.iter()).for_each(|(x, &y)| *x = y));
         }
         Ok(rows)
     }
@@ -259,9 +260,7 @@ impl MultiheadAttention {
         for (n, number) in (0..batch).flat_map(|n| (0..self.num_heads).map(move |head| (n, head))) {
             limits.check_deadline()?;
             let range = number * self.head_dim()..(number + 1) * self.head_dim();
-            let part = |array: &'_ Array3<T>| -> Result<Array2<T>, LayerError> {
-                owned(&array.slice(s![n, .., range.clone()]))
-            };
+            let part = |array: &Array3<T>| part_of(array, n, &range);
             let (query, key, value) = (part(&query)?, part(&key)?, part(&value)?);
             let head = Head {
                 query: query.view(),
@@ -298,8 +297,8 @@ impl MultiheadAttention {
         let missing = || LayerError::MissingWeight { key: "out_proj.weight".to_owned() };
         let weight = self.out_weight.matrix::<T>(self.embed_dim)?.ok_or_else(missing)?;
         let mut result = Array3::from_elem(joined.dim(), T::zero());
-        if let Some(bias) = self.out_bias.read::<T>()? {
-            result += &ArrayView1::from(&bias[..]);
+        if let (Some(bias), Some(rows)) = (self.out_bias.read::<T>()?, result.as_slice_mut()) {
+            add_to_rows(rows, &bias);
         }
         for (joined, result) in joined.outer_iter().zip(result.outer_iter_mut()) {
             gemm(joined, weight.t(), result, true);
@@ -310,6 +309,26 @@ impl MultiheadAttention {
         }
         write(result, output)
     }
+}
+
+/// Adds numbers to each row of as many.
+fn add_to_rows<T: Float>(rows: &mut [T], numbers: &[T]) {
+    for row in rows.chunks_exact_mut(numbers.len().max(1)) {
+        row.iter_mut().zip(numbers).for_each(|(x, &number)| *x += number);
+    }
+}
+
+/// A range of each row of a sample.
+fn part_of<T: Float>(
+    array: &Array3<T>,
+    sample: usize,
+    range: &Range<usize>,
+) -> Result<Array2<T>, LayerError> {
+    let (_, count, len) = array.dim();
+    let rows = array.as_slice().unwrap_or_default().get(sample * count * len..).unwrap_or_default();
+    let rows = rows.chunks_exact(len.max(1)).take(count);
+    let part = rows.flat_map(|row| &row[range.clone()]).copied().collect();
+    Ok(Array2::from_shape_vec((count, range.len()), part)?)
 }
 
 /// Writes three axes, or, where the output has two, the only part of the first.

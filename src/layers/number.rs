@@ -4,7 +4,7 @@
 use crate::graph::LayerError;
 use crate::kernels::gemm::gemm;
 use crate::tensor::{Complex, DType, Element, Tensor, TensorView, TensorViewMut};
-use ndarray::{Array2, ArrayD, ArrayView2, ArrayViewMut2, Axis};
+use ndarray::{Array2, ArrayView1, ArrayView2, ArrayViewMut2};
 use std::borrow::Cow;
 
 /// Runs an expression with `$T` bound to the [`Number`] that tensors of a [`DType`] are computed in.
@@ -43,8 +43,10 @@ pub(super) trait Number: Element {
     fn weighted(a: Self, x: Self, b: Self, y: Self) -> Self;
     /// C = A·B, (m×k)·(k×n) → m×n; the sizes have been compared.
     fn multiply(a: ArrayView2<'_, Self>, b: ArrayView2<'_, Self>, c: ArrayViewMut2<'_, Self>);
-    /// The sum along an axis.
-    fn sum_axis(array: &ArrayD<Self>, axis: Axis) -> ArrayD<Self>;
+    /// `a` + `b`.
+    fn plus(a: Self, b: Self) -> Self;
+    /// The sum of numbers that lie beside each other.
+    fn sum(numbers: &[Self]) -> Self;
 }
 
 macro_rules! float_numbers {
@@ -66,8 +68,12 @@ macro_rules! float_numbers {
                 gemm(a, b, c, false);
             }
 
-            fn sum_axis(array: &ArrayD<Self>, axis: Axis) -> ArrayD<Self> {
-                array.sum_axis(axis)
+            fn plus(a: Self, b: Self) -> Self {
+                a + b
+            }
+
+            fn sum(numbers: &[Self]) -> Self {
+                ArrayView1::from(numbers).sum()
             }
         }
     )*};
@@ -98,8 +104,12 @@ impl Number for i64 {
         }
     }
 
-    fn sum_axis(array: &ArrayD<Self>, axis: Axis) -> ArrayD<Self> {
-        array.fold_axis(axis, 0, |&sum: &i64, &x| sum.wrapping_add(x))
+    fn plus(a: Self, b: Self) -> Self {
+        a.wrapping_add(b)
+    }
+
+    fn sum(numbers: &[Self]) -> Self {
+        numbers.iter().fold(0, |sum, &x| sum.wrapping_add(x))
     }
 }
 
@@ -121,21 +131,46 @@ impl Number for Complex<f64> {
             // `mapv` does not like the strides of some arrays without elements.
             return c.fill(Self::of(0.0));
         }
+        let part = |of: fn(Self) -> f64| [a.mapv(of), b.mapv(of)];
+        let ([a_re, b_re], [a_im, b_im]) = (part(|x| x.re), part(|x| x.im));
         let product = |a: &Array2<f64>, b: &Array2<f64>| {
             let mut product = Array2::zeros(c.raw_dim());
             gemm(a.view(), b.view(), product.view_mut(), false);
             product
         };
-        let (a_re, a_im) = (a.mapv(|x| x.re), a.mapv(|x| x.im));
-        let (b_re, b_im) = (b.mapv(|x| x.re), b.mapv(|x| x.im));
-        let re = product(&a_re, &b_re) - product(&a_im, &b_im);
-        let im = product(&a_re, &b_im) + product(&a_im, &b_re);
-        ndarray::Zip::from(&mut c).and(&re).and(&im).for_each(|c, &re, &im| *c = Complex::new(re, im));
+        let (re, from_re) = (product(&a_re, &b_re), product(&a_im, &b_im));
+        let (im, with_im) = (product(&a_re, &b_im), product(&a_im, &b_re));
+        for ((i, j), c) in c.indexed_iter_mut() {
+            let at = [i, j];
+            *c = Complex::new(re[at] - from_re[at], im[at] + with_im[at]);
+        }
     }
 
-    fn sum_axis(array: &ArrayD<Self>, axis: Axis) -> ArrayD<Self> {
-        array.sum_axis(axis)
+    fn plus(a: Self, b: Self) -> Self {
+        a + b
     }
+
+    fn sum(numbers: &[Self]) -> Self {
+        ArrayView1::from(numbers).sum()
+    }
+}
+
+/// The sums along an axis of numbers in row-major order: runs of the last axis are summed as they lie, those of others are added
+/// one after the other.
+pub(super) fn sums_along<T: Number>(numbers: &[T], lens: &[usize], axis: usize) -> Vec<T> {
+    let len = lens[axis];
+    let (outer, inner) = (lens[..axis].iter().product::<usize>(), lens[axis + 1..].iter().product::<usize>());
+    if axis + 1 == lens.len() {
+        return (0..outer).map(|row| T::sum(&numbers[row * len..][..len])).collect();
+    }
+    let mut sums = vec![T::default(); outer * inner];
+    for (block, sums) in sums.chunks_exact_mut(inner.max(1)).enumerate() {
+        for row in 0..len {
+            let numbers = &numbers[(block * len + row) * inner..][..inner];
+            sums.iter_mut().zip(numbers).for_each(|(sum, &x)| *sum = T::plus(*sum, x));
+        }
+    }
+    sums
 }
 
 /// Refuses element types that are no numbers.
@@ -198,12 +233,26 @@ mod tests {
     }
 
     #[test]
+    fn sums_have_the_bits_of_an_array() {
+        let lens = [3, 19, 5];
+        let numbers: Vec<f32> = (0..lens.iter().product::<usize>()).map(|i| (i as f32).sin()).collect();
+        let array = ndarray::ArrayD::from_shape_vec(lens.to_vec(), numbers.clone()).unwrap();
+        for axis in 0..3 {
+            let wanted = array.sum_axis(ndarray::Axis(axis));
+            assert_eq!(Some(&*sums_along(&numbers, &lens, axis)), wanted.as_slice());
+        }
+        assert_eq!(sums_along::<f64>(&[], &[2, 0, 2], 1), [0.0; 4]);
+        assert!(sums_along::<f64>(&[], &[2, 3, 0], 1).is_empty());
+    }
+
+    #[test]
     fn integers_wrap_around() {
         let mut c = Array2::from_elem((1, 2), 7);
         let a = array![[i64::MAX, 1]];
         Number::multiply(a.view(), array![[2, 0], [5, -1]].view(), c.view_mut());
         assert_eq!(c, array![[3, -1]]);
-        assert_eq!(i64::sum_axis(&array![i64::MAX, 1].into_dyn(), Axis(0)).sum(), i64::MIN);
+        assert_eq!(sums_along(&[i64::MAX, 1], &[2], 0), [i64::MIN]);
+        assert_eq!(sums_along(&[i64::MAX, 1, 2, 3], &[2, 2], 0), [i64::MIN + 1, 4]);
         assert_eq!(i64::weighted(i64::MAX, 2, 3, 1), 1);
     }
 }

@@ -128,7 +128,7 @@ impl Pool {
         padding: &PerAxis,
         dilation: &PerAxis,
         ceil_mode: bool,
-        reduction: impl Fn(&[Window]) -> Reduction,
+        reduction: &dyn Fn(&[Window]) -> Reduction,
     ) -> Result<Self, LayerError> {
         let per_axis = |key, values: &PerAxis| per_axis(key, values.values(), axes);
         let kernel = per_axis("kernel_size", kernel_size)?;
@@ -191,7 +191,7 @@ pub(super) fn compute(
     input: &TensorView<'_>,
     outputs: &mut [TensorViewMut<'_>],
     context: &mut ForwardContext<'_>,
-    make: impl FnOnce(&(Shape, Shape)) -> Result<(PoolShape, Reduction), LayerError>,
+    make: &dyn Fn(&(Shape, Shape)) -> Result<(PoolShape, Reduction), LayerError>,
 ) -> Result<(), LayerError> {
     if outputs[0].num_elements() == 0 {
         return Ok(());
@@ -211,7 +211,7 @@ fn compute_blocked(
     outputs: &mut [TensorViewMut<'_>],
     context: &mut ForwardContext<'_>,
     block: u8,
-    make: impl FnOnce(&(Shape, Shape)) -> Result<(PoolShape, Reduction), LayerError>,
+    make: &dyn Fn(&(Shape, Shape)) -> Result<(PoolShape, Reduction), LayerError>,
 ) -> Result<(), LayerError> {
     let [output] = outputs else {
         return Err(LayerError::Unsupported("places are not found in blocks of channels".into()));
@@ -288,7 +288,7 @@ macro_rules! pool_layer {
                 context: &mut ForwardContext<'_>,
             ) -> Result<(), LayerError> {
                 let mut pooling = std::mem::take(&mut self.pooling);
-                let result = compute(&mut pooling, &inputs[0], outputs, context, |shapes| {
+                let result = compute(&mut pooling, &inputs[0], outputs, context, &|shapes| {
                     let pool = self.pool()?;
                     Ok((pool.sizes(shapes), pool.reduction))
                 });
@@ -338,7 +338,7 @@ macro_rules! max_pools {
             pub(crate) fn pool(&self) -> Result<Pool, LayerError> {
                 let reduction = |_: &[Window]| Reduction::Max { indices: self.return_indices };
                 let (kernel, stride, padding) = (&self.kernel_size, self.stride.as_ref(), &self.padding);
-                Pool::new($axes, kernel, stride, padding, &self.dilation, self.ceil_mode, reduction)
+                Pool::new($axes, kernel, stride, padding, &self.dilation, self.ceil_mode, &reduction)
             }
         }
 
@@ -396,7 +396,7 @@ macro_rules! avg_pools {
                 };
                 let (kernel, stride, padding) = (&self.kernel_size, self.stride.as_ref(), &self.padding);
                 let reduction = |_: &[Window]| Reduction::Mean(divisor);
-                Pool::new($axes, kernel, stride, padding, &PerAxis::all(1), self.ceil_mode, reduction)
+                Pool::new($axes, kernel, stride, padding, &PerAxis::all(1), self.ceil_mode, &reduction)
             }
         }
 
@@ -446,7 +446,7 @@ macro_rules! lp_pools {
                     Reduction::Norm { p: self.norm_type, places }
                 };
                 let (none, dense) = (PerAxis::all(0), PerAxis::all(1));
-                Pool::new($axes, &self.kernel_size, self.stride.as_ref(), &none, &dense, self.ceil_mode, reduction)
+                Pool::new($axes, &self.kernel_size, self.stride.as_ref(), &none, &dense, self.ceil_mode, &reduction)
             }
         }
 

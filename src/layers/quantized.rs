@@ -118,6 +118,14 @@ pub(super) fn write<Q: Element>(
     output: &mut TensorViewMut<'_>,
     fill: impl FnOnce(&mut [Q]) -> Result<(), LayerError>,
 ) -> Result<(), LayerError> {
+    let mut fill = Some(fill);
+    write_by(output, &mut |values| fill.take().map_or(Ok(()), |fill| fill(values)))
+}
+
+fn write_by<Q: Element>(
+    output: &mut TensorViewMut<'_>,
+    fill: &mut dyn FnMut(&mut [Q]) -> Result<(), LayerError>,
+) -> Result<(), LayerError> {
     if output.layout().is_contiguous() {
         return fill(output.slice()?);
     }

@@ -104,6 +104,14 @@ fn draw_each<T: Element>(
     context: &ForwardContext<'_>,
     mut draw: impl FnMut(usize) -> Result<T, LayerError>,
 ) -> Result<(), LayerError> {
+    draw_by(output, context, &mut draw)
+}
+
+fn draw_by<T: Element>(
+    output: &mut TensorViewMut<'_>,
+    context: &ForwardContext<'_>,
+    draw: &mut dyn FnMut(usize) -> Result<T, LayerError>,
+) -> Result<(), LayerError> {
     check_held(output, context)?;
     let count = output.num_elements();
     let mut drawn = Vec::with_capacity(count);

@@ -64,8 +64,10 @@ impl Axes {
 
     /// The input with the reduced axes last, so that what becomes one number is a row.
     pub(super) fn rows<'a>(&self, input: &TensorView<'a>) -> Result<TensorView<'a>, LayerError> {
-        let mut order: SmallVec<[usize; MAX_RANK]> = (0..self.reduced.len()).collect();
-        order.sort_by_key(|&axis| self.reduced[axis]);
+        let axes = |are_reduced: bool| {
+            self.reduced.iter().enumerate().filter(move |axis| *axis.1 == are_reduced).map(|axis| axis.0)
+        };
+        let order: SmallVec<[usize; MAX_RANK]> = axes(false).chain(axes(true)).collect();
         Ok(input.with_layout(input.layout().permute(&order)?)?)
     }
 

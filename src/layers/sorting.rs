@@ -2,9 +2,8 @@
 
 use super::arguments::Operand;
 use super::broadcast::{Converted, Factor, common};
-use super::extremes::{
-    Kind, NAN_KEY, check_order, order_keys, places, with_order, with_places, write_places, write_values,
-};
+use super::extremes::{Kind, check_order, places, with_order, with_places, write_places, write_values};
+use super::order::{Ordered, in_order, keys};
 use super::reduction::Axes;
 use super::rows::Rows;
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
@@ -52,11 +51,7 @@ crate::operator! {
 /// The places of each row in the order of their elements.
 fn sorted(rows: &TensorView<'_>, len: usize, descending: bool) -> Result<Vec<i64>, LayerError> {
     let kind = if descending { Kind::Largest } else { Kind::Smallest };
-    places::<i64>(&order_keys(rows)?.view(), len, |row| {
-        let mut places: Vec<usize> = (0..row.len()).collect();
-        places.sort_by(|&a, &b| kind.order(&row[a], &row[b]));
-        places
-    })
+    with_order!(rows.dtype(), T => places::<T>(rows, len, |row| in_order(&keys(kind, row))))
 }
 
 impl Layer for Sort {
@@ -301,15 +296,17 @@ crate::operator! {
 }
 
 impl Isin {
-    fn run(&self, values: &TensorView<'_>, tests: &TensorView<'_>) -> Result<Vec<bool>, LayerError> {
-        let mut keys = order_keys(tests)?.to_vec::<i64>()?;
-        if tests.dtype().is_float() {
-            // NaN equals nothing.
-            keys.retain(|&key| key != NAN_KEY);
-        }
-        keys.sort_unstable();
-        let is_in = |x: &i64| keys.binary_search(x).is_ok();
-        Ok(order_keys(values)?.slice::<i64>()?.iter().map(|x| is_in(x) != self.invert).collect())
+    fn run<T: Element + Ordered>(
+        &self,
+        values: &TensorView<'_>,
+        tests: &TensorView<'_>,
+    ) -> Result<Vec<bool>, LayerError> {
+        let tests = tests.to_tensor()?.cast(T::DTYPE)?.to_vec::<T>()?;
+        let places = in_order(&keys(Kind::Smallest, &tests));
+        let tests: Vec<T> = places.into_iter().map(|place| tests[place]).collect();
+        let values = values.to_tensor()?.cast(T::DTYPE)?.to_vec::<T>()?;
+        let is_in = |x: &T| tests.get(tests.partition_point(|test| test < x)).is_some_and(|test| test == x);
+        Ok(values.iter().map(|x| is_in(x) != self.invert).collect())
     }
 }
 
@@ -336,7 +333,7 @@ impl CpuLayer for Isin {
         let dtype = common(&metas, &[Factor::Input(0), self.test_elements]);
         let (values, tests) =
             (Converted::of(&inputs[0], dtype)?, self.test_elements.converted(inputs, dtype)?);
-        let found = self.run(&values.view(), &tests.view())?;
+        let found = with_order!(dtype, T => self.run::<T>(&values.view(), &tests.view()))?;
         let shape = *outputs[0].shape();
         Ok(outputs[0].copy_from(&Tensor::from_vec(found, &shape)?.view())?)
     }

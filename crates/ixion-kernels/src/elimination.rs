@@ -5,7 +5,7 @@
 
 use super::matrix::{Fault, Field, Triangle, adjoint, multiply, solve_triangular};
 use ixion_tensor::{LimitError, Limits};
-use ndarray::{Array2, ArrayView2, ArrayViewMut2, Axis, Zip, s};
+use ndarray::{Array2, ArrayView2, ArrayViewMut2, Axis};
 
 /// A matrix taken apart.
 #[derive(Debug, Clone, PartialEq)]
@@ -84,8 +84,7 @@ pub fn rows_of(pivots: &[i32], count: usize) -> Result<Vec<usize>, Fault> {
 /// Swaps two rows.
 pub(super) fn swap<T>(a: &mut ArrayViewMut2<'_, T>, i: usize, j: usize) {
     if i != j {
-        let (first, second) = a.multi_slice_mut((s![i, ..], s![j, ..]));
-        Zip::from(first).and(second).for_each(std::mem::swap);
+        (0..a.ncols()).for_each(|column| a.swap([i, column], [j, column]));
     }
 }
 

@@ -226,6 +226,10 @@ pub fn power<T: Field>(a: &Array2<T>, exponent: u64, limits: &Limits) -> Result<
     Ok(result.unwrap_or_else(|| Array2::eye(a.nrows())))
 }
 
+fn scale<T: Field>(a: &mut Array2<T>, factor: T) {
+    a.iter_mut().for_each(|x| *x = *x * factor);
+}
+
 /// Terms of the series of eˣ: for |x| ≤ 1 the next one is less than 10⁻¹⁷.
 const TERMS: u32 = 18;
 
@@ -243,12 +247,14 @@ pub fn exponential<T: Field>(a: &Array2<T>, limits: &Limits) -> Result<Array2<T>
     let halvings = norm.log2().ceil().max(0.0) as i32;
     // In two steps: 2⁻¹⁰²⁴ alone would be 0.
     let half = halvings / 2;
-    let a = a * T::nearest(2f64.powi(-half)) * T::nearest(2f64.powi(half - halvings));
+    let mut a = a.clone();
+    scale(&mut a, T::nearest(2f64.powi(-half)));
+    scale(&mut a, T::nearest(2f64.powi(half - halvings)));
     let mut result = Array2::eye(a.nrows());
     for term in (1..=TERMS).rev() {
         result = product(&a.view(), &result.view(), limits)?;
-        result = result * T::nearest(1.0 / f64::from(term));
-        result.diag_mut().mapv_inplace(|x| x + T::one());
+        scale(&mut result, T::nearest(1.0 / f64::from(term)));
+        (0..result.nrows()).for_each(|i| result[[i, i]] = result[[i, i]] + T::one());
     }
     for _ in 0..halvings {
         result = product(&result.view(), &result.view(), limits)?;

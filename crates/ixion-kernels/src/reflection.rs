@@ -2,7 +2,7 @@
 
 use super::matrix::Field;
 use ixion_tensor::{LimitError, Limits};
-use ndarray::{Array1, Array2, ArrayView1, ArrayView2, Axis, s};
+use ndarray::{Array2, ArrayView1, ArrayView2};
 
 /// The first n columns of H₁·H₂·…·Hₖ, with Hᵢ = 1 − τᵢ·vᵢ·vᵢᴴ. The vectors are columns of an m×n matrix, m ≥ n ≥ k: vᵢ is 1
 /// on the diagonal and 0 above it, whatever is there.
@@ -19,27 +19,43 @@ pub fn reflections<T: Field>(
 ) -> Result<Array2<T>, LimitError> {
     let (m, n) = vectors.dim();
     assert!(m >= n && n >= factors.len(), "no more reflections than columns, no more columns than rows");
-    let mut q = Array2::zeros((m, n));
-    q.diag_mut().fill(T::one());
+    let mut q = vec![T::zero(); m * n];
+    (0..n).for_each(|i| q[i * n + i] = T::one());
+    let (mut vector, mut turned, mut along) = (Vec::new(), Vec::new(), Vec::new());
     for (i, &factor) in factors.iter().enumerate().rev() {
         limits.check_deadline()?;
-        let mut vector: Array1<T> = vectors.slice(s![i.., i]).to_owned();
-        vector[0] = T::one();
+        vector.clear();
+        vector.extend((i..m).map(|row| if row == i { T::one() } else { vectors[[row, i]] }));
+        turned.clear();
+        turned.extend(vector.iter().map(|x| x.conj()));
         // Columns before this one are still those of the unit matrix, and 0 from here on.
-        let mut rest = q.slice_mut(s![i.., i..]);
-        let along = vector.mapv(T::conj).dot(&rest);
-        for (mut row, &x) in rest.axis_iter_mut(Axis(0)).zip(&vector) {
-            row.scaled_add(-(factor * x), &along);
+        along.clear();
+        along.extend((i..n).map(|column| dot(&q[i * n + column..], n, &turned)));
+        for (row, &x) in q[i * n..].chunks_exact_mut(n).zip(&vector) {
+            let scale = -(factor * x);
+            row[i..].iter_mut().zip(&along).for_each(|(y, &along)| *y = *y + scale * along);
         }
     }
-    Ok(q)
+    Ok(Array2::from_shape_fn((m, n), |(i, j)| q[i * n + j]))
+}
+
+/// The sum of products of numbers that are so far apart with those of a vector.
+fn dot<T: Field>(numbers: &[T], stride: usize, vector: &[T]) -> T {
+    let sum = if stride == 1 {
+        ArrayView1::from(numbers).dot(&ArrayView1::from(vector))
+    } else {
+        let pairs = numbers.iter().step_by(stride).zip(vector);
+        pairs.fold(T::zero(), |sum, (&x, &y)| sum + x * y)
+    };
+    // As where a product of matrices is scaled: of complex numbers it is no matter of course.
+    sum * T::one()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use ixion_tensor::Complex;
-    use ndarray::array;
+    use ndarray::{Array1, array, s};
 
     #[test]
     fn one_reflection() {

@@ -34,15 +34,15 @@ pub trait Work {
 /// As [`widest`].
 #[inline(always)]
 pub fn run_widest<W: Work>(work: W) -> W::Output {
-    match isa() {
-        // SAFETY: the processor has the features that the functions are compiled for.
+    let run: unsafe fn(W) -> W::Output = match isa() {
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx512 => unsafe { with_avx512(work) },
-        // SAFETY: as above.
+        Isa::Avx512 => with_avx512::<W>,
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx2 => unsafe { with_avx2(work) },
-        _ => work.run(),
-    }
+        Isa::Avx2 => with_avx2::<W>,
+        _ => W::run,
+    };
+    // SAFETY: the processor has the features that the function is compiled for.
+    unsafe { run(work) }
 }
 
 #[cfg(target_arch = "x86_64")]

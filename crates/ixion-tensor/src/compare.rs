@@ -81,8 +81,8 @@ impl Tensor {
     }
 
     /// Whether types and shapes agree and a rule holds for each pair of elements: their distance and absolute values.
-    fn all_pairs(&self, other: &Tensor, rule: impl Fn(f64, f64, f64) -> bool) -> bool {
-        fn pairs<T: Widen>(left: &Tensor, right: &Tensor, rule: impl Fn(f64, f64, f64) -> bool) -> bool {
+    fn all_pairs(&self, other: &Tensor, rule: &dyn Fn(f64, f64, f64) -> bool) -> bool {
+        fn pairs<T: Widen>(left: &Tensor, right: &Tensor, rule: &dyn Fn(f64, f64, f64) -> bool) -> bool {
             let (Ok(left), Ok(right)) = (left.array::<T>(), right.array::<T>()) else {
                 return false;
             };
@@ -97,33 +97,40 @@ impl Tensor {
 }
 
 fn compare<T: Widen>(got: &Tensor, want: &Tensor, equal_nan: bool, report: &mut Comparison) -> Result<()> {
-    let inexact = T::DTYPE.is_float() || T::DTYPE.is_complex();
-    let (rtol, atol) = if inexact { (report.rtol, report.atol) } else { (0.0, 0.0) };
     let (got, want) = (got.array::<T>()?, want.array::<T>()?);
+    let mut pairs = got.iter().zip(want.iter());
+    compare_wide(&mut || pairs.next().map(|(got, want)| (got.widen(), want.widen())), equal_nan, report);
+    Ok(())
+}
+
+/// Compares pairs of elements, one after the other.
+fn compare_wide<W: Wide>(next: &mut dyn FnMut() -> Option<(W, W)>, equal_nan: bool, report: &mut Comparison) {
+    let dtype = report.dtypes[0];
+    let inexact = dtype.is_float() || dtype.is_complex();
+    let (rtol, atol) = if inexact { (report.rtol, report.atol) } else { (0.0, 0.0) };
     let mut worst_excess = f64::NEG_INFINITY;
-    for (position, (&got, &want)) in got.iter().zip(want.iter()).enumerate() {
-        let distance = distance(got.widen(), want.widen(), equal_nan);
+    let mut position = 0;
+    while let Some((got, want)) = next() {
+        let at = position;
+        position += 1;
+        let distance = distance(got, want, equal_nan);
         if distance == 0.0 {
             continue;
         }
         // An infinite distance is never close, however wide the tolerance of an infinite `want` would be.
-        let excess = if distance.is_finite() {
-            distance - (atol + rtol * want.widen().magnitude())
-        } else {
-            f64::INFINITY
-        };
+        let excess =
+            if distance.is_finite() { distance - (atol + rtol * want.magnitude()) } else { f64::INFINITY };
         report.mismatches += usize::from(excess > 0.0);
         report.max_abs_diff = report.max_abs_diff.max(distance);
         if excess > worst_excess {
             worst_excess = excess;
             report.worst = Some(Difference {
-                index: report.shapes[0].index_of(position),
-                got: Scalar::of(got),
-                want: Scalar::of(want),
+                index: report.shapes[0].index_of(at),
+                got: Scalar::of_wide(got, dtype),
+                want: Scalar::of_wide(want, dtype),
             });
         }
     }
-    Ok(())
 }
 
 /// The distance between two elements; infinite where one is NaN and the other not, or not allowed to be.
@@ -177,7 +184,7 @@ impl AbsDiffEq for Tensor {
     }
 
     fn abs_diff_eq(&self, other: &Self, epsilon: f64) -> bool {
-        self.all_pairs(other, |distance, _, _| distance <= epsilon)
+        self.all_pairs(other, &|distance, _, _| distance <= epsilon)
     }
 }
 
@@ -188,7 +195,7 @@ impl RelativeEq for Tensor {
     }
 
     fn relative_eq(&self, other: &Self, epsilon: f64, max_relative: f64) -> bool {
-        self.all_pairs(other, |distance, left, right| {
+        self.all_pairs(other, &|distance, left, right| {
             distance <= epsilon || (distance.is_finite() && distance <= max_relative * left.max(right))
         })
     }

@@ -20,8 +20,13 @@ pub enum Scalar {
 
 impl Scalar {
     pub(super) fn of<T: Widen>(value: T) -> Self {
-        match value.widen().into() {
-            Scalar::Int(value) if T::DTYPE == DType::Bool => Scalar::Bool(value != 0),
+        Self::of_wide(value.widen(), T::DTYPE)
+    }
+
+    /// An element of a type that was widened.
+    pub(super) fn of_wide<W: Wide>(value: W, dtype: DType) -> Self {
+        match value.into() {
+            Scalar::Int(value) if dtype == DType::Bool => Scalar::Bool(value != 0),
             scalar => scalar,
         }
     }

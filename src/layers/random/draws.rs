@@ -234,6 +234,16 @@ fn fill(
     context: &ForwardContext<'_>,
     mut draw: impl FnMut(&mut StdRng, f64) -> Result<f64, LayerError>,
 ) -> Result<(), LayerError> {
+    fill_by(seed, input, output, context, &mut draw)
+}
+
+fn fill_by(
+    seed: Seed,
+    input: Option<&TensorView<'_>>,
+    output: &mut TensorViewMut<'_>,
+    context: &ForwardContext<'_>,
+    draw: &mut dyn FnMut(&mut StdRng, f64) -> Result<f64, LayerError>,
+) -> Result<(), LayerError> {
     check_held(output, context)?;
     let mut rng = seed.rng();
     let numbers = match input {

@@ -20,6 +20,8 @@ pub(super) trait Number: Element {
     fn from_complex(value: Complex<f64>) -> Self;
     /// The nearest number of another type.
     fn to<T: Number>(self) -> T;
+    /// The same number, whatever its type.
+    fn scalar(self) -> Scalar;
     /// Applies a function of one argument, which then is both `a` and `b`, or of two.
     fn apply(function: Function, a: Operand<'_, Self>, b: Operand<'_, Self>, out: &mut [Self]) -> Result<()>;
     /// Rounds or wraps to what an element type can hold.
@@ -124,6 +126,9 @@ impl Number for i64 {
     fn to<T: Number>(self) -> T {
         T::from_i64(self)
     }
+    fn scalar(self) -> Scalar {
+        Scalar::Int(self)
+    }
     fn apply(function: Function, a: Operand<'_, i64>, b: Operand<'_, i64>, out: &mut [i64]) -> Result<()> {
         integer::apply(function, a, b, out)
     }
@@ -155,6 +160,9 @@ macro_rules! real_numbers {
             }
             fn to<T: Number>(self) -> T {
                 T::from_f64(self.into())
+            }
+            fn scalar(self) -> Scalar {
+                Scalar::Float(self.into())
             }
             fn apply(function: Function, a: Operand<'_, Self>, b: Operand<'_, Self>, out: &mut [Self]) -> Result<()> {
                 real::apply(function, a, b, out)
@@ -192,6 +200,9 @@ macro_rules! complex_numbers {
             }
             fn to<T: Number>(self) -> T {
                 T::from_complex(Complex::new(self.re.into(), self.im.into()))
+            }
+            fn scalar(self) -> Scalar {
+                Scalar::Complex(Complex::new(self.re.into(), self.im.into()))
             }
             fn apply(function: Function, a: Operand<'_, Self>, b: Operand<'_, Self>, out: &mut [Self]) -> Result<()> {
                 complex::apply(function, a, b, out)

@@ -9,7 +9,8 @@ use crate::Float;
 use crate::parallel::for_each_chunk;
 use ixion_tensor::Limits;
 use ixion_tensor::{
-    Complex, DType, Element, Layout, Result, Shape, TensorError, TensorView, TensorViewMut, with_element,
+    Complex, DType, Element, Layout, Result, Scalar, Shape, TensorError, TensorView, TensorViewMut,
+    with_element,
 };
 use smallvec::SmallVec;
 use std::cell::RefCell;
@@ -179,30 +180,28 @@ impl Block<'_, '_> {
             return with_element!(dtype, E => self.load::<E>(index));
         }
         if self.prepared.sources[index].is_some() {
-            return with_element!(dtype, E => self.write(index, |values, out: &mut [NumberOf<E>]| {
-                values.gather::<E>(index, out)
-            }));
+            return with_element!(dtype, E => self.write(index, |values, index, out| values.gather::<E>(index, out)));
         }
-        with_number!(dtype, T => self.write(index, |values, out: &mut [T]| values.apply(index, out)))
+        with_number!(dtype, T => self.write::<T>(index, |values, index, out| values.apply(index, out)))
     }
 
     /// Lets `fill` write a value to its place.
     fn write<T: Number>(
         &mut self,
         index: usize,
-        fill: impl FnOnce(&Values<'_>, &mut [T]) -> Result<()>,
+        fill: fn(&Values<'_>, usize, &mut [T]) -> Result<()>,
     ) -> Result<()> {
         let Self { prepared, rows, ref range, .. } = *self;
         match prepared.places[index] {
             Place::Direct | Place::Uniform(_) => Ok(()),
             Place::Output => {
                 let values = Values { prepared, rows, range: range.clone(), registers: self.registers };
-                fill(&values, self.output.slice::<T>()?)
+                fill(&values, index, self.output.slice::<T>()?)
             }
             Place::Block(block) => {
                 let mut taken = mem::take(&mut T::pool_mut(self.registers).blocks[block]);
                 let values = Values { prepared, rows, range: range.clone(), registers: self.registers };
-                let result = fill(&values, &mut taken[..range.len()]);
+                let result = fill(&values, index, &mut taken[..range.len()]);
                 T::pool_mut(self.registers).blocks[block] = taken;
                 result
             }
@@ -282,21 +281,23 @@ pub(super) fn number_of<T: Number>(
     index: usize,
     inputs: &[TensorView<'_>],
 ) -> Result<T> {
-    let mut number = [T::default()];
     let source = prepared.sources[index].as_ref();
     let input = source.and_then(|source| inputs.get(source.position)).map(row).transpose()?;
+    if let (Some(source), Some(row)) = (source, input) {
+        return Ok(constant(first_of(source, &row)?));
+    }
     let registers = Registers::default();
     let values = Values { prepared, rows: &[], range: 0..1, registers: &registers };
-    match (source, input) {
-        (Some(source), Some(row)) => {
-            with_element!(row.dtype(), E => {
-                let mut found = [NumberOf::<E>::default()];
-                source.gather(row.slice::<E>()?, 0..1, &mut found);
-                number = found.map(|found| found.to());
-            })
-        }
-        _ => values.apply(index, &mut number)?,
-    }
-    let [number] = number;
+    let mut number = T::default();
+    values.apply(index, std::slice::from_mut(&mut number))?;
     Ok(number)
+}
+
+/// The first element that a source reads.
+fn first_of(source: &Source, row: &TensorView<'_>) -> Result<Scalar> {
+    with_element!(row.dtype(), E => {
+        let mut found = NumberOf::<E>::default();
+        source.gather(row.slice::<E>()?, 0..1, std::slice::from_mut(&mut found));
+        Ok(found.scalar())
+    })
 }

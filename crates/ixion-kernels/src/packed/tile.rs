@@ -73,24 +73,26 @@ pub(super) fn shape(isa: Isa, panels: usize, rows: usize) -> [usize; 2] {
     }
 }
 
-/// A tile of P panels and R rows.
+/// A tile of P panels and R rows. Loops go over places, and not over arrays, whose iterators would be compiled for each P and R.
 ///
 /// # Safety
 /// As [`Kernel`], and it must be inlined where the instructions of `L` are enabled.
 #[inline(always)]
+#[allow(clippy::needless_range_loop, reason = "see above")]
 unsafe fn tile<L: Lanes, const P: usize, const R: usize>(operands: &Operands<'_>) {
     let Operands { row, panel, .. } = *operands;
     // SAFETY: the caller's promise: all that is read and written lies within the operands.
     unsafe {
         let mut first = [L::splat(0.0); P];
-        for (p, first) in first.iter_mut().enumerate() {
-            *first = L::load(operands.first.add(p * operands.first_panel));
+        for p in 0..P {
+            first[p] = L::load(operands.first.add(p * operands.first_panel));
         }
         let mut sums = [first; R];
         if operands.first_row > 0 {
-            for (r, sums) in sums.iter_mut().enumerate().skip(1) {
-                for (p, sum) in sums.iter_mut().enumerate() {
-                    *sum = L::load(operands.first.add(p * operands.first_panel + r * operands.first_row));
+            for r in 1..R {
+                for p in 0..P {
+                    sums[r][p] =
+                        L::load(operands.first.add(p * operands.first_panel + r * operands.first_row));
                 }
             }
         }
@@ -104,26 +106,28 @@ unsafe fn tile<L: Lanes, const P: usize, const R: usize>(operands: &Operands<'_>
                 L::fetch(ahead);
                 ahead = ahead.wrapping_add(step);
                 let mut vectors = [L::splat(0.0); P];
-                for (p, vector) in vectors.iter_mut().enumerate() {
-                    *vector = L::load(weights.add(p * panel));
+                for p in 0..P {
+                    vectors[p] = L::load(weights.add(p * panel));
                 }
-                for (r, sums) in sums.iter_mut().enumerate() {
+                for r in 0..R {
                     let factor = L::splat(*factors.add(r * row + k));
-                    for (sum, vector) in sums.iter_mut().zip(vectors) {
-                        *sum = sum.add_product(factor, vector);
+                    for p in 0..P {
+                        sums[r][p] = sums[r][p].add_product(factor, vectors[p]);
                     }
                 }
                 weights = weights.add(L::COUNT);
             }
         }
-        let bounds = operands.bounds.map(|bound| L::splat(bound));
-        for (r, sums) in sums.into_iter().enumerate() {
-            for (p, mut sum) in sums.into_iter().enumerate() {
+        let [low, high] = operands.bounds;
+        let (low, high) = (L::splat(low), L::splat(high));
+        for r in 0..R {
+            for p in 0..P {
                 let at = p * operands.output_panel + r * operands.output_row;
+                let mut sum = sums[r][p];
                 if !operands.added.is_null() {
                     sum = sum.add(L::load(operands.added.add(at)));
                 }
-                sum.clamp(bounds[0], bounds[1]).store(operands.output.add(at));
+                sum.clamp(low, high).store(operands.output.add(at));
             }
         }
     }

@@ -6,9 +6,10 @@
 use crate::wide::widest;
 use ixion_tensor::{Half, Layout, MAX_RANK, bf16, f16};
 use smallvec::SmallVec;
+use std::ops::Range;
 
 /// Elements that are read at a time, and results that are joined with runs before the next ones.
-const BLOCK: usize = 1024;
+pub const BLOCK: usize = 1024;
 
 /// Independent parts of a run.
 const PARTS: usize = 16;
@@ -45,6 +46,41 @@ macro_rules! readable {
 }
 
 readable!(f32, f64, i64, i32, i16, i8, u8, bool; f16, bf16);
+
+/// The numbers that [`Walk::fold`] was given, as far as they belong to some elements.
+#[derive(Debug, Clone, Copy)]
+pub enum Beside<'a> {
+    /// That of the result which all of them are for.
+    One(f64),
+    /// One for each of them.
+    Each(&'a [f64]),
+}
+
+/// Writes the numbers that are made of the elements in a range, given what is beside them.
+pub type Make<'a, N> = dyn Fn(Range<usize>, Beside<'_>, &mut [N]) + 'a;
+
+/// Where numbers that are folded come from. One loop serves all element types that are read as numbers of one type.
+#[derive(Clone, Copy)]
+pub enum Numbers<'a, N> {
+    /// They are the elements.
+    Here(&'a [N]),
+    /// They are made of the elements, at most [`BLOCK`] at a time.
+    Made(&'a Make<'a, N>),
+}
+
+impl<N: Copy> Numbers<'_, N> {
+    #[inline(always)]
+    fn block<'b>(&'b self, range: Range<usize>, beside: Beside<'_>, buffer: &'b mut [N; BLOCK]) -> &'b [N] {
+        match self {
+            Self::Here(elements) => elements.get(range).unwrap_or_default(),
+            Self::Made(make) => {
+                let numbers = buffer.get_mut(..range.len()).unwrap_or_default();
+                make(range, beside, numbers);
+                numbers
+            }
+        }
+    }
+}
 
 /// One axis, or several that continue each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,8 +122,14 @@ impl Walk {
             outputs *= if is_reduced { 1 } else { len };
         }
         axes.retain(|axis| axis.len != 1);
-        // From inside to outside: equal strides keep their order. So few are sorted without an allocation.
-        axes.sort_by_key(|axis| axis.stride);
+        // From inside to outside: equal strides keep their order.
+        for sorted in 1..axes.len() {
+            for at in (1..=sorted).rev() {
+                if axes[at - 1].stride > axes[at].stride {
+                    axes.swap(at - 1, at);
+                }
+            }
+        }
         let mut merged: SmallVec<[Axis; MAX_RANK]> = SmallVec::new();
         for axis in axes {
             match merged.last_mut() {
@@ -122,34 +164,53 @@ impl Walk {
         T: Readable,
         A: Copy,
     {
+        let make = |range: Range<usize>, _: Beside<'_>, numbers: &mut [T::Number]| {
+            let mut buffer = [T::Number::default(); BLOCK];
+            let elements = T::read(storage.get(range).unwrap_or_default(), &mut buffer);
+            numbers.iter_mut().zip(elements).for_each(|(to, &from)| *to = from);
+        };
+        self.fold_numbers(Numbers::Made(&make), beside, results, fold);
+    }
+
+    /// As [`Walk::fold`], for numbers of any origin.
+    pub fn fold_numbers<N, A>(
+        &self,
+        numbers: Numbers<'_, N>,
+        beside: &[f64],
+        results: &mut [A],
+        fold: &Fold<A, impl Fn(N, f64) -> A, impl Fn(A, A) -> A>,
+    ) where
+        N: Copy + Default,
+        A: Copy,
+    {
         results.fill(fold.start);
         if self.axes.iter().all(|axis| axis.len > 0) {
-            widest(|| self.fold_into(storage, beside, fold, results));
+            widest(|| self.fold_into(numbers, beside, fold, results));
         }
     }
 
     #[inline(always)]
-    fn fold_into<T, A>(
+    fn fold_into<N, A>(
         &self,
-        storage: &[T],
+        numbers: Numbers<'_, N>,
         beside: &[f64],
-        fold: &Fold<A, impl Fn(T::Number, f64) -> A, impl Fn(A, A) -> A>,
+        fold: &Fold<A, impl Fn(N, f64) -> A, impl Fn(A, A) -> A>,
         results: &mut [A],
     ) where
-        T: Readable,
+        N: Copy + Default,
         A: Copy,
     {
         let one = Axis { len: 1, stride: 1, step: 0, is_reduced: true };
         let (inner, outer) = self.axes.split_last().map_or((one, &[][..]), |(inner, outer)| (*inner, outer));
         // Short parts of a long inner axis that stays, so that their results are at hand for all runs.
         let part = if inner.is_reduced { inner.len } else { BLOCK };
-        let mut buffer = [T::Number::default(); BLOCK];
+        let mut buffer = [N::default(); BLOCK];
         for start in (0..inner.len).step_by(part) {
             let run = Axis { len: part.min(inner.len - start), ..inner };
             let (mut offset, mut place) = (self.offset + start * inner.stride, start * inner.step);
             let mut index = [0; MAX_RANK];
             loop {
-                visit(storage, offset, (run, place), beside, results, fold, &mut buffer);
+                visit(numbers, offset, (run, place), beside, results, fold, &mut buffer);
                 // The next place of the outer axes, the last one first.
                 let mut turned = true;
                 for (axis, index) in outer.iter().zip(&mut index).rev() {
@@ -171,42 +232,40 @@ impl Walk {
 
 /// Folds one run into its results.
 #[inline(always)]
-fn visit<T, A>(
-    storage: &[T],
+fn visit<N, A>(
+    numbers: Numbers<'_, N>,
     offset: usize,
     (run, place): (Axis, usize),
     beside: &[f64],
     results: &mut [A],
-    fold: &Fold<A, impl Fn(T::Number, f64) -> A, impl Fn(A, A) -> A>,
-    buffer: &mut [T::Number; BLOCK],
+    fold: &Fold<A, impl Fn(N, f64) -> A, impl Fn(A, A) -> A>,
+    buffer: &mut [N; BLOCK],
 ) where
-    T: Readable,
+    N: Copy,
     A: Copy,
 {
     if run.stride != 1 || (!run.is_reduced && run.step != 1) {
         for index in 0..run.len {
-            let place = place + index * run.step;
-            let (Some(&x), Some(result)) = (storage.get(offset + index * run.stride), results.get_mut(place))
-            else {
-                return;
-            };
-            let x = T::read(std::slice::from_ref(&x), buffer).first().copied().unwrap_or_default();
-            *result = (fold.join)(*result, (fold.lift)(x, beside.get(place).copied().unwrap_or(0.0)));
+            let (place, at) = (place + index * run.step, offset + index * run.stride);
+            let beside = beside.get(place).copied().unwrap_or(0.0);
+            let number = numbers.block(at..at + 1, Beside::One(beside), buffer).first();
+            let (Some(&x), Some(result)) = (number, results.get_mut(place)) else { return };
+            *result = (fold.join)(*result, (fold.lift)(x, beside));
         }
         return;
     }
-    let elements = storage.get(offset..offset + run.len).unwrap_or_default();
     if run.is_reduced {
         let Some(result) = results.get_mut(place) else { return };
         let beside = beside.get(place).copied().unwrap_or(0.0);
         if run.len < PARTS {
-            let short = T::read(elements, buffer).iter().map(|&x| (fold.lift)(x, beside));
-            *result = short.fold(*result, &fold.join);
+            let short = numbers.block(offset..offset + run.len, Beside::One(beside), buffer);
+            *result = short.iter().map(|&x| (fold.lift)(x, beside)).fold(*result, &fold.join);
             return;
         }
         let mut parts = [fold.start; PARTS];
-        for block in elements.chunks(BLOCK) {
-            let block = T::read(block, buffer);
+        for start in (0..run.len).step_by(BLOCK) {
+            let range = offset + start..offset + run.len.min(start + BLOCK);
+            let block = numbers.block(range, Beside::One(beside), buffer);
             let chunks = block.chunks_exact(PARTS);
             let rest = chunks.remainder();
             for chunk in chunks {
@@ -224,14 +283,17 @@ fn visit<T, A>(
         return;
     }
     // The inner axis was cut, so that this is one block.
-    let block = T::read(elements, buffer);
-    let results = results.get_mut(place..place + run.len).unwrap_or_default();
+    let range = offset..offset + run.len;
     match beside.get(place..place + run.len) {
         Some(beside) => {
+            let block = numbers.block(range, Beside::Each(beside), buffer);
+            let results = results.get_mut(place..place + run.len).unwrap_or_default();
             let lanes = results.iter_mut().zip(block).zip(beside);
             lanes.for_each(|((result, &x), &beside)| *result = (fold.join)(*result, (fold.lift)(x, beside)));
         }
         None => {
+            let block = numbers.block(range, Beside::One(0.0), buffer);
+            let results = results.get_mut(place..place + run.len).unwrap_or_default();
             let lanes = results.iter_mut().zip(block);
             lanes.for_each(|(result, &x)| *result = (fold.join)(*result, (fold.lift)(x, 0.0)));
         }
@@ -263,7 +325,10 @@ mod tests {
             let fold = Fold { start: 0, lift: |x: i64, beside: f64| x * x + beside as i64, join: |a: i64, b: i64| a + b };
             let beside: Vec<f64> = (0..walk.outputs()).map(|i| i as f64).collect();
             let mut got = vec![7; walk.outputs()];
-            walk.fold(whole.slice::<i64>().unwrap(), &beside, &mut got, &fold);
+            walk.fold_numbers(Numbers::Here(whole.slice::<i64>().unwrap()), &beside, &mut got, &fold);
+            let mut made = vec![8; walk.outputs()];
+            walk.fold(whole.slice::<i64>().unwrap(), &beside, &mut made, &fold);
+            prop_assert_eq!(&got, &made);
             let squares = tensor.to_vec::<i64>().unwrap().into_iter().map(|x| x * x).collect();
             let mut want = ArrayD::from_shape_vec(tensor.shape().dims(), squares).unwrap();
             let mut count = 1;

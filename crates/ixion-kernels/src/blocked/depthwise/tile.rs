@@ -78,11 +78,12 @@ unsafe fn row<L: Lanes, const STRIDE: usize>(operands: &Operands<'_>, output: &m
     }
 }
 
-/// A tile of C columns.
+/// A tile of C columns. Loops go over places, and not over arrays, whose iterators would be compiled for each C.
 ///
 /// # Safety
 /// As [`row`].
 #[inline(always)]
+#[allow(clippy::needless_range_loop, reason = "see above")]
 unsafe fn tile<L: Lanes, const STRIDE: usize, const C: usize>(
     operands: &Operands<'_>,
     first: usize,
@@ -98,15 +99,16 @@ unsafe fn tile<L: Lanes, const STRIDE: usize, const C: usize>(
         for row in 0..rows {
             for tap in 0..taps {
                 let (weight, places) = (L::load(weights), input.add(row * down + tap * right));
-                for (c, sum) in sums.iter_mut().enumerate() {
-                    *sum = sum.add_product(L::load(places.add(c * stride)), weight);
+                for c in 0..C {
+                    sums[c] = sums[c].add_product(L::load(places.add(c * stride)), weight);
                 }
                 weights = weights.add(L::COUNT);
             }
         }
-        let [low, high] = operands.bounds.map(|bound| L::splat(bound));
-        for (c, mut sum) in sums.into_iter().enumerate() {
-            let at = (first + c) * L::COUNT;
+        let [low, high] = operands.bounds;
+        let (low, high) = (L::splat(low), L::splat(high));
+        for c in 0..C {
+            let (mut sum, at) = (sums[c], (first + c) * L::COUNT);
             if let Some(added) = operands.added {
                 sum = sum.add(L::load(added.as_ptr().add(at)));
             }

@@ -153,7 +153,7 @@ unsafe fn outputs<L: Lanes, const N: usize, const M: usize>(tiles: &Outputs) {
     // SAFETY: the caller's promise; all columns are written before they are read.
     unsafe {
         let (zero, bias) = (L::splat(0.0), L::load(tiles.bias));
-        let bounds = tiles.bounds.map(|bound| L::splat(bound));
+        let (low, high) = (L::splat(tiles.bounds[0]), L::splat(tiles.bounds[1]));
         let mut columns = [const { MaybeUninit::<[L; M]>::uninit() }; N];
         for tile in 0..tiles.columns.div_ceil(M) {
             let from = tiles.from.add(tile * L::COUNT);
@@ -180,7 +180,7 @@ unsafe fn outputs<L: Lanes, const N: usize, const M: usize>(tiles: &Outputs) {
                     if !tiles.added.is_null() {
                         sum = sum.add(L::load(tiles.added.add(at)));
                     }
-                    sum.clamp(bounds[0], bounds[1]).store(tiles.to.add(at));
+                    sum.clamp(low, high).store(tiles.to.add(at));
                 }
             }
         }
