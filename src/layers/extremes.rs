@@ -2,14 +2,15 @@
 
 use super::arguments::OutputCount;
 use super::broadcast::Converted;
+use super::indexing::pick;
 use super::order::{Ordered, first_in_order, keys};
 use super::reduction::{Axes, extreme_of_all, workspace};
 use super::rows::Rows;
-use super::views::in_order;
+use super::views::Plain;
 use crate::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
 use crate::kernels::reduce::position_of;
 use crate::kernels::widest;
-use crate::tensor::{DType, Dim, Tensor, TensorView, TensorViewMut, resolve_axis, with_bits};
+use crate::tensor::{DType, Dim, Tensor, TensorView, TensorViewMut, resolve_axis};
 use std::cmp::Ordering;
 
 /// Which elements come first.
@@ -82,10 +83,21 @@ pub(super) fn places<T: crate::tensor::Element>(
     len: usize,
     pick: impl Fn(&[T]) -> Vec<usize>,
 ) -> Result<Vec<i64>, LayerError> {
-    let (values, mut places) = (Converted::of(rows, T::DTYPE)?, Vec::new());
-    in_order(values.view().array::<T>()?)
-        .chunks_exact(len.max(1))
-        .for_each(|row| add_places(&mut places, pick(row)));
+    places_by(rows, len, &pick)
+}
+
+/// As [`places`]: compiled once for all that is picked.
+fn places_by<T: crate::tensor::Element>(
+    rows: &TensorView<'_>,
+    len: usize,
+    pick: &dyn Fn(&[T]) -> Vec<usize>,
+) -> Result<Vec<i64>, LayerError> {
+    let values = Converted::of(rows, T::DTYPE)?;
+    let values = values.view();
+    let (values, mut places) = (Plain::of(&values)?, Vec::new());
+    for row in values.view().slice::<T>()?.chunks_exact(len.max(1)) {
+        add_places(&mut places, pick(row));
+    }
     Ok(places)
 }
 
@@ -118,15 +130,12 @@ pub(super) fn write_values(
     output: &mut TensorViewMut<'_>,
 ) -> Result<(), LayerError> {
     let per_row = places.len() / (rows.num_elements() / len.max(1)).max(1);
-    with_bits!(rows.dtype(), B => {
-        let values = in_order(rows.bits::<B>()?);
-        let taken = places.iter().enumerate().map(|(index, &place)| {
-            let row = index / per_row.max(1);
-            values.get(row * len + usize::try_from(place).unwrap_or(0)).copied().unwrap_or_default()
-        });
-        output.bits::<B>()?.iter_mut().zip(taken).for_each(|(to, from)| *to = from);
-    });
-    Ok(())
+    let taken: Vec<usize> = places
+        .iter()
+        .enumerate()
+        .map(|(index, &place)| index / per_row.max(1) * len + usize::try_from(place).unwrap_or(0))
+        .collect();
+    pick(rows, &taken, output)
 }
 
 macro_rules! extremes {
