@@ -76,6 +76,9 @@ struct Problem<T> {
 // elements of C.
 unsafe impl<T: Send + Sync> Send for Problem<T> {}
 
+/// Computes a problem, whose fields keep their promise.
+type Way<T> = unsafe fn(Problem<T>);
+
 /// Multiply-accumulate operations that are worth a thread.
 const WORTH: usize = 1 << 19;
 
@@ -121,7 +124,7 @@ impl<T: Float> Problem<T> {
             return;
         }
         let parts = threads.min(m.saturating_mul(n).saturating_mul(k) / WORTH).max(1);
-        let (has_blocks, by_blocks, by_crate): (bool, unsafe fn(Self), unsafe fn(Self)) = match T::DTYPE {
+        let (has_blocks, by_blocks, by_crate): (bool, Way<T>, Way<T>) = match T::DTYPE {
             DType::F32 => (f32::kernels().is_some(), Self::by_blocks_of::<f32>, Self::by_crate_of::<f32>),
             _ => (f64::kernels().is_some(), Self::by_blocks_of::<f64>, Self::by_crate_of::<f64>),
         };
