@@ -26,11 +26,14 @@ pub(super) fn pairs<T: Element, O: Element>(
     })
 }
 
+/// Writes what is made of a block of pairs.
+type OfBlocks<'f, T, O> = dyn Fn(&[T], &[T], &mut [O]) + 'f;
+
 fn by_blocks<T: Element, O: Element>(
     left: &Converted<'_>,
     right: &Converted<'_>,
     output: &mut TensorViewMut<'_>,
-    function: &dyn Fn(&[T], &[T], &mut [O]),
+    function: &OfBlocks<'_, T, O>,
 ) -> Result<(), LayerError> {
     let shape = *output.shape();
     if !output.layout().is_contiguous() {

@@ -185,13 +185,16 @@ impl Pool {
 /// The sizes of a pooling and what it does, for the shapes of an input and an output.
 pub(super) type Pooling = Ready<((Shape, Shape), (PoolShape, Reduction))>;
 
+/// Makes the sizes of a pooling and what it does.
+pub(super) type Make<'a> = dyn Fn(&(Shape, Shape)) -> Result<(PoolShape, Reduction), LayerError> + 'a;
+
 /// Computes the outputs, by what is ready or by what `make` makes of the shapes.
 pub(super) fn compute(
     ready: &mut Pooling,
     input: &TensorView<'_>,
     outputs: &mut [TensorViewMut<'_>],
     context: &mut ForwardContext<'_>,
-    make: &dyn Fn(&(Shape, Shape)) -> Result<(PoolShape, Reduction), LayerError>,
+    make: &Make<'_>,
 ) -> Result<(), LayerError> {
     if outputs[0].num_elements() == 0 {
         return Ok(());
@@ -211,7 +214,7 @@ fn compute_blocked(
     outputs: &mut [TensorViewMut<'_>],
     context: &mut ForwardContext<'_>,
     block: u8,
-    make: &dyn Fn(&(Shape, Shape)) -> Result<(PoolShape, Reduction), LayerError>,
+    make: &Make<'_>,
 ) -> Result<(), LayerError> {
     let [output] = outputs else {
         return Err(LayerError::Unsupported("places are not found in blocks of channels".into()));
