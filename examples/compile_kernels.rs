@@ -6,8 +6,8 @@
 //! cargo run --features cuda --example compile_kernels -- --list .ci/kernels.txt ~/.cache/ixion/kernels sm_80 sm_90 sm_100
 //! ```
 //!
-//! A list has the sources that were compiled before. Only what it hasn't is compiled, and then the list is out of date, which is
-//! an error; with `--write` it is written anew, of what was compiled and what it had of the rest. `--all` compiles everything.
+//! A list has the sources that were compiled before. Only what it hasn't is compiled; with `--write` it is written anew, of what
+//! was compiled and what it had of the rest. `--all` compiles everything.
 
 use ixion::cuda::device::{CudaError, KernelCache};
 use ixion::cuda::nvidia::compile;
@@ -83,9 +83,11 @@ fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
     if new.is_empty() {
         return Ok(ExitCode::SUCCESS);
     }
-    eprintln!("{} has not what was compiled just now: {}", path.display(), new.join(", "));
-    eprintln!("They are fine. Write the list anew, and commit it: IXION_KERNELS=write .ci/run");
-    Ok(ExitCode::FAILURE)
+    eprintln!("{} does not list what was compiled just now: {}", path.display(), new.join(", "));
+    eprintln!(
+        "They are fine. To save the time, write the list anew and commit it: IXION_KERNELS=write .ci/run"
+    );
+    Ok(ExitCode::SUCCESS)
 }
 
 fn wishes() -> Wishes {
