@@ -14,6 +14,10 @@ mod direct;
 pub mod elementwise;
 pub mod elimination;
 
+/// The types that kernels compute in.
+pub mod float {
+    pub use ixion_tensor::Float;
+}
 pub mod folding;
 pub mod fourier;
 pub mod gemm;
