@@ -272,7 +272,7 @@ impl Builder {
     fn try_plugins(&self, file: &pnnx::Graph, path: Option<&Path>) -> Result<(), EngineError> {
         let is_own = |creator: &Creator| creator.namespace == Creator::<dyn CpuLayer>::BUILT_IN;
         let mut creators =
-            file.operators().filter_map(|(_, operator)| self.registry.get(operator.op_type()).ok());
+            file.operators().filter_map(|(_, operator)| self.registry.known(operator.op_type()));
         if self.limits.deadline.is_none() || creators.all(is_own) {
             return Ok(());
         }

@@ -432,7 +432,7 @@ impl Network {
         };
         let parsed = op_type.parse::<PluginName>().ok();
         let named = parsed.as_ref().and_then(|name| self.registry.find(name));
-        let Some(creator) = self.registry.get(op_type).ok().or(named) else {
+        let Some(creator) = self.registry.known(op_type).or(named) else {
             let nearest = self.registry.nearest(op_type);
             let operators = vec![UnknownOperator { place: place(), nearest }];
             return Err(GraphError::UnknownOperators { operators }.into());

@@ -52,7 +52,7 @@ impl RuntimeGraph {
 
     /// Who creates layers anew, for those that work in the type of their weights.
     fn caster(&self, operator: &RuntimeOperator) -> Option<&Creator> {
-        let creator = self.registry().get(operator.op_type()).ok()?;
+        let creator = self.registry().known(operator.op_type())?;
         (creator.namespace == Creator::<dyn CpuLayer>::BUILT_IN).then_some(creator)
     }
 

@@ -194,13 +194,14 @@ fn checked(
 /// ```
 #[derive(Debug)]
 pub struct Registry<L: ?Sized = dyn CpuLayer> {
-    creators: BTreeMap<String, Creator<L>>,
+    /// Shared with clones until one of them changes: graphs, passes and plans have a registry each, and hardly ever another one.
+    creators: Arc<BTreeMap<String, Creator<L>>>,
 }
 
 impl<L: ?Sized + DeviceLayer> Registry<L> {
     /// A registry without layers.
     pub fn empty() -> Self {
-        Self { creators: BTreeMap::new() }
+        Self { creators: Arc::default() }
     }
 
     /// The device that the layers run on.
@@ -218,14 +219,14 @@ impl<L: ?Sized + DeviceLayer> Registry<L> {
         if self.creators.contains_key(&op_type) {
             return Err(RegistryError::Duplicate { op_type });
         }
-        self.creators.insert(op_type, creator);
+        self.replace(op_type, creator);
         Ok(())
         // ANCHOR_END: add_todo
     }
 
     /// Adds a creator for an operator type, and returns the one that it had.
     pub fn replace(&mut self, op_type: impl Into<String>, creator: Creator<L>) -> Option<Creator<L>> {
-        self.creators.insert(op_type.into(), creator)
+        Arc::make_mut(&mut self.creators).insert(op_type.into(), creator)
     }
 
     /// The creator for an operator type.
@@ -294,7 +295,7 @@ impl<L: ?Sized> Registry<L> {
 
 impl<L: ?Sized> Clone for Registry<L> {
     fn clone(&self) -> Self {
-        Self { creators: self.creators.clone() }
+        Self { creators: Arc::clone(&self.creators) }
     }
 }
 

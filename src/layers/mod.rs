@@ -162,11 +162,13 @@ mod views;
 mod weights;
 
 use crate::graph::{CpuLayer, Registry};
+use std::sync::OnceLock;
 
 impl Default for Registry<dyn CpuLayer> {
     /// All layers that come with Ixion: those of [`registry`].
     fn default() -> Self {
-        registry()
+        static BUILT_IN: OnceLock<Registry> = OnceLock::new();
+        BUILT_IN.get_or_init(registry).clone()
     }
 }
 

@@ -108,7 +108,7 @@ impl PassContext {
     /// random numbers. Of a plugin nobody knows.
     pub fn is_pure(&self, op_type: &str) -> bool {
         let built_in = |creator: &Creator| creator.namespace == Creator::<dyn CpuLayer>::BUILT_IN;
-        !RANDOM.contains(&op_type) && self.registry.get(op_type).is_ok_and(built_in)
+        !RANDOM.contains(&op_type) && self.registry.known(op_type).is_some_and(built_in)
     }
 
     /// Element types and dimensions of all operands; computed at the first call after a change.

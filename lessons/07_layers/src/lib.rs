@@ -171,13 +171,14 @@ impl CpuLayer for Linear {
 /// ```
 #[derive(Debug)]
 pub struct Registry<L: ?Sized = dyn CpuLayer> {
-    creators: BTreeMap<String, Creator<L>>,
+    /// Shared with clones until one of them changes: graphs, passes and plans have a registry each, and hardly ever another one.
+    creators: Arc<BTreeMap<String, Creator<L>>>,
 }
 
 impl<L: ?Sized + DeviceLayer> Registry<L> {
     /// A registry without layers.
     pub fn empty() -> Self {
-        Self { creators: BTreeMap::new() }
+        Self { creators: Arc::default() }
     }
 
     /// The device that the layers run on.
@@ -197,7 +198,7 @@ impl<L: ?Sized + DeviceLayer> Registry<L> {
 
     /// Adds a creator for an operator type, and returns the one that it had.
     pub fn replace(&mut self, op_type: impl Into<String>, creator: Creator<L>) -> Option<Creator<L>> {
-        self.creators.insert(op_type.into(), creator)
+        Arc::make_mut(&mut self.creators).insert(op_type.into(), creator)
     }
 
     /// The creator for an operator type.

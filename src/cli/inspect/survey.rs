@@ -217,7 +217,7 @@ impl<'a> Walk<'a, '_> {
 
     /// The operator's layer, or why there is none.
     fn layer(&self, operator: &Operator, names: &[Option<String>]) -> Result<Box<dyn CpuLayer>, State> {
-        let Ok(creator) = self.registry.get(operator.op_type()) else {
+        let Some(creator) = self.registry.known(operator.op_type()) else {
             return Err(State::Unsupported(self.registry.nearest(operator.op_type())));
         };
         let attrs = operator.attrs().iter();

@@ -169,7 +169,7 @@ fn layers(plan: &Plan) -> Result<Vec<LayerVersion>, PlanFileProblem> {
 
 impl LayerVersion {
     fn in_registry(registry: &Registry, op_type: &str) -> Option<Self> {
-        let creator = registry.get(op_type).ok()?;
+        let creator = registry.known(op_type)?;
         let (namespace, version) = (creator.namespace.clone(), creator.version.clone());
         Some(Self { op_type: op_type.to_owned(), namespace, version })
     }

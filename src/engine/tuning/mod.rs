@@ -123,7 +123,7 @@ pub(super) struct Key(String);
 impl Key {
     pub(super) fn new(graph: &RuntimeGraph, operator: &RuntimeOperator) -> Self {
         let mut text = operator.op_type().to_owned();
-        if let Ok(Creator { namespace, version, .. }) = graph.registry().get(operator.op_type()) {
+        if let Some(Creator { namespace, version, .. }) = graph.registry().known(operator.op_type()) {
             _ = write!(text, " {namespace}/{version}");
         }
         for (key, value) in operator.params() {
