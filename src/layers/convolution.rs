@@ -21,7 +21,7 @@ use crate::graph::{
     RuntimeParameter, Tactic, TensorFormat, TensorMeta, Weight,
 };
 use crate::kernels::Float;
-use crate::kernels::conv::{ConvPlan, ConvShape, Factors};
+use crate::kernels::conv::{ConvPlan, ConvShape, Convolve, Factors};
 use crate::kernels::naive::pad;
 use crate::kernels::parallel::threads;
 use crate::kernels::quantized::{Rows, WholeConv};
@@ -171,7 +171,7 @@ impl Conv {
         Ok(Plan { input: Shape::new(input)?, weight: Shape::new(weight)?, threads: threads(), pads, conv })
     }
 
-    fn run<T: Float>(
+    fn run<T: Convolve>(
         &mut self,
         inputs: &[TensorView<'_>],
         output: &mut TensorViewMut<'_>,
@@ -183,7 +183,7 @@ impl Conv {
         result
     }
 
-    fn run_with<T: Float>(
+    fn run_with<T: Convolve>(
         &self,
         ready: &mut Ready<Plan>,
         epilogue: Option<&mut Epilogue>,

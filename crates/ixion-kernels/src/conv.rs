@@ -108,6 +108,46 @@ impl<T: Float> Factors<'_, T> {
     }
 }
 
+/// Types whose convolutions are compiled with this crate, as it is optimised, and not with every crate that calls one.
+pub trait Convolve: Float {
+    /// As [`ConvPlan::run`], which calls it.
+    #[doc(hidden)]
+    fn convolve(
+        plan: &ConvPlan,
+        input: &[Self],
+        factors: &Factors<'_, Self>,
+        output: &mut [Self],
+        scratch: &mut [Self],
+        limits: &Limits,
+    ) -> Result<()>;
+}
+
+impl Convolve for f32 {
+    fn convolve(
+        plan: &ConvPlan,
+        input: &[Self],
+        factors: &Factors<'_, Self>,
+        output: &mut [Self],
+        scratch: &mut [Self],
+        limits: &Limits,
+    ) -> Result<()> {
+        plan.run_as(input, factors, output, scratch, limits)
+    }
+}
+
+impl Convolve for f64 {
+    fn convolve(
+        plan: &ConvPlan,
+        input: &[Self],
+        factors: &Factors<'_, Self>,
+        output: &mut [Self],
+        scratch: &mut [Self],
+        limits: &Limits,
+    ) -> Result<()> {
+        plan.run_as(input, factors, output, scratch, limits)
+    }
+}
+
 impl ConvPlan {
     /// Prepares for elements of so many bytes, and for the threads of the pool around.
     pub fn new(shape: ConvShape, element_bytes: usize) -> Self {
@@ -161,7 +201,18 @@ impl ConvPlan {
     ///
     /// # Panics
     /// When a slice is shorter than its shape; callers have checked them.
-    pub fn run<T: Float>(
+    pub fn run<T: Convolve>(
+        &self,
+        input: &[T],
+        factors: &Factors<'_, T>,
+        output: &mut [T],
+        scratch: &mut [T],
+        limits: &Limits,
+    ) -> Result<()> {
+        T::convolve(self, input, factors, output, scratch, limits)
+    }
+
+    fn run_as<T: Float>(
         &self,
         input: &[T],
         factors: &Factors<'_, T>,

@@ -154,22 +154,25 @@ thread_local! {
     static SUMS: Cell<Vec<f64>> = const { Cell::new(Vec::new()) };
 }
 
-/// The rows of a product that are computed at once, and where they go.
-struct Block<'a, O> {
+/// The factors of a product.
+#[derive(Clone, Copy)]
+struct Factors<'a> {
     rows: &'a Rows,
     strips: &'a Strips,
-    outcome: &'a O,
+}
+
+/// The rows of a product that are computed at once, and where they go.
+struct Block<'a, Q> {
+    factors: Factors<'a>,
+    outcome: &'a dyn Outcome<Q>,
     /// The place of the first column in the whole output.
     column: usize,
 }
 
-impl<O> Block<'_, O> {
+impl<Q> Block<'_, Q> {
     /// Computes the rows from `first` on, whose outputs begin `stride` apart in `outputs`.
-    fn run<Q>(&self, first: usize, outputs: &mut [Q], stride: usize) -> Result<()>
-    where
-        O: Outcome<Q>,
-    {
-        let (width, count) = (self.strips.columns, outputs.len().div_ceil(stride.max(1)));
+    fn run(&self, first: usize, outputs: &mut [Q], stride: usize) -> Result<()> {
+        let (width, count) = (self.factors.strips.columns, outputs.len().div_ceil(stride.max(1)));
         let filled = width.next_multiple_of(COLUMNS);
         let mut sums = SUMS.take();
         sums.resize(filled * ROWS, 0.0);
@@ -177,10 +180,7 @@ impl<O> Block<'_, O> {
         let mut result = Ok(());
         while done < count && result.is_ok() {
             let rows = if count - done >= ROWS { ROWS } else { 1 };
-            match rows {
-                ROWS => self.sum::<ROWS>(first + done, &mut sums),
-                _ => self.sum::<1>(first + done, &mut sums),
-            }
+            self.factors.sum(rows, first + done, &mut sums);
             let outputs = outputs[done * stride..].chunks_mut(stride.max(1));
             let mut lines = sums.chunks_exact(filled.max(1)).take(rows).zip(outputs).enumerate();
             result = lines.try_for_each(|(row, (sums, outputs))| {
@@ -191,9 +191,18 @@ impl<O> Block<'_, O> {
         SUMS.set(sums);
         result
     }
+}
 
-    /// The sums of R rows, which lie one behind the other.
-    fn sum<const R: usize>(&self, first: usize, to: &mut [f64]) {
+impl Factors<'_> {
+    /// The sums of [`ROWS`] rows or of one, which lie one behind the other.
+    fn sum(self, rows: usize, first: usize, to: &mut [f64]) {
+        match rows {
+            ROWS => self.sums_of::<ROWS>(first, to),
+            _ => self.sums_of::<1>(first, to),
+        }
+    }
+
+    fn sums_of<const R: usize>(self, first: usize, to: &mut [f64]) {
         let (depth, line) = (self.strips.depth, self.strips.columns.next_multiple_of(COLUMNS));
         if depth == 0 {
             to[..R * line].fill(0.0);
@@ -223,15 +232,15 @@ impl<O> Block<'_, O> {
 ///
 /// # Panics
 /// When rows and columns are of other lengths, or the output is; callers have checked them.
-pub fn product<Q: Send, O: Outcome<Q>>(
+pub fn product<Q: Send>(
     rows: &Rows,
     strips: &Strips,
-    outcome: &O,
+    outcome: &dyn Outcome<Q>,
     output: &mut [Q],
     limits: &Limits,
 ) -> Result<()> {
     assert!(rows.depth == strips.depth, "rows fit columns");
-    let block = Block { rows, strips, outcome, column: 0 };
+    let block = Block { factors: Factors { rows, strips }, outcome, column: 0 };
     for_each_chunk(output, ROWS * strips.columns, &|start, output| {
         limits.check_deadline()?;
         block.run(start / strips.columns.max(1), output, strips.columns)

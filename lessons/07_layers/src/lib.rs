@@ -10,6 +10,7 @@ use ixion::graph::{
 };
 use ixion::tensor::{DType, Dim, TensorView, TensorViewMut};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 // Task 1: a layer.
 

@@ -1,6 +1,6 @@
 //! Convolution of whole numbers.
 
-use super::{Block, COLUMNS, Outcome, ROWS, Rows, Strips};
+use super::{Block, COLUMNS, Factors, Outcome, ROWS, Rows, Strips};
 use crate::columns::{Columns, TILE_BYTES};
 use crate::conv::ConvShape;
 use crate::parallel::for_each_chunk;
@@ -63,11 +63,11 @@ impl WholeConv {
     ///
     /// # Panics
     /// When a slice is shorter than its shape; callers have checked them.
-    pub fn run<Q: Send, O: Outcome<Q>>(
+    pub fn run<Q: Send>(
         &self,
         input: &[i16],
         weights: &Rows,
-        outcome: &O,
+        outcome: &dyn Outcome<Q>,
         output: &mut [Q],
         limits: &Limits,
     ) -> Result<()> {
@@ -77,12 +77,12 @@ impl WholeConv {
         result
     }
 
-    fn run_with<Q: Send, O: Outcome<Q>>(
+    fn run_with<Q: Send>(
         &self,
         (strips, scratch): (&mut Strips, &mut Vec<i16>),
         input: &[i16],
         weights: &Rows,
-        outcome: &O,
+        outcome: &dyn Outcome<Q>,
         output: &mut [Q],
         limits: &Limits,
     ) -> Result<()> {
@@ -95,8 +95,8 @@ impl WholeConv {
             limits.check_deadline()?;
             let width = tile.min(positions - start);
             self.gather(&input[group * channels..][..channels], start, width, (strips, scratch));
-            let (block, first) =
-                (Block { rows: weights, strips, outcome, column: start }, group * out_channels);
+            let factors = Factors { rows: weights, strips };
+            let (block, first) = (Block { factors, outcome, column: start }, group * out_channels);
             let output = &mut output[first * positions..][..out_channels * positions];
             for_each_chunk(output, ROWS * positions, &|at, output| {
                 block.run(first + at / positions.max(1), &mut output[start..], positions)
