@@ -60,7 +60,7 @@ run_steps() {
   for at in "${!names[@]}"; do
     case "${states[at]}" in
       failed) printf 'FAILED: %s\n' "${names[at]}" ;;
-      waits) if [ "$(count failed)" = 0 ]; then printf 'waits for a step that there is not: %s (%s)\n' "${names[at]}" "${afters[at]}"; fi ;;
+      waits) if [ "$(count failed)" = 0 ]; then printf 'waits for a step that does not exist: %s (%s)\n' "${names[at]}" "${afters[at]}"; fi ;;
     esac
   done
   exit 1

@@ -5,8 +5,8 @@
 #   benches/build.sh first lesson01 size   these
 #   benches/build.sh --baseline REV [ROW…] the same rows for this checkout and for a revision, side by side
 #
-# Cold is an empty target folder with all sources downloaded. Times are of wall and of processors; other programs that run
-# lengthen the first. Needs GNU time as /usr/bin/time.
+# Cold is an empty target folder with all sources downloaded. Other running programs
+# make wall time longer. Needs GNU time as /usr/bin/time.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -31,14 +31,15 @@
 //! | [`engine`] | `Builder → Plan → Context`: passes, shapes and memory together |
 //! | `vision` | from pictures to inputs, and from outputs to classes, boxes and masks |
 //!
-//! Dependencies point one way: `engine → passes, shape, memory → layers → graph, kernels → pnnx, tensor`. `tensor`, `pnnx`, `kernels`
+//! Dependencies point one way: `engine → {passes, memory → shape, layers → kernels} → graph → pnnx → tensor`. `tensor`, `pnnx`, `kernels`
 //! and `vision` are crates of their own (`ixion-tensor` and so on), which can be used alone.
 //!
 //! ## Features
 //!
 //! | feature | what it brings |
 //! |---|---|
-//! | `cli` (default) | the command `ixion`, and `vision` |
+//! | `cli` (default) | the command `ixion`, with `fourier` and `vision` |
+//! | `fourier` | Fourier transforms and spectra: `torch.fft`, `torch.stft`, ONNX's `DFT` and `STFT` |
 //! | `vision` | pictures: PNG and JPEG, model cards, classes, boxes and masks |
 //! | `linalg` | operators of `torch.linalg` that take matrices apart, by LAPACK: needs the system's OpenBLAS |
 //! | `cuda` | layers for NVIDIA's GPUs, whose libraries are looked for when a program asks for one |
@@ -89,6 +90,6 @@ pub mod kernels {
 }
 
 /// The programs of the README.
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "vision"))]
 #[doc = include_str!("../README.md")]
 mod readme {}

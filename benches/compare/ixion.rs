@@ -1,7 +1,7 @@
 //! Ixion behind the protocol of `benches/compare.py`.
 //!
 //! ```sh
-//! cargo build --release --example compare
+//! cargo build --profile dist --example compare
 //! target/dist/examples/compare --threads 2 --precision bf16
 //! ```
 //!

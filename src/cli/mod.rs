@@ -22,7 +22,6 @@ mod compress;
 mod convert;
 mod device;
 mod devices;
-
 mod failure;
 mod files;
 mod formats;
@@ -31,7 +30,6 @@ mod kinds;
 mod limits;
 mod measure;
 mod model;
-use ixion_drawing::numbers;
 mod operators;
 mod plan;
 mod plan_file;
@@ -46,6 +44,7 @@ mod verify;
 
 use clap::{Parser, Subcommand};
 use failure::{Exit, Failure};
+use ixion_drawing::numbers;
 use limits::LimitArgs;
 use screen::Screen;
 use std::io::Write;

@@ -99,6 +99,7 @@ pub mod extremes;
 pub mod finite;
 pub mod float;
 pub mod folding;
+#[cfg(feature = "fourier")]
 pub mod fourier;
 pub mod gating;
 pub mod gelu;
@@ -147,6 +148,7 @@ pub mod slicing;
 pub mod softmax;
 pub mod sorting;
 pub mod special;
+#[cfg(feature = "fourier")]
 pub mod spectrum;
 pub mod splitting;
 pub mod stacking;
@@ -200,6 +202,7 @@ pub fn registry() -> Registry<dyn CpuLayer> {
         extremes::register,
         finite::register,
         folding::register,
+        #[cfg(feature = "fourier")]
         fourier::register,
         gating::register,
         grid::register,
@@ -237,6 +240,7 @@ pub fn registry() -> Registry<dyn CpuLayer> {
         softmax::register,
         sorting::register,
         special::register,
+        #[cfg(feature = "fourier")]
         spectrum::register,
         splitting::register,
         stacking::register,

@@ -1,6 +1,6 @@
 //! Dependencies between the folders of `src/` point one way; between crates Cargo sees to it.
 //!
-//! `cli → engine → {passes → shape, memory, cuda → layers, plugin} → graph → {pnnx, kernels, tensor, vision, drawing}`
+//! `cli → engine → {passes, memory → shape, layers → kernels, plugin} → graph → pnnx → tensor`
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -67,6 +67,17 @@ fn names_used(text: &str, own: &str) -> BTreeSet<String> {
         }
     }
     used
+}
+
+#[test]
+fn all_crates_are_known() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates");
+    let mut found: Vec<String> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap().replacen("ixion-", "", 1))
+        .collect();
+    found.sort();
+    assert_eq!(found, CRATES);
 }
 
 #[test]

@@ -21,7 +21,8 @@ fn library() -> PathBuf {
     let profile = target.parent().unwrap().parent().unwrap();
     let mut command = Command::new(env!("CARGO"));
     command.args(["build", "--quiet", "--offline", "--example", "shared_plugin"]);
-    command.args(profile.ends_with("release").then_some("--release"));
+    let name = profile.file_name().unwrap();
+    command.arg("--profile").arg(if name == "debug" { "dev".as_ref() } else { name });
     let output = command.current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let name = format!("{}shared_plugin{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);

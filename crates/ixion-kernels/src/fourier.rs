@@ -6,9 +6,24 @@ use ixion_tensor::{LimitError, Limits};
 use rustfft::{Fft, FftDirection, FftNum, FftPlanner};
 use std::sync::Arc;
 
-/// A type that transforms are computed in.
-pub trait FourierFloat: Float + FftNum {}
-impl<T: Float + FftNum> FourierFloat for T {}
+/// A type that transforms are computed in. They are compiled with this crate, and not with every crate that plans one.
+pub trait FourierFloat: Float + FftNum {
+    /// The transform of so many elements.
+    #[doc(hidden)]
+    fn transform(len: usize, direction: FftDirection) -> Arc<dyn Fft<Self>>;
+}
+
+impl FourierFloat for f32 {
+    fn transform(len: usize, direction: FftDirection) -> Arc<dyn Fft<Self>> {
+        FftPlanner::new().plan_fft(len, direction)
+    }
+}
+
+impl FourierFloat for f64 {
+    fn transform(len: usize, direction: FftDirection) -> Arc<dyn Fft<Self>> {
+        FftPlanner::new().plan_fft(len, direction)
+    }
+}
 
 /// Lanes of another axis than the last that are transformed at once, so that reading them reads whole cache lines.
 const LANES: usize = 16;
@@ -35,7 +50,7 @@ impl<T: FourierFloat> Plan<T> {
             Direction::Forward => FftDirection::Forward,
             Direction::Inverse => FftDirection::Inverse,
         };
-        let fft = FftPlanner::new().plan_fft(len, direction);
+        let fft = T::transform(len, direction);
         let scratch = vec![zero(); fft.get_inplace_scratch_len()];
         Self { fft, scratch }
     }

@@ -19,6 +19,7 @@ pub mod float {
     pub use ixion_tensor::Float;
 }
 pub mod folding;
+#[cfg(feature = "fourier")]
 pub mod fourier;
 pub mod gemm;
 pub mod grid;

@@ -1,6 +1,6 @@
 //! The PNNX file format: a model as a `.param` text and a `.bin` archive of weights.
 //!
-//! PNNX exports a PyTorch model as a list of operators with PyTorch's names and arguments. This module reads,
+//! PNNX exports a PyTorch model as a list of operators with PyTorch's names and arguments. This crate reads,
 //! checks, edits and writes such models. It knows nothing about what an operator computes.
 //!
 //! # The text
@@ -80,7 +80,7 @@
 //!
 //! # Errors
 //!
-//! Nothing in a file makes this module panic. A [`PnnxError`] about a text prints as `model.param:12:34: …`
+//! Nothing in a file makes this crate panic. A [`PnnxError`] about a text prints as `model.param:12:34: …`
 //! with line and column; one about weights names operator, key and archive. Sizes are checked against
 //! [`Limits`](ixion_tensor::Limits) before anything is allocated.
 

@@ -27,6 +27,7 @@ pub mod reductions;
 mod resampling;
 pub mod resize;
 pub mod shapes;
+#[cfg(feature = "fourier")]
 pub mod spectra;
 mod steps;
 mod suppression;
@@ -52,6 +53,7 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
     reductions::register(registry)?;
     resize::register(registry)?;
     shapes::register(registry)?;
+    #[cfg(feature = "fourier")]
     spectra::register(registry)?;
     transposed::register(registry)?;
     unique::register(registry)?;

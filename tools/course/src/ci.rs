@@ -14,9 +14,9 @@ const STEPS: &[(&str, &str)] = &[
     ("features: the library alone, and lints of all", "clippy --lib --no-default-features -- -D warnings"),
     ("lessons: every one can be solved, and its tests bite", "xtask lessons check"),
     ("the book, its links and its formulas", "xtask book build"),
-    ("broken files", "test --release --test it mutation::"),
-    ("operators with one thing wrong", "test --release --test it misuse::"),
-    ("benches build", "bench --no-run --profile release"),
+    ("broken files", "test --test it mutation::"),
+    ("operators with one thing wrong", "test --test it misuse::"),
+    ("benches build", "bench --no-run --profile dev"),
     ("documentation: warnings are errors", "doc --no-deps --workspace"),
 ];
 

@@ -71,7 +71,7 @@ impl Picture {
 
     /// Reads a PNG or JPEG file; the bytes decide which, not the name.
     ///
-    /// Transparent pixels are laid over white, as most viewers show them. A JPEG is turned upright as its camera noted. 16
+    /// Transparent pixels are laid over white, as most viewers show them. What a camera noted of its position is followed: the picture stands upright. 16
     /// bits are rounded to 8.
     ///
     /// # Errors
