@@ -194,12 +194,7 @@ impl Transform {
         Ok(output.cast_from(&Tensor::from_vec(signal.into_values(), &shape)?.view())?)
     }
 
-    fn along(
-        &self,
-        signal: &mut Signal<f64>,
-        axes: &[(usize, usize)],
-        limits: &Limits,
-    ) -> Result<(), LayerError> {
+    fn along(&self, signal: &mut Signal, axes: &[(usize, usize)], limits: &Limits) -> Result<(), LayerError> {
         for &(axis, len) in axes {
             signal.resize(axis, len);
             signal.transform(axis, self.direction, limits)?;
