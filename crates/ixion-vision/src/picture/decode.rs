@@ -104,12 +104,25 @@ fn rounded(value: &[u8]) -> u8 {
     ((value + 128) / 257) as u8
 }
 
-/// Whether the last scan of a JPEG is followed by its end; what decodes it makes up the rest of a picture that was cut off.
-fn has_end(jpeg: &[u8]) -> bool {
-    const SCAN: [u8; 2] = [0xFF, 0xDA];
-    const END: [u8; 2] = [0xFF, 0xD9];
-    let last = |marker: [u8; 2]| jpeg.windows(2).rposition(|bytes| bytes == marker);
-    last(END) > last(SCAN)
+/// Whether the end marker of a JPEG is there; its decoder makes up the rest of a picture that was cut off. What follows the
+/// end, as the film of a moving photo does, doesn't count.
+fn has_end(mut jpeg: &[u8]) -> bool {
+    const END: u8 = 0xD9;
+    // In a scan, FF00 stands for the number FF, and FFD0 to FFD7 only divide it.
+    let marker = |(at, pair): (usize, &[u8])| match pair {
+        [0xFF, 0x00 | 0x01 | 0xD0..=0xD8 | 0xFF] => None,
+        [0xFF, marker] => Some((at, *marker)),
+        _ => None,
+    };
+    while let Some((at, marker)) = jpeg.windows(2).enumerate().find_map(marker) {
+        if marker == END {
+            return true;
+        }
+        let Some(&[_, _, high, low]) = jpeg.get(at..at + 4) else { break };
+        let Some(rest) = jpeg.get(at + 2 + usize::from(u16::from_be_bytes([high, low]))..) else { break };
+        jpeg = rest;
+    }
+    false
 }
 
 /// Drops the last channel, how opaque a pixel is, by laying the others over white.
@@ -133,6 +146,7 @@ fn malformed(problem: impl Display) -> TensorError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn rainbow() -> Picture {
         let pixels = [[10, 200, 30], [255, 255, 255], [1, 2, 3], [255, 0, 0], [0, 255, 0], [77, 13, 201]];
@@ -149,8 +163,13 @@ mod tests {
     }
 
     fn jpeg(pixels: &[u8], side: u16) -> Vec<u8> {
+        jpeg_in_scans(pixels, side, false)
+    }
+
+    fn jpeg_in_scans(pixels: &[u8], side: u16, progressive: bool) -> Vec<u8> {
         let mut bytes = Vec::new();
-        let encoder = jpeg_encoder::Encoder::new(&mut bytes, 95);
+        let mut encoder = jpeg_encoder::Encoder::new(&mut bytes, 95);
+        encoder.set_progressive(progressive);
         encoder.encode(pixels, side, side, jpeg_encoder::ColorType::Luma).unwrap();
         bytes
     }
@@ -217,8 +236,8 @@ mod tests {
         let mut bytes = jpeg(&pixels, 64);
         let error = decode(&bytes[..bytes.len() * 7 / 10]).unwrap_err().to_string();
         assert!(error.contains("ends too early"), "{error}");
-        // What follows the end is of no concern.
-        bytes.extend([0; 100]);
+        // What follows the end doesn't matter, be it a scan in a film.
+        bytes.extend(b"\0\0ftypmp42\xff\xda\xff\x01\0\0");
         decode(&bytes).unwrap();
     }
 
@@ -240,5 +259,40 @@ mod tests {
         assert!(decode(&bomb).is_err());
         assert!(Picture::new(0, 1, Color::Gray, vec![]).is_err());
         assert!(Picture::new(1, 1, Color::Rgb, vec![0]).is_err());
+    }
+
+    /// Pictures of each kind that a few bytes were changed, taken out or put in of.
+    fn mutants() -> impl Strategy<Value = Vec<u8>> {
+        let pixels: Vec<u8> = (0..32 * 32).map(|i| (i * 37 % 251) as u8).collect();
+        let whole = prop_oneof![
+            Just(jpeg(&pixels, 32)),
+            Just(jpeg_in_scans(&pixels, 32, true)),
+            Just(png(&pixels, 32, 32, png::ColorType::Grayscale, png::BitDepth::Eight)),
+        ];
+        let change = (any::<prop::sample::Index>(), any::<u8>(), 0..4);
+        (whole, prop::collection::vec(change, 1..8)).prop_map(|(mut bytes, changes)| {
+            for (place, value, kind) in changes {
+                let place = place.index(bytes.len());
+                match kind {
+                    0 => drop(bytes.remove(place)),
+                    1 => bytes.insert(place, value),
+                    _ => bytes[place] = value,
+                }
+            }
+            bytes
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: cases(), ..ProptestConfig::default() })]
+        #[test]
+        fn mutants_end_in_a_picture_or_an_error(bytes in mutants()) {
+            let limits = Limits { max_tensor_bytes: 1 << 20, ..Limits::default() };
+            _ = Picture::from_bytes(&bytes, &limits);
+        }
+    }
+
+    fn cases() -> u32 {
+        std::env::var("IXION_MUTANTS").ok().and_then(|count| count.parse().ok()).unwrap_or(500)
     }
 }
