@@ -153,7 +153,7 @@ fn after_a_run_that_took_too_long_all_layers_are_there() {
     let plan = plan(text);
     let mut context = plan.context().unwrap();
     for _ in 0..2 {
-        context.set_timeout(Some(Duration::from_millis(10)));
+        context.set_timeout(Some(Duration::from_millis(300)));
         let error = context.run(&[floats(&[1.0])]).unwrap_err();
         assert!(matches!(error, EngineError::TimedOut { .. }), "{error}");
         context.set_timeout(Some(Duration::from_secs(600)));
