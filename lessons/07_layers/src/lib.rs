@@ -172,7 +172,7 @@ impl CpuLayer for Linear {
 /// ```
 #[derive(Debug)]
 pub struct Registry<L: ?Sized = dyn CpuLayer> {
-    /// Shared with clones until one of them changes: graphs, passes and plans have a registry each, and hardly ever another one.
+    /// Shared with clones until one of them changes: each graph, pass and plan has a registry, almost always the same.
     creators: Arc<BTreeMap<String, Creator<L>>>,
 }
 
