@@ -78,8 +78,8 @@ pub enum EngineError {
         /// The operator that was running or next.
         place: Box<OperatorPlace>,
     },
-    /// The run took longer than it was allowed to.
-    #[error("the run was not done in time; it ended at {place}; allow more time, or use a smaller input")]
+    /// Building or running took longer than it was allowed to.
+    #[error("the time limit was reached at {place}; allow more time, or use a smaller input")]
     TimedOut {
         /// The operator that was running or next.
         place: Box<OperatorPlace>,
@@ -144,64 +144,54 @@ impl EngineError {
         }
     }
 
-    /// The error of an operator; that of a run which was to end gets a name of its own.
+    /// The error of an operator; what has a name of its own gets that.
     pub(super) fn of_operator(
         operator: &graph::RuntimeOperator,
         path: Option<&std::path::Path>,
         stage: graph::Stage,
         source: graph::LayerError,
     ) -> Self {
-        match ending(&source) {
-            Some(LimitError::Cancelled) => Self::Cancelled { place: operator.place(path) },
-            Some(LimitError::DeadlineExceeded) => Self::TimedOut { place: operator.place(path) },
-            _ => match source {
-                LayerError::Panic(message) => Self::Panic { place: operator.place(path), message },
-                LayerError::Stuck(_) => Self::Stuck { place: operator.place(path) },
-                source => operator.error(path, stage, source).into(),
-            },
+        match Self::at(&source, || operator.place(path)) {
+            Some(error) => error,
+            None => operator.error(path, stage, source).into(),
+        }
+    }
+
+    /// What ends a run or a build at an operator whatever it was doing there: a limit of time, a panic, a plugin that hangs.
+    fn at(source: &LayerError, place: impl FnOnce() -> Box<OperatorPlace>) -> Option<Self> {
+        match (ending(source), source) {
+            (Some(LimitError::Cancelled), _) => Some(Self::Cancelled { place: place() }),
+            (Some(LimitError::DeadlineExceeded), _) => Some(Self::TimedOut { place: place() }),
+            (_, LayerError::Panic(message)) => Some(Self::Panic { place: place(), message: message.clone() }),
+            (_, LayerError::Stuck(_)) => Some(Self::Stuck { place: place() }),
+            _ => None,
         }
     }
 }
 
-/// A layer that panics in its rule for shapes is no other case than one that panics while it computes.
 impl From<ShapeError> for EngineError {
     fn from(error: ShapeError) -> Self {
-        match error {
-            ShapeError::Graph(GraphError::Operator { place, source, .. })
-                if matches!(*source, LayerError::Panic(_)) =>
-            {
-                panicked(place, &source)
+        let named = match &error {
+            ShapeError::Graph(GraphError::Operator { place, source, .. }) => {
+                Self::at(source, || place.clone())
             }
-            ShapeError::Graph(GraphError::Operator { place, source, .. })
-                if matches!(*source, LayerError::Stuck(_)) =>
-            {
-                Self::Stuck { place }
-            }
-            error => Self::Shape(error),
-        }
+            _ => None,
+        };
+        named.unwrap_or(Self::Shape(error))
     }
 }
 
-/// The same for what it says of its memory.
 impl From<MemoryError> for EngineError {
     fn from(error: MemoryError) -> Self {
-        match error {
-            MemoryError::Layer { op_type, operator: name, source }
-                if matches!(*source, LayerError::Panic(_)) =>
-            {
-                panicked(Box::new(OperatorPlace { op_type, name, file: None, line: None }), &source)
-            }
-            error => Self::Memory(error),
-        }
+        let named = match &error {
+            MemoryError::Layer { op_type, operator: name, source } => Self::at(source, || {
+                let (op_type, name) = (op_type.clone(), name.clone());
+                Box::new(OperatorPlace { op_type, name, file: None, line: None })
+            }),
+            _ => None,
+        };
+        named.unwrap_or(Self::Memory(error))
     }
-}
-
-fn panicked(place: Box<OperatorPlace>, source: &LayerError) -> EngineError {
-    let message = match source {
-        LayerError::Panic(message) => message.clone(),
-        other => other.to_string(),
-    };
-    EngineError::Panic { place, message }
 }
 
 /// The limit behind an error, where there is one.
