@@ -9,7 +9,7 @@
 #
 # What a step says is kept in a file and printed when it ends, so that no two of them mix.
 
-names=() functions=() afters=() kinds=() states=() seconds=() pids=() begins=()
+names=() functions=() afters=() kinds=() states=() seconds=() processors=() pids=() begins=()
 logs=$(mktemp -d)
 
 step() { add lane "$@"; }
@@ -18,7 +18,7 @@ aside() { add aside "$@"; }
 add() {
   kinds+=("$1") names+=("$2") functions+=("$3")
   shift 3
-  afters+=("$*") states+=(waits) seconds+=(0) pids+=(0) begins+=(0)
+  afters+=("$*") states+=(waits) seconds+=(0) processors+=(-) pids+=(0) begins+=(0)
 }
 
 # Passes on what cargo says, and leaves a mark when it begins to run what it built.
@@ -84,7 +84,7 @@ collect() {
     if [ ! -s "$logs/${functions[at]}.code" ] && kill -0 "${pids[at]}" 2>/dev/null; then continue; fi
     wait "${pids[at]}" 2>/dev/null || true
     code=$(cat "$logs/${functions[at]}.code" 2>/dev/null || echo killed)
-    seconds[at]=$((SECONDS - begins[at]))
+    seconds[at]=$((SECONDS - begins[at])) processors[at]=$(processor_seconds "$logs/${functions[at]}.times")
     if [ "$code" = 0 ]; then states[at]=passed; else states[at]=failed; fi
     printf '\n== %s: %s after %s s\n' "${names[at]}" "${states[at]}" "${seconds[at]}"
     cat "$logs/${functions[at]}.log"
@@ -108,7 +108,14 @@ begin() {
     set -euo pipefail
     "$1"
   )
-  echo $? > "$logs/$1.code"
+  local code=$?
+  times > "$logs/$1.times"
+  echo "$code" > "$logs/$1.code"
+}
+
+# The last line of `times` is what all children took, as `1m2.345s 0m6.789s`.
+processor_seconds() {
+  tail -n 1 "$1" 2> /dev/null | awk -F '[ms ]+' '{ printf "%.0f", ($1 + $3) * 60 + $2 + $4; seen = 1 } END { if (!seen) printf "-" }'
 }
 
 is_ready() {
@@ -135,12 +142,12 @@ stop() {
 
 summary() {
   local at
-  printf '\n%7s  %-8s %s\n' seconds result step
+  printf '\n%7s  %10s  %-8s %s\n' seconds processors result step
   for at in "${!names[@]}"; do
     case "${states[at]}" in
-      waits) printf '%7s  %-8s %s\n' - 'not run' "${names[at]}" ;;
-      *) printf '%7s  %-8s %s\n' "${seconds[at]}" "${states[at]}" "${names[at]}" ;;
+      waits) printf '%7s  %10s  %-8s %s\n' - - 'not run' "${names[at]}" ;;
+      *) printf '%7s  %10s  %-8s %s\n' "${seconds[at]}" "${processors[at]}" "${states[at]}" "${names[at]}" ;;
     esac
   done
-  printf '%7s  %-8s %s\n' "$SECONDS" '' 'all of it'
+  printf '%7s  %10s  %-8s %s\n' "$SECONDS" '' '' 'all of it'
 }
