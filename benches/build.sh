@@ -48,7 +48,7 @@ first_command() {
 }
 
 # The package of the folder with the softmax, and that file: checkouts differ in where it is.
-touch_softmax() { touch "$(git ls-files '*src/layers/softmax.rs' | head -n 1)"; }
+touch_softmax() { touch "$(git ls-files 'src/layers/softmax.rs' 'src/ops/activation/softmax.rs' | head -n 1)"; }
 
 row() {
   case "$1" in

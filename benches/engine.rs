@@ -9,7 +9,8 @@
 use criterion::{Criterion, criterion_group, criterion_main};
 use ixion::Limits;
 use ixion::engine::{Builder, Plan};
-use ixion::graph::{TensorMeta, archive_beside};
+use ixion::graph::archive_beside;
+use ixion::op::TensorMeta;
 use ixion::pnnx::{self, Dim};
 use ixion::tensor::{DType, Tensor};
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
 //! Convolutions on plain tensors and on channels in blocks, and layers in each element type, side by side:
 //! `cargo bench --bench layouts`.
 //!
-//! What [`CpuLayer::efficiency`](ixion::graph::CpuLayer::efficiency) says comes from here.
+//! What [`CpuLayer::efficiency`](ixion::op::CpuLayer::efficiency) says comes from here.
 
 #![allow(missing_docs, clippy::expect_used, reason = "a bench that cannot run should stop")]
 

@@ -6,7 +6,8 @@
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use ixion::Limits;
-use ixion::graph::{RuntimeGraph, TensorMeta};
+use ixion::graph::RuntimeGraph;
+use ixion::op::TensorMeta;
 use ixion::pnnx::Graph;
 use ixion::shape::Shapes;
 use ixion::tensor::DType;

@@ -11,7 +11,7 @@ use ixion::Limits;
 use ixion::cuda::device::{Argument, DeviceTensor, Grid, KernelCache, Unit};
 use ixion::cuda::{CudaContext, CudaLayer, CudaLayers};
 use ixion::engine::{Builder, Context};
-use ixion::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, TensorMeta};
+use ixion::op::{CpuLayer, ForwardContext, Layer, LayerError, Registry, TensorMeta};
 use ixion::pnnx::Graph;
 use ixion::tensor::{Tensor, TensorView, TensorViewMut};
 use std::error::Error;

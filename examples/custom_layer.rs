@@ -5,7 +5,8 @@
 //! ```
 
 use ixion::Limits;
-use ixion::graph::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RuntimeGraph, TensorMeta};
+use ixion::graph::RuntimeGraph;
+use ixion::op::{CpuLayer, ForwardContext, Layer, LayerError, Registry, TensorMeta};
 use ixion::pnnx;
 use ixion::tensor::{Tensor, TensorView, TensorViewMut};
 use std::error::Error;

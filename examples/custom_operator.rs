@@ -10,10 +10,9 @@
 //! parameters. Without a layer, loading fails and lists all such operators. Here both get one.
 
 use ixion::Limits;
-use ixion::graph::{
-    CpuLayer, ForwardContext, GraphError, Layer, LayerError, Registry, RuntimeGraph, TensorMeta, Weight,
-};
-use ixion::layers::arguments::Operand;
+use ixion::graph::{GraphError, RuntimeGraph};
+use ixion::op::{CpuLayer, ForwardContext, Layer, LayerError, Registry, TensorMeta, Weight};
+use ixion::ops::support::arguments::Operand;
 use ixion::pnnx::{Attribute, Graph};
 use ixion::tensor::{Tensor, TensorView, TensorViewMut};
 use std::error::Error;

@@ -7,7 +7,7 @@
 
 mod subject {
     pub(super) use ixion::engine::{plan_for, run_all};
-    pub(super) use ixion::layers::naive::plugin_conv::registry;
+    pub(super) use ixion::ops::naive::plugin_conv::registry;
 }
 
 #[path = "../lessons/18_capstone/examples/unet/compare.rs"]

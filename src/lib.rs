@@ -21,8 +21,9 @@
 //! |---|---|
 //! | [`pnnx`] | the file format: text, archive, the file's graph, expressions, Python source |
 //! | [`tensor`] | N-d tensors of 13 element types over ndarray; `.npy` files |
-//! | [`graph`] | the runtime graph, the traits of layers, the registry, the interpreter |
-//! | [`layers`] | the operators: what each means and how it runs on the CPU |
+//! | [`op`] | what an operator is: the traits of layers, parameters and weights, the registry |
+//! | [`ops`] | the operators by family: what each means and how it runs on the CPU |
+//! | [`graph`] | the runtime graph and the interpreter |
 //! | [`kernels`] | arithmetic on arrays and slices; knows no graph |
 //! | [`plugin`] | plugins from shared libraries, through a C ABI |
 //! | [`passes`] | from graph to a better graph: folding, fusing, leaving out |
@@ -31,8 +32,8 @@
 //! | [`engine`] | `Builder → Plan → Context`: passes, shapes and memory together |
 //! | `vision` | from pictures to inputs, and from outputs to classes, boxes and masks |
 //!
-//! Dependencies point one way: `engine → {passes, memory → shape, layers → kernels} → graph → pnnx → tensor`. `tensor`, `pnnx`, `kernels`
-//! and `vision` are crates of their own (`ixion-tensor` and so on), which can be used alone.
+//! Dependencies point one way: `engine → {passes, memory → shape} → graph → op → pnnx → tensor`; `ops → {op, kernels → tensor}`.
+//! `tensor`, `pnnx`, `kernels` and `vision` are crates of their own (`ixion-tensor` and so on), which can be used alone.
 //!
 //! ## Features
 //!
@@ -49,8 +50,9 @@
 pub mod cuda;
 pub mod engine;
 pub mod graph;
-pub mod layers;
 pub mod memory;
+pub mod op;
+pub mod ops;
 pub mod passes;
 pub mod plugin;
 pub mod shape;
@@ -83,7 +85,7 @@ pub mod kernels {
 
     /// Short and obviously right kernels on ndarray views, which are taught and which prove the fast ones.
     pub mod naive {
-        pub use crate::layers::naive::{evaluate, postfix};
+        pub use crate::ops::naive::{evaluate, postfix};
         #[doc(inline)]
         pub use ixion_kernels::naive::*;
     }

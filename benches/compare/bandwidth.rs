@@ -11,7 +11,7 @@
 use ixion::Limits;
 use ixion::cuda::device::{Argument, Device, DeviceTensor, Grid, KernelCache, Memory, Queue, Unit};
 use ixion::cuda::{CudaContext, CudaLayer, CudaLayers, Faults};
-use ixion::graph::{OperatorReader, Registry, RuntimeParameter, TensorMeta};
+use ixion::op::{OperatorReader, Registry, RuntimeParameter, TensorMeta};
 use ixion::tensor::{DType, Layout, Shape};
 use std::collections::BTreeMap;
 use std::error::Error;

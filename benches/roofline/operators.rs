@@ -2,7 +2,8 @@
 
 use ixion::Limits;
 use ixion::engine::{Builder, Context, Plan, PlanFile, StepTrace};
-use ixion::graph::{OperandIndex, RuntimeOperator, TensorMeta, archive_beside};
+use ixion::graph::{OperandIndex, RuntimeOperator, archive_beside};
+use ixion::op::TensorMeta;
 use ixion::pnnx::{Dim, Value};
 use ixion::tensor::{DType, Tensor, TensorView};
 use std::error::Error;

@@ -9,9 +9,7 @@
 
 #![allow(missing_docs, reason = "nothing but the table is seen from outside")]
 
-use ixion::graph::{
-    CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta, Weight,
-};
+use ixion::op::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta, Weight};
 use ixion::tensor::{DType, TensorView, TensorViewMut};
 
 ixion::operator! {

@@ -4,7 +4,7 @@ use super::failure::{Exit, Failure};
 use super::plugins::PluginArgs;
 use super::screen::{Screen, Style};
 use clap::Args;
-use ixion::graph::{CpuLayer, Creator, Field, Registry};
+use ixion::op::{CpuLayer, Creator, Field, Registry};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{self, Write};

@@ -2,7 +2,7 @@
 
 use super::failure::Failure;
 use clap::Args;
-use ixion::graph::{PluginName, Registry};
+use ixion::op::{PluginName, Registry};
 use ixion::plugin::Plugin;
 use std::path::PathBuf;
 

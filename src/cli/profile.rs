@@ -13,7 +13,7 @@ use super::runner::{Record, run_failure};
 use super::screen::{Screen, Style};
 use super::table::{Align, Table};
 use clap::Args;
-use ixion::graph::TensorMeta;
+use ixion::op::TensorMeta;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{self, Write};

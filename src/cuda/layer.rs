@@ -4,7 +4,8 @@ use super::device::{
     Argument, CudaError, Device, DeviceTensor, Grid, Info, Kernel, LibraryWork, Queue, Unit,
 };
 use crate::Limits;
-use crate::graph::{self, CpuLayer, Layer, LayerError, Tactic, TensorFormat, TensorMeta};
+use crate::op;
+use crate::op::{CpuLayer, Layer, LayerError, Tactic, TensorFormat, TensorMeta};
 use crate::tensor::{DType, Format, Layout, Shape, Tensor};
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
@@ -123,8 +124,8 @@ pub fn is_plain(format: &TensorFormat) -> bool {
     format.format == Format::Plain && !format.is_quantized
 }
 
-impl graph::DeviceLayer for dyn CudaLayer {
-    const DEVICE: graph::Device = graph::Device::Cuda;
+impl op::DeviceLayer for dyn CudaLayer {
+    const DEVICE: op::Device = op::Device::Cuda;
 }
 
 /// Cloning through a `dyn CudaLayer`. Implemented for every layer that is `Clone`.
@@ -198,7 +199,7 @@ impl CudaLayers {
     /// The layer that runs on a GPU what this one runs on the CPU.
     #[must_use]
     pub fn of(&self, layer: &dyn CpuLayer) -> Option<Box<dyn CudaLayer>> {
-        if let Some(layer) = graph::unwatched(layer) {
+        if let Some(layer) = op::unwatched(layer) {
             return self.of(&*layer);
         }
         let layer = layer.as_any();

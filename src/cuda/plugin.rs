@@ -2,7 +2,7 @@
 
 use super::device::{Argument, DeviceTensor, Grid, Unit};
 use super::{CudaContext, CudaLayer, CudaLayers, is_plain, scratch_bytes};
-use crate::graph::{LayerError, TensorFormat, TensorMeta};
+use crate::op::{LayerError, TensorFormat, TensorMeta};
 use crate::plugin::abi::{self, Tensor as CTensor};
 use crate::plugin::host::{Call, Wanted};
 use crate::plugin::layer::Foreign;

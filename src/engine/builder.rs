@@ -6,12 +6,10 @@ use super::plan::Names;
 use super::tuning::{TimingCache, Tuner};
 use super::{EngineError, Fingerprint, Plan, Port, Precision, Scales};
 use crate::Limits;
-use crate::graph::{
-    CpuLayer, Creator, Device, GraphError, OperatorIndex, Registry, RuntimeGraph, Stage, TensorMeta, guarded,
-    within,
-};
+use crate::graph::{GraphError, OperatorIndex, RuntimeGraph, Stage};
 use crate::kernels::parallel::Threads;
-use crate::layers::transfer::Transfer;
+use crate::op::{CpuLayer, Creator, Device, Registry, TensorMeta, catch_panic, with_deadline};
+use crate::ops::inserted::transfer::Transfer;
 use crate::passes::{PassContext, Passes, Statistics};
 use crate::pnnx::{self, PnnxError};
 use crate::shape::{InputRange, InputShape, Profile, Shapes};
@@ -156,7 +154,7 @@ impl Builder {
         self
     }
 
-    /// Leaves out ways of computing by the names of their [tactics](crate::graph::Tactic): `winograd-4x4`, or `winograd` for
+    /// Leaves out ways of computing by the names of their [tactics](crate::op::Tactic): `winograd-4x4`, or `winograd` for
     /// all that begin so. The one that a layer names first, which is for general use, always stays. Default: none is left out.
     #[must_use]
     pub fn without_tactics(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
@@ -234,7 +232,7 @@ impl Builder {
     /// As [`RuntimeGraph::build`]; those of passes; profiles and donations that do not fit the model; scales of another model.
     pub fn build(self) -> Result<Plan, EngineError> {
         let limits = self.limits.clone();
-        within(&limits, || self.built())
+        with_deadline(&limits, || self.built())
     }
 
     fn built(mut self) -> Result<Plan, EngineError> {
@@ -411,9 +409,11 @@ fn fixed_inputs<'a>(
 /// The values of operators that depend on no input.
 fn constants(graph: &RuntimeGraph, limits: &Limits) -> Result<Vec<Option<Tensor>>, EngineError> {
     let value = |operator: &crate::graph::RuntimeOperator| match operator.layer() {
-        Some(layer) if operator.inputs().is_empty() => guarded(|| layer.constant(limits)).map_err(|source| {
-            EngineError::of_operator(operator, graph.path(), crate::graph::Stage::Forward, source)
-        }),
+        Some(layer) if operator.inputs().is_empty() => {
+            catch_panic(|| layer.constant(limits)).map_err(|source| {
+                EngineError::of_operator(operator, graph.path(), crate::graph::Stage::Forward, source)
+            })
+        }
         _ => Ok(None),
     };
     let mut values = graph.operators().iter().map(value).collect::<Result<Vec<_>, _>>()?;

@@ -5,10 +5,9 @@ use super::prepared::{Key, Prepared};
 use super::run::Execution;
 use super::state::{State, cloned, configure};
 use super::{EngineError, Plan, Request, Trace};
-use crate::graph::{
-    GraphError, OperatorIndex, OperatorPlace, RuntimeOperator, Stage, TensorMeta, guarded, within,
-};
+use crate::graph::{GraphError, OperatorIndex, OperatorPlace, RuntimeOperator, Stage};
 use crate::memory::{Arena, InputBinding, MemoryPlan, MemoryReport, Problem};
+use crate::op::{TensorMeta, catch_panic, with_deadline};
 use crate::shape::{Binding, Changes, Shapes};
 use crate::tensor::{Tensor, TensorView, TensorViewMut, Workspace};
 use crate::{CancelToken, LimitError, Limits};
@@ -242,7 +241,7 @@ impl<'p> Context<'p> {
             return Err(EngineError::Stuck { place: place.clone() });
         }
         let limits = self.run_limits();
-        let result = within(&limits, || self.run_within(&limits, inputs, outputs, trace));
+        let result = with_deadline(&limits, || self.run_within(&limits, inputs, outputs, trace));
         if let Err(EngineError::Stuck { place }) = &result {
             self.stuck = Some(place.clone());
         }
@@ -491,7 +490,7 @@ impl Context<'_> {
         for (position, (((layer, configured), operator), bytes)) in layers.zip(&mut workspaces).enumerate() {
             if let Some(known) = configured {
                 let tensors = (known.inputs.as_slice(), known.outputs.as_slice());
-                let asked = guarded(|| {
+                let asked = catch_panic(|| {
                     Ok(match (layer, &state.device) {
                         (Some(layer), _) => layer.workspace(tensors.0, tensors.1),
                         (None, Some(device)) => device.workspace(position, tensors, scratch),

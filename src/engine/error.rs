@@ -1,8 +1,9 @@
 //! What can go wrong between a builder and a result.
 
 use super::{PlanFileError, ScalesError};
-use crate::graph::{GraphError, LayerError, OperatorPlace};
+use crate::graph::{GraphError, OperatorPlace};
 use crate::memory::MemoryError;
+use crate::op::LayerError;
 use crate::passes::PassError;
 use crate::pnnx::PnnxError;
 use crate::shape::ShapeError;
@@ -149,7 +150,7 @@ impl EngineError {
         operator: &graph::RuntimeOperator,
         path: Option<&std::path::Path>,
         stage: graph::Stage,
-        source: graph::LayerError,
+        source: LayerError,
     ) -> Self {
         match Self::at(&source, || operator.place(path)) {
             Some(error) => error,
@@ -195,9 +196,9 @@ impl From<MemoryError> for EngineError {
 }
 
 /// The limit behind an error, where there is one.
-fn ending(error: &graph::LayerError) -> Option<&LimitError> {
+fn ending(error: &LayerError) -> Option<&LimitError> {
     match error {
-        graph::LayerError::Limit(limit) | graph::LayerError::Tensor(TensorError::Limit(limit)) => Some(limit),
+        LayerError::Limit(limit) | LayerError::Tensor(TensorError::Limit(limit)) => Some(limit),
         _ => None,
     }
 }

@@ -1,9 +1,10 @@
 //! Networks that are built in code instead of read from a file.
 
 use super::{Builder, EngineError};
-use crate::graph::{
-    CpuLayer, GraphError, LayerError, OperatorPlace, OperatorReader, PluginName, Registry, RuntimeAttribute,
-    RuntimeParameter, Stage, TensorMeta, UnknownOperator, guarded,
+use crate::graph::{GraphError, OperatorPlace, Stage, UnknownOperator};
+use crate::op::{
+    CpuLayer, LayerError, OperatorReader, PluginName, Registry, RuntimeAttribute, RuntimeParameter,
+    TensorMeta, catch_panic,
 };
 use crate::pnnx::{self, Attribute, Graph, OperatorId, PnnxError};
 use crate::tensor::{DType, Dim, DimExpr, Tensor};
@@ -442,12 +443,12 @@ impl Network {
             .with_name(name);
         let layer = creator.create(reader).map_err(|source| fault(Stage::Create, source))?;
         let count =
-            guarded(|| counts(&*layer, inputs.len())).map_err(|source| fault(Stage::Create, source))?;
+            catch_panic(|| counts(&*layer, inputs.len())).map_err(|source| fault(Stage::Create, source))?;
         let Some(known) = inputs.iter().map(|input| input.meta.clone()).collect::<Option<Vec<TensorMeta>>>()
         else {
             return Ok(vec![None; count]);
         };
-        let made = match guarded(|| layer.infer(&known)) {
+        let made = match catch_panic(|| layer.infer(&known)) {
             Ok(made) => made,
             // What depends on values is known when it runs.
             Err(LayerError::Unsupported(_)) => return Ok(vec![None; count]),

@@ -3,8 +3,9 @@
 use super::device::OnDevice;
 use super::{Context, EngineError, Settled};
 use crate::Limits;
-use crate::graph::{RuntimeGraph, TensorMeta};
+use crate::graph::RuntimeGraph;
 use crate::kernels::parallel::Threads;
+use crate::op::TensorMeta;
 use crate::passes::Statistics;
 use crate::pnnx;
 use crate::shape::{InputShape, Profile, Shapes};

@@ -1,7 +1,8 @@
 //! Everything that is known once the shapes of the inputs are.
 
-use crate::graph::{Device, OperandIndex, OutputPort, RuntimeGraph, TensorMeta, guarded};
+use crate::graph::{OperandIndex, OutputPort, RuntimeGraph};
 use crate::memory::{Action, MemoryPlan, Place};
+use crate::op::{Device, TensorMeta, catch_panic};
 use crate::tensor::{DType, Shape, TensorView};
 use smallvec::SmallVec;
 use std::ops::Range;
@@ -79,7 +80,7 @@ fn job(graph: &RuntimeGraph, memory: &MemoryPlan, position: usize) -> Option<Job
     let (operator, step) = (graph.operators().get(position)?, memory.steps.get(position)?);
     // What a layer that panics here is asked next, it panics in, too, and that has a name.
     let is_pointwise =
-        operator.layer().is_some_and(|layer| guarded(|| Ok(layer.is_pointwise())).unwrap_or(false));
+        operator.layer().is_some_and(|layer| catch_panic(|| Ok(layer.is_pointwise())).unwrap_or(false));
     let place = |operand: &OperandIndex| {
         let place = memory.places.get(operand.position()).copied().flatten()?;
         let layout = if is_pointwise { place.layout.unrolled().ok()? } else { place.layout };

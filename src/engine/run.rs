@@ -5,10 +5,9 @@ use super::prepared::{Job, Prepared};
 use super::state::State;
 use super::{EngineError, Plan, StepTrace, Trace};
 use crate::Limits;
-use crate::graph::{
-    ForwardContext, GraphError, LayerError, OperandIndex, OperatorIndex, Stage, compute_alone, guarded,
-};
+use crate::graph::{GraphError, OperandIndex, OperatorIndex, Stage, compute_alone};
 use crate::memory::{Action, InputBinding, Memory, Root};
+use crate::op::{ForwardContext, LayerError, catch_panic};
 use crate::tensor::{Layout, Shape, Tensor, TensorViewMut};
 use smallvec::SmallVec;
 use std::time::Instant;
@@ -240,7 +239,7 @@ impl<E: Into<EngineError>> From<E> for Fault {
 /// Calls a layer; what it panics with becomes an error.
 fn caught<T>(call: impl FnOnce() -> Result<T, (Stage, LayerError)>) -> Result<T, Fault> {
     // A layer that panicked is never used again: the context takes a new copy of it.
-    let result = guarded(|| Ok(call())).map_err(|panic| Fault::Layer(Stage::Forward, panic))?;
+    let result = catch_panic(|| Ok(call())).map_err(|panic| Fault::Layer(Stage::Forward, panic))?;
     result.map_err(|(stage, error)| Fault::Layer(stage, error))
 }
 

@@ -2,11 +2,9 @@
 
 use super::device::DeviceState;
 use super::{EngineError, Plan};
-use crate::graph::{
-    CloneCpuLayer, CpuLayer, Device, LayerError, OperandIndex, RuntimeOperator, Stage, TensorMeta, guarded,
-    let_go,
-};
+use crate::graph::{OperandIndex, RuntimeOperator, Stage};
 use crate::memory::Arena;
+use crate::op::{CloneCpuLayer, CpuLayer, Device, LayerError, TensorMeta, catch_panic, drop_layer};
 use crate::tensor::{Tensor, Workspace};
 
 /// What changes while a plan runs.
@@ -28,7 +26,7 @@ pub(super) struct State {
 impl State {
     /// Lets a layer go that failed. Another clone takes its place when layers are configured.
     pub(super) fn drop_layer(&mut self, position: usize) {
-        self.layers.get_mut(position).and_then(Option::take).into_iter().for_each(let_go);
+        self.layers.get_mut(position).and_then(Option::take).into_iter().for_each(drop_layer);
         self.device.iter_mut().for_each(|device| device.drop_layer(position));
         self.configured.get_mut(position).into_iter().for_each(|known| *known = None);
     }
@@ -36,7 +34,7 @@ impl State {
 
 impl Drop for State {
     fn drop(&mut self) {
-        self.layers.drain(..).flatten().for_each(let_go);
+        self.layers.drain(..).flatten().for_each(drop_layer);
     }
 }
 
@@ -53,7 +51,7 @@ pub(super) fn cloned(
     operator: &RuntimeOperator,
 ) -> Result<Option<Box<dyn CpuLayer>>, EngineError> {
     let layer = operator.layer().filter(|_| operator.device() == Device::Cpu);
-    let cloned = guarded(|| Ok(layer.map(CloneCpuLayer::clone_layer)));
+    let cloned = catch_panic(|| Ok(layer.map(CloneCpuLayer::clone_layer)));
     cloned.map_err(|source| EngineError::of_operator(operator, plan.graph.path(), Stage::Initialize, source))
 }
 
@@ -91,7 +89,7 @@ pub(super) fn configure(
             continue;
         }
         let tensors = (inputs.as_slice(), outputs.as_slice());
-        if let Err(source) = guarded(|| configure_one(plan, state, position, tensors)) {
+        if let Err(source) = catch_panic(|| configure_one(plan, state, position, tensors)) {
             state.drop_layer(position);
             return Err(EngineError::of_operator(operator, plan.graph.path(), Stage::Configure, source));
         }

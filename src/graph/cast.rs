@@ -1,7 +1,8 @@
 //! Operators in another element type: their layers are created again, with weights of that type.
 
+use super::RuntimeGraph;
 use super::operator::{OperandIndex, OperatorIndex, RuntimeOperator};
-use super::{CpuLayer, Creator, LayerError, OperatorReader, RuntimeAttribute, RuntimeGraph, WeightSource};
+use crate::op::{CpuLayer, Creator, LayerError, OperatorReader, RuntimeAttribute, WeightSource};
 use crate::pnnx;
 use crate::tensor::DType;
 use std::collections::BTreeMap;

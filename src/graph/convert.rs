@@ -9,16 +9,18 @@ mod tuples;
 mod values;
 mod writes;
 
+use super::GraphError;
 use super::draft::{
     Draft, Value, add_input, add_operand, add_outputs, add_tensor, connect, inputs_of, runtime_operator,
 };
 use super::error::{OperatorPlace, Stage, UnknownOperator};
 use super::operator::{OperandIndex, RuntimeOperand, RuntimeOperator};
-use super::registry::RegistryError;
 use super::sort::{dependencies, topological_order};
-use super::watch::Watched;
-use super::{CpuLayer, Creator, GraphError, LayerError, OperatorReader, Registry, RuntimeAttribute, guarded};
 use crate::Limits;
+use crate::op::RegistryError;
+use crate::op::{
+    CpuLayer, Creator, LayerError, OperatorReader, Registry, RuntimeAttribute, Watchdog, catch_panic,
+};
 use crate::pnnx::{self, OperandId, OperatorId};
 use crate::tensor::Tensor;
 use arguments::Arguments;
@@ -154,7 +156,7 @@ impl Converter<'_> {
         let used = self.outputs_in_use(operator).to_vec();
         let layer = self.create(operator, creator, &arguments, made.attrs(), Some(&used))?;
         let count =
-            guarded(|| Ok(layer.num_outputs())).map_err(|source| self.create_error(operator, source))?;
+            catch_panic(|| Ok(layer.num_outputs())).map_err(|source| self.create_error(operator, source))?;
         let outputs = self.add_outputs(operator, count)?;
         if is_number(operator.op_type()) || self.is_of_numbers(operator, &arguments) {
             self.numbers.extend(&outputs);
@@ -219,7 +221,7 @@ impl Converter<'_> {
         let layer = match creator.namespace == Creator::<dyn CpuLayer>::BUILT_IN {
             true => layer,
             false => {
-                let watched = guarded(|| Ok(Watched::new(layer)));
+                let watched = catch_panic(|| Ok(Watchdog::new(layer)));
                 Box::new(watched.map_err(|source| self.create_error(operator, source))?)
             }
         };
@@ -304,7 +306,7 @@ impl Converter<'_> {
         found: usize,
     ) -> Result<(), GraphError> {
         let range =
-            guarded(|| Ok(layer.num_inputs())).map_err(|source| self.create_error(operator, source))?;
+            catch_panic(|| Ok(layer.num_inputs())).map_err(|source| self.create_error(operator, source))?;
         if range.contains(&found) {
             return Ok(());
         }

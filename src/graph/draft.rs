@@ -7,9 +7,9 @@ mod value;
 
 pub use value::{Constant, Tuple, Value};
 
-use super::RuntimeAttribute;
 use super::operator::{OperandIndex, OperatorIndex, RuntimeOperand, RuntimeOperator};
 use super::runtime::{InputPort, OutputPort};
+use crate::op::RuntimeAttribute;
 use crate::pnnx::{self, OperandId};
 use std::collections::HashMap;
 

@@ -1,7 +1,8 @@
 //! Operators that an engine puts between those of a model.
 
+use super::RuntimeGraph;
 use super::operator::{OperandIndex, OperatorIndex, RuntimeOperand, RuntimeOperator};
-use super::{CpuLayer, Device, LayerError, RuntimeGraph, TensorFormat, TensorMeta, guarded};
+use crate::op::{CpuLayer, Device, LayerError, TensorFormat, TensorMeta, catch_panic};
 
 /// An operator with one input and one output, to be put behind the operand that it reads.
 #[derive(Debug)]
@@ -166,7 +167,7 @@ impl RuntimeGraph {
         outputs: &[TensorMeta],
     ) -> Result<(), LayerError> {
         let Some(layer) = &mut self.operators[operator.position()].layer else { return Ok(()) };
-        let has_choice = guarded(|| Ok(layer.tactics().len() > 1))?;
+        let has_choice = catch_panic(|| Ok(layer.tactics().len() > 1))?;
         if has_choice {
             self.set_tactic(operator, tactic)?;
         }
@@ -181,13 +182,13 @@ impl RuntimeGraph {
         outputs: &[TensorMeta],
     ) -> Result<(), LayerError> {
         let Some(layer) = &mut self.operators[operator.position()].layer else { return Ok(()) };
-        guarded(|| layer.configure(inputs, outputs))
+        catch_panic(|| layer.configure(inputs, outputs))
     }
 
     /// Settles how an operator computes.
     fn set_tactic(&mut self, operator: OperatorIndex, tactic: u32) -> Result<(), LayerError> {
         let Some(layer) = &mut self.operators[operator.position()].layer else { return Ok(()) };
-        guarded(|| layer.set_tactic(tactic))?;
+        catch_panic(|| layer.set_tactic(tactic))?;
         self.changes.push(Change::Tactic(operator, tactic));
         Ok(())
     }

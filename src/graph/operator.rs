@@ -1,15 +1,13 @@
 //! The nodes and edges of the runtime graph.
 
+use super::GraphError;
 use super::error::{OperatorPlace, Stage};
-use super::guard::{guarded, let_go};
-use super::{Cost, CpuLayer, Device, GraphError, LayerError, PACKED, RuntimeAttribute, Tactic, TensorMeta};
-use crate::pnnx::{self, Dim};
+use crate::op::{Cost, CpuLayer, Device, LayerError, PACKED, RuntimeAttribute, Tactic, TensorMeta};
+use crate::op::{RuntimeParameter, catch_panic, drop_layer};
+use crate::pnnx::Dim;
 use crate::tensor::{DType, Format, Tensor};
 use std::collections::BTreeMap;
 use std::path::Path;
-
-/// A typed parameter of an operator, together with its text in the file.
-pub type RuntimeParameter = pnnx::Parameter;
 
 /// Index of a [`RuntimeOperator`] in its graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -195,7 +193,7 @@ impl RuntimeOperator {
     /// # Errors
     /// [`LayerError::Panic`].
     pub fn cost(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<Cost, LayerError> {
-        guarded(|| Ok(self.layer().map(|layer| layer.cost(inputs, outputs)).unwrap_or_default()))
+        catch_panic(|| Ok(self.layer().map(|layer| layer.cost(inputs, outputs)).unwrap_or_default()))
     }
 
     /// Whether it has run since the inputs were last set.
@@ -212,14 +210,14 @@ impl RuntimeOperator {
     /// Hands the layer the state that it stored.
     pub(super) fn restore(&mut self, state: &[u8], path: Option<&Path>) -> Result<(), GraphError> {
         let Some(layer) = &mut self.layer else { return Ok(()) };
-        let result = guarded(|| layer.deserialize(state));
+        let result = catch_panic(|| layer.deserialize(state));
         result.map_err(|source| self.error(path, Stage::Restore, source))
     }
 
     /// Lets the layer prepare itself, once, where it is the CPU that runs it.
     pub(super) fn initialize(&mut self, path: Option<&Path>) -> Result<(), GraphError> {
         let Some(layer) = self.layer.as_mut().filter(|_| self.device == Device::Cpu) else { return Ok(()) };
-        let result = guarded(|| layer.initialize());
+        let result = catch_panic(|| layer.initialize());
         self.is_initialized = result.is_ok();
         result.map_err(|source| self.error(path, Stage::Initialize, source))
     }
@@ -243,7 +241,7 @@ impl Drop for RuntimeOperator {
     fn drop(&mut self) {
         let Some(mut layer) = self.layer.take() else { return };
         let is_initialized = self.is_initialized;
-        let terminated = guarded(|| {
+        let terminated = catch_panic(|| {
             if is_initialized {
                 layer.terminate();
             }
@@ -252,7 +250,7 @@ impl Drop for RuntimeOperator {
         if let Err(error) = terminated {
             log::error!("{} `{}` cannot be terminated: {error}", self.op_type, self.name);
         }
-        let_go(layer);
+        drop_layer(layer);
     }
 }
 

@@ -22,10 +22,11 @@ mod axis;
 mod lower;
 mod roles;
 
+use super::GraphError;
 use super::convert::literal;
 use super::error::{OperatorPlace, Stage};
 use super::sort::{dependencies, topological_order};
-use super::{GraphError, LayerError};
+use crate::op::LayerError;
 use crate::pnnx::{Graph, OperandId, Operator, OperatorId, Parameter, PnnxError};
 use crate::tensor::DType;
 use axis::Move;

@@ -1,11 +1,12 @@
 //! Running a graph, one operator after the other.
 
+use super::GraphError;
 use super::error::Stage;
 use super::live::LiveMemory;
 use super::operator::{OperandIndex, RuntimeOperator};
 use super::runtime::{BuildState, InputPort, RuntimeGraph};
 use super::trace::{LayerTrace, Trace};
-use super::{ForwardContext, GraphError, LayerError, TensorMeta, guarded, within};
+use crate::op::{CpuLayer, ForwardContext, LayerError, TensorMeta, catch_panic, with_deadline};
 use crate::pnnx::Dim;
 use crate::tensor::{DType, Layout, Shape, Tensor, TensorView, Workspace};
 use crate::{LimitError, Limits};
@@ -116,7 +117,7 @@ impl RuntimeGraph {
     /// Runs everything; returns the most bytes that activations took at a time.
     fn execute(&mut self, observe: &mut dyn FnMut(&Self, usize, Instant)) -> Result<u64, GraphError> {
         let limits = self.limits.clone();
-        within(&limits, || self.execute_all(observe))
+        with_deadline(&limits, || self.execute_all(observe))
     }
 
     fn execute_all(&mut self, observe: &mut dyn FnMut(&Self, usize, Instant)) -> Result<u64, GraphError> {
@@ -244,7 +245,7 @@ impl RuntimeOperator {
             Some(message) => Err(LayerError::Panic(message.clone())),
             None => {
                 let mut computation = Computation { layer: &mut **layer, inputs, workspace, limits, live };
-                guarded(|| Ok(computation.run(configured)))
+                catch_panic(|| Ok(computation.run(configured)))
             }
         };
         if let Err(LayerError::Panic(message)) = &result {
@@ -260,7 +261,7 @@ impl RuntimeOperator {
 /// # Errors
 /// What the layer was doing, and its error.
 pub(crate) fn compute_alone(
-    layer: &mut dyn super::CpuLayer,
+    layer: &mut dyn CpuLayer,
     inputs: &[Tensor],
     workspace: &mut Workspace,
     limits: &Limits,
@@ -271,7 +272,7 @@ pub(crate) fn compute_alone(
 
 /// One run of one layer.
 struct Computation<'a> {
-    layer: &'a mut dyn super::CpuLayer,
+    layer: &'a mut dyn CpuLayer,
     inputs: &'a [Tensor],
     workspace: &'a mut Workspace,
     limits: &'a Limits,

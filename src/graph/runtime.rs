@@ -5,8 +5,9 @@ use super::draft::Draft;
 use super::insert::Change;
 use super::operator::{OperandIndex, OperatorIndex, RuntimeOperand, RuntimeOperator};
 use super::release::releases;
-use super::{GraphError, LayerError, Registry, Stage, resolve_quantization, within};
+use super::{GraphError, Stage, resolve_quantization};
 use crate::Limits;
+use crate::op::{LayerError, Registry, with_deadline};
 use crate::pnnx;
 use crate::tensor::{Tensor, Workspace};
 use std::collections::BTreeMap;
@@ -191,7 +192,7 @@ impl RuntimeGraph {
             return Ok(());
         }
         let limits = self.limits.clone();
-        within(&limits, || {
+        with_deadline(&limits, || {
             self.connect()?;
             self.initialize().map(drop)
         })

@@ -1,6 +1,6 @@
 //! What a run cost, layer by layer.
 
-use super::{Cost, TensorMeta};
+use crate::op::{Cost, TensorMeta};
 use std::time::Duration;
 
 /// The record of one run.

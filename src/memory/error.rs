@@ -1,6 +1,6 @@
 //! What can go wrong with a plan of the memory.
 
-use crate::graph::LayerError;
+use crate::op::LayerError;
 use crate::tensor::TensorError;
 
 /// An error of planning the memory or of lending it.

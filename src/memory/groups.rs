@@ -3,7 +3,7 @@
 use super::MemoryError;
 use super::aliases::{self, Part};
 use super::packing::Request;
-use crate::graph::Device;
+use crate::op::Device;
 
 /// Where a buffer has to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

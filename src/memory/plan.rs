@@ -4,7 +4,8 @@ use super::groups::{Buffers, Pin};
 use super::packing::{self, Request};
 use super::values::{Value, Values};
 use super::{MemoryError, Problem, offsets, sharing};
-use crate::graph::{Device, OperatorIndex};
+use crate::graph::OperatorIndex;
+use crate::op::Device;
 use crate::tensor::{DType, Layout, Shape};
 use std::ops::{Range, RangeInclusive};
 
@@ -56,9 +57,9 @@ impl Place {
 pub enum Action {
     /// Nothing: the outputs are views or constants, or the operators before wrote them where they belong.
     Nothing,
-    /// [`CpuLayer::forward`](crate::graph::CpuLayer::forward).
+    /// [`CpuLayer::forward`](crate::op::CpuLayer::forward).
     Forward,
-    /// [`CpuLayer::forward_in_place`](crate::graph::CpuLayer::forward_in_place) on the input at this position.
+    /// [`CpuLayer::forward_in_place`](crate::op::CpuLayer::forward_in_place) on the input at this position.
     InPlace {
         /// The position of the input.
         input: usize,

@@ -1,7 +1,8 @@
 //! What is to be planned.
 
 use super::MemoryError;
-use crate::graph::{RuntimeGraph, TensorMeta};
+use crate::graph::RuntimeGraph;
+use crate::op::TensorMeta;
 
 /// A graph and what is known of its tensors.
 #[derive(Debug, Clone, Copy)]

@@ -43,8 +43,9 @@ fn move_operand(places: &mut [Option<super::Place>], operand: usize, slot: &Slot
 mod tests {
     use super::*;
     use crate::Limits;
-    use crate::graph::{RuntimeGraph, TensorMeta};
+    use crate::graph::RuntimeGraph;
     use crate::memory::{Problem, Root};
+    use crate::op::TensorMeta;
     use crate::pnnx::Graph;
     use crate::shape::Shapes;
     use crate::tensor::DType;

@@ -5,7 +5,8 @@ use super::packing::Request;
 use super::plan::Action;
 use super::values::{Values, fault};
 use super::{MemoryError, Problem, aliases, packing};
-use crate::graph::{Device, RuntimeOperator, TensorMeta, guarded};
+use crate::graph::RuntimeOperator;
+use crate::op::{Device, TensorMeta, catch_panic};
 
 /// Lets operators share memory, and returns the copies that are left to do after the run.
 pub(super) fn share(problem: &Problem<'_>, values: &mut Values) -> Result<Vec<(usize, usize)>, MemoryError> {
@@ -32,7 +33,7 @@ fn work_in_place(
     else {
         return Ok(());
     };
-    let overwritten = guarded(|| Ok(layer.in_place(0))).map_err(|source| fault(operator, source))?;
+    let overwritten = catch_panic(|| Ok(layer.in_place(0))).map_err(|source| fault(operator, source))?;
     let Some(input) = overwritten else { return Ok(()) };
     let Some(data) = operator.inputs().get(input).map(|data| data.position()) else { return Ok(()) };
     let (Some(from), Some(to)) = (values.value(data), values.value(output.position())) else { return Ok(()) };
@@ -150,7 +151,8 @@ fn parts(
     let Some(whole) = values.value(output.position()) else { return Ok(None) };
     let metas = operator.inputs().iter().map(|input| problem.metas.get(input.position()).cloned().flatten());
     let Some(metas) = metas.collect::<Option<Vec<TensorMeta>>>() else { return Ok(None) };
-    let layouts = guarded(|| layer.parts(&metas, &whole.layout)).map_err(|source| fault(operator, source))?;
+    let layouts =
+        catch_panic(|| layer.parts(&metas, &whole.layout)).map_err(|source| fault(operator, source))?;
     let Some(layouts) = layouts.filter(|layouts| layouts.len() == metas.len()) else { return Ok(None) };
     let mut parts = Vec::with_capacity(layouts.len());
     for (input, layout) in operator.inputs().iter().zip(&layouts) {

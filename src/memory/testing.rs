@@ -5,7 +5,8 @@ use super::{
     Action, Arena, Holds, InputBinding, Memory, MemoryError, MemoryPlan, Place, Problem, Root, Slot,
 };
 use crate::Limits;
-use crate::graph::{ForwardContext, OperandIndex, RuntimeGraph, RuntimeOperator, TensorMeta};
+use crate::graph::{OperandIndex, RuntimeGraph, RuntimeOperator};
+use crate::op::{ForwardContext, TensorMeta};
 use crate::pnnx::Graph;
 use crate::shape::Shapes;
 use crate::tensor::{Shape, Tensor};

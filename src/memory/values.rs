@@ -3,7 +3,8 @@
 use super::groups::{Buffer, Buffers, Pin};
 use super::plan::Action;
 use super::{MemoryError, Problem};
-use crate::graph::{Layer, LayerError, OperandIndex, RuntimeOperator, View, guarded};
+use crate::graph::{OperandIndex, RuntimeOperator};
+use crate::op::{Layer, LayerError, View, catch_panic};
 use crate::tensor::{DType, Layout, Shape};
 
 /// An operand whose size is known.
@@ -64,7 +65,7 @@ impl Values {
             return Ok(Action::Dynamic);
         };
         // Such a layer makes tensors of its own, which are copied to their places.
-        let views = guarded(|| match layer.is_data_dependent() {
+        let views = catch_panic(|| match layer.is_data_dependent() {
             true => Ok(None),
             false => self.views(layer, &inputs, &shapes),
         });
@@ -195,7 +196,7 @@ fn byte_len(layout: &Layout, dtype: DType) -> Option<usize> {
     elements.checked_mul(dtype.size())
 }
 
-fn shape_of(meta: &Option<crate::graph::TensorMeta>) -> Option<(DType, Shape)> {
+fn shape_of(meta: &Option<crate::op::TensorMeta>) -> Option<(DType, Shape)> {
     let meta = meta.as_ref()?;
     Some((meta.dtype(), meta.shape().ok()?))
 }

@@ -3,8 +3,8 @@
 use super::Facts;
 use super::writes::written_through;
 use crate::Limits;
-use crate::graph::CpuLayer;
-use crate::graph::{Creator, Registry, TensorMeta};
+use crate::op::CpuLayer;
+use crate::op::{Creator, Registry, TensorMeta};
 use crate::pnnx::{Graph, OperatorId};
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashSet};
@@ -42,7 +42,7 @@ const RANDOM: [&str; 26] = [
 /// What a run of passes works with: what is known of the model's inputs, the limits, and the facts that follow.
 ///
 /// ```
-/// use ixion::graph::TensorMeta;
+/// use ixion::op::TensorMeta;
 /// use ixion::passes::PassContext;
 /// use ixion::tensor::DType;
 /// let context = PassContext::default().with_input("in0", TensorMeta::new(DType::F32, [1, 3, 224, 224]));

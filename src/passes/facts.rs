@@ -1,7 +1,8 @@
 //! Element types and symbolic dimensions of all operands.
 
 use crate::Limits;
-use crate::graph::{GraphError, OperandIndex, Registry, RuntimeGraph, RuntimeOperator, TensorMeta, guarded};
+use crate::graph::{GraphError, OperandIndex, RuntimeGraph, RuntimeOperator};
+use crate::op::{Registry, TensorMeta, catch_panic};
 use crate::pnnx::Graph;
 use crate::shape::{Shapes, symbolic_inputs};
 use std::collections::{BTreeMap, HashMap};
@@ -64,7 +65,7 @@ impl Facts {
     /// know.
     pub fn outputs_of(&self, operator: &str, inputs: &[TensorMeta]) -> Option<Vec<TensorMeta>> {
         let layer = self.operator(operator)?.layer()?;
-        let outputs = guarded(|| match layer.num_inputs().contains(&inputs.len()) {
+        let outputs = catch_panic(|| match layer.num_inputs().contains(&inputs.len()) {
             true => layer.infer(inputs).map(Some),
             false => Ok(None),
         });

@@ -2,7 +2,7 @@
 
 use super::PassContext;
 use super::pattern::{Found, Pattern};
-use crate::graph::TensorMeta;
+use crate::op::TensorMeta;
 use crate::pnnx::{Attribute, FromParameter, Graph, Operand, OperandId, Operator, OperatorId, Parameter};
 use crate::tensor::Dim;
 

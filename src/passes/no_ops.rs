@@ -104,7 +104,7 @@ fn does_nothing(
 mod tests {
     use super::super::testing::{graph, lines, run, run_in};
     use super::*;
-    use crate::graph::TensorMeta;
+    use crate::op::TensorMeta;
     use crate::tensor::DType;
 
     /// How often the pass fires on operators between an input of 2×3×4 f32, whose lengths are symbols, and a sigmoid.

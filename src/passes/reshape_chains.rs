@@ -5,7 +5,7 @@ use super::bypass::{bypass, refuse_bypass};
 use super::chains::{Chain, shorten};
 use super::no_ops::main_input;
 use super::{Facts, Outcome, Pass, PassContext, PassError};
-use crate::graph::TensorMeta;
+use crate::op::TensorMeta;
 use crate::pnnx::{Graph, GraphError, OperandId, OperatorId};
 use crate::tensor::Dim;
 

@@ -1,7 +1,7 @@
 //! Why a library is no plugin.
 
 use super::abi;
-use crate::graph::RegistryError;
+use crate::op::RegistryError;
 use std::path::PathBuf;
 
 /// A library that cannot be used, and why.

@@ -4,7 +4,7 @@ use super::abi::{self, Entry};
 use super::error::{PluginError, PluginProblem};
 use super::layer::Foreign;
 use super::table::{self, Checked};
-use crate::graph::{CpuLayer, Creator, Registry};
+use crate::op::{CpuLayer, Creator, Registry};
 use libloading::Library;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 ///
 /// ```no_run
 /// use ixion::engine::Builder;
-/// use ixion::graph::Registry;
+/// use ixion::op::Registry;
 /// use ixion::plugin::Plugin;
 ///
 /// // SAFETY: the library is one that I trust, and it keeps to the header.

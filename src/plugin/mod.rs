@@ -1,7 +1,7 @@
 //! Plugins from shared libraries, through a small C ABI.
 //!
 //! A library has one symbol, `ixion_plugin`, behind which is a table of operators: what is published of each, and its
-//! functions. [`Plugin::load`] reads it, checks it, and gives creators for a [`Registry`](crate::graph::Registry); after that
+//! functions. [`Plugin::load`] reads it, checks it, and gives creators for a [`Registry`](crate::op::Registry); after that
 //! nobody can tell these layers from others. The header is `include/ixion_plugin.h`, written from [`abi`], and the book's
 //! page "Plugins in C" explains it. A crate of layers in Rust becomes such a library by
 //! [`export_plugins!`](crate::export_plugins).
@@ -18,7 +18,7 @@
 //!
 //! `infer` is called with symbols while a model is built, and with numbers when it runs. A symbol is a negative number that
 //! stands for an expression of Ixion's own: it can be copied from an input to an output, computed with by `host->dim`, or
-//! given up for `IXION_UNKNOWN`. So one rule serves for both, as in [`Layer::infer`](crate::graph::Layer::infer).
+//! given up for `IXION_UNKNOWN`. So one rule serves for both, as in [`Layer::infer`](crate::op::Layer::infer).
 
 pub mod abi;
 mod declare;

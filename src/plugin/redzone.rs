@@ -1,6 +1,6 @@
 //! Memory behind what a plugin may use: what is written there shows that it lied about a size.
 
-use crate::graph::LayerError;
+use crate::op::LayerError;
 
 /// The bytes that are watched behind a buffer.
 const BYTES: usize = 64;

@@ -3,7 +3,7 @@
 use super::abi::{self, MAX_NAME, Operator, Plugin};
 use super::error::PluginProblem;
 use super::values::fallback;
-use crate::graph::{Creator, Field, PluginName};
+use crate::op::{Creator, Field, PluginName};
 use std::ffi::{CStr, c_char};
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
@@ -104,7 +104,7 @@ unsafe fn operator(original: *const Operator, position: usize) -> Result<Checked
     let place = format!("`{type_name}`");
     // SAFETY: by contract.
     let name_space = unsafe { name(table.name_space, &place, "its namespace") }?;
-    if name_space == Creator::<dyn crate::graph::CpuLayer>::BUILT_IN {
+    if name_space == Creator::<dyn crate::op::CpuLayer>::BUILT_IN {
         return Err(PluginProblem::broken(&place, "its namespace is Ixion's own"));
     }
     // SAFETY: by contract.
@@ -180,7 +180,7 @@ unsafe fn field(field: &abi::Field, position: usize, place: &str) -> Result<Chec
         abi::FLOATS => "a list of numbers",
         abi::WEIGHT => "a weight",
         abi::OPTIONAL_WEIGHT => "a weight or None",
-        abi::INPUT => crate::graph::INPUT_KIND,
+        abi::INPUT => crate::op::INPUT_KIND,
         other => {
             return Err(PluginProblem::broken(
                 place,

@@ -2,7 +2,7 @@
 
 use super::abi;
 use super::host::Call;
-use crate::graph::{LayerError, TensorFormat, TensorMeta};
+use crate::op::{LayerError, TensorFormat, TensorMeta};
 use crate::tensor::{DType, Dim, Format, Layout, MAX_RANK, TensorView};
 use std::ptr::null_mut;
 

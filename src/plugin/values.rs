@@ -3,7 +3,7 @@
 use super::abi;
 use super::table::CheckedField;
 use super::tensors::of_view;
-use crate::graph::{FieldValue, FromParameter, LayerError, OperatorReader, RuntimeParameter, Weight};
+use crate::op::{FieldValue, FromParameter, LayerError, OperatorReader, RuntimeParameter, Weight};
 use crate::tensor::Tensor;
 use std::ffi::CString;
 use std::ptr::{null, null_mut};

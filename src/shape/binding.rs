@@ -1,7 +1,8 @@
 //! What symbols are in one run.
 
 use super::ShapeError;
-use crate::graph::{RuntimeGraph, TensorMeta};
+use crate::graph::RuntimeGraph;
+use crate::op::TensorMeta;
 use crate::tensor::Dim;
 use std::collections::BTreeMap;
 

@@ -1,7 +1,8 @@
 //! What becomes of the shapes when those of the inputs change.
 
 use super::{ShapeError, Shapes};
-use crate::graph::{OperandIndex, OperatorIndex, RuntimeGraph, TensorMeta};
+use crate::graph::{OperandIndex, OperatorIndex, RuntimeGraph};
+use crate::op::TensorMeta;
 
 /// What an update changed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -5,12 +5,14 @@ use super::symbols::symbolic_inputs;
 use super::update::{Update, larger, same_inputs};
 use super::walk::infer_all;
 use super::{Changes, ShapeError};
-use crate::graph::{InputPort, OperandIndex, OperatorIndex, RuntimeGraph, TensorMeta};
+use crate::graph::{InputPort, OperandIndex, OperatorIndex, RuntimeGraph};
+use crate::op::TensorMeta;
 
 /// The shapes and element types of all operands of a graph, for given inputs.
 ///
 /// ```
-/// use ixion::graph::{RuntimeGraph, TensorMeta};
+/// use ixion::graph::RuntimeGraph;
+/// use ixion::op::TensorMeta;
 /// use ixion::shape::Shapes;
 /// use ixion::tensor::DType;
 /// # let model = concat!(env!("CARGO_MANIFEST_DIR"), "/model_file/digits/digits.pnnx.param");

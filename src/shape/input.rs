@@ -3,7 +3,8 @@
 use super::ShapeError;
 use super::rule::check_inputs;
 use super::symbols::{axis_symbol, symbolic_inputs};
-use crate::graph::{GraphError, RuntimeGraph, TensorMeta};
+use crate::graph::{GraphError, RuntimeGraph};
+use crate::op::TensorMeta;
 use crate::tensor::Dim;
 use std::fmt;
 use std::str::FromStr;

@@ -1,6 +1,6 @@
 //! Shapes: symbolic dimensions through a whole graph, and what changes when the shape of an input does.
 //!
-//! Every layer states its rule once ([`Layer::infer`](crate::graph::Layer::infer)). Here the rules of all layers are
+//! Every layer states its rule once ([`Layer::infer`](crate::op::Layer::infer)). Here the rules of all layers are
 //! applied one after the other: with symbols while an engine is built, with numbers when it runs. [`Shapes`] holds what
 //! came of it.
 

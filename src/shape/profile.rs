@@ -2,7 +2,8 @@
 
 use super::ShapeError;
 use super::input::by_name;
-use crate::graph::{InputPort, RuntimeGraph, TensorMeta};
+use crate::graph::{InputPort, RuntimeGraph};
+use crate::op::TensorMeta;
 use crate::tensor::DType;
 
 // ANCHOR: disorder
@@ -109,7 +110,8 @@ impl InputRange {
 /// The shapes that a model is to be ready for: one range for each input.
 ///
 /// ```
-/// use ixion::graph::{RuntimeGraph, TensorMeta};
+/// use ixion::graph::RuntimeGraph;
+/// use ixion::op::TensorMeta;
 /// use ixion::shape::{InputRange, Profile};
 /// use ixion::tensor::DType;
 /// # let model = concat!(env!("CARGO_MANIFEST_DIR"), "/model_file/digits/digits.pnnx.param");

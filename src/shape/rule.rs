@@ -2,10 +2,8 @@
 
 use super::ShapeError;
 use super::symbols::settle;
-use crate::graph::{
-    BuildState, GraphError, InputPort, LayerError, RuntimeGraph, RuntimeOperand, RuntimeOperator, Stage,
-    TensorMeta, guarded,
-};
+use crate::graph::{BuildState, GraphError, InputPort, RuntimeGraph, RuntimeOperand, RuntimeOperator, Stage};
+use crate::op::{LayerError, TensorMeta, catch_panic};
 use crate::tensor::{DType, TensorError};
 use std::borrow::Cow;
 
@@ -25,7 +23,7 @@ pub fn apply_rule(
         return Err(LayerError::Unsupported("its graph is not built".to_owned()));
     };
     let real = real(inputs);
-    let ruled = guarded(|| with_constant(graph, operator, layer.infer(&real)?));
+    let ruled = catch_panic(|| with_constant(graph, operator, layer.infer(&real)?));
     let logged = |error: &LayerError| {
         log::debug!("{} `{}` gives no shape: {error}", operator.op_type(), operator.name());
     };

@@ -1,6 +1,7 @@
 //! Names for lengths that are not known.
 
-use crate::graph::{InputPort, RuntimeGraph, RuntimeOperator, TensorMeta};
+use crate::graph::{InputPort, RuntimeGraph, RuntimeOperator};
+use crate::op::TensorMeta;
 use crate::pnnx;
 use crate::tensor::Dim;
 use std::cell::RefCell;

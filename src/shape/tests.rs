@@ -2,7 +2,8 @@
 
 use super::{Binding, InputRange, InputShape, Profile, ShapeError, Shapes, symbolic_inputs};
 use crate::Limits;
-use crate::graph::{OperandIndex, RuntimeGraph, TensorMeta};
+use crate::graph::{OperandIndex, RuntimeGraph};
+use crate::op::TensorMeta;
 use crate::pnnx::Graph;
 use crate::tensor::{DType, Dim};
 

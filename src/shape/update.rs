@@ -3,7 +3,8 @@
 use super::ShapeError;
 use super::rule::check_inputs;
 use super::walk::infer_operator;
-use crate::graph::{OperandIndex, OperatorIndex, RuntimeGraph, RuntimeOperator, TensorMeta};
+use crate::graph::{OperandIndex, OperatorIndex, RuntimeGraph, RuntimeOperator};
+use crate::op::TensorMeta;
 
 // ANCHOR: same_inputs
 /// Whether these are the inputs that are described already.

@@ -4,7 +4,8 @@
 
 use super::ShapeError;
 use super::rule::{apply_rule, at_operator, check_inputs, is_open};
-use crate::graph::{OperandIndex, RuntimeGraph, RuntimeOperator, TensorMeta};
+use crate::graph::{OperandIndex, RuntimeGraph, RuntimeOperator};
+use crate::op::TensorMeta;
 
 // ANCHOR: known_inputs
 /// What is known of an operator's inputs, in their order; `None` if nothing is known of one of them.

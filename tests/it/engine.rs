@@ -217,7 +217,7 @@ fn a_donated_input_becomes_the_output() {
     assert_eq!((values(&cache), cache.storage_id()), (vec![3.0, 2.0, 3.0, -14.0], place));
     let (next, metas) = (plan.outputs()[0].operand, context.metas().len());
     assert!(next < metas);
-    let shapes: Vec<_> = (0..2).map(|_| ixion::graph::TensorMeta::new(DType::F32, [4])).collect();
+    let shapes: Vec<_> = (0..2).map(|_| ixion::op::TensorMeta::new(DType::F32, [4])).collect();
     assert_eq!(context.memory_plan(&shapes).unwrap().places[next].unwrap().root, Root::Input(0));
     // Who keeps the input gets a new tensor.
     let kept = floats(&[1.0, 1.0, 1.0, 1.0]);

@@ -2,9 +2,7 @@
 
 use ixion::Limits;
 use ixion::engine::{Builder, Formats, Plan};
-use ixion::graph::{
-    CpuLayer, Creator, ForwardContext, Layer, LayerError, Registry, TensorFormat, TensorMeta,
-};
+use ixion::op::{CpuLayer, Creator, ForwardContext, Layer, LayerError, Registry, TensorFormat, TensorMeta};
 use ixion::pnnx;
 use ixion::tensor::{DType, Format, Tensor, TensorView, TensorViewMut};
 use std::fmt::Write;
@@ -277,7 +275,7 @@ fn picky(takes: &[(&str, Takes)]) -> Registry {
     let mut registry = Registry::default();
     for &(op_type, takes) in takes {
         let create =
-            move |_: &mut ixion::graph::OperatorReader<'_>| Ok(Box::new(Picky(takes)) as Box<dyn CpuLayer>);
+            move |_: &mut ixion::op::OperatorReader<'_>| Ok(Box::new(Picky(takes)) as Box<dyn CpuLayer>);
         registry.add(op_type, Creator::new("test", "1", create)).unwrap();
     }
     registry

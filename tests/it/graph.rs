@@ -1,9 +1,7 @@
 //! The runtime graph through its public face: states, names, tuples, release of buffers, errors, the life of a layer.
 
-use ixion::graph::{
-    BuildState, CpuLayer, Creator, ForwardContext, GraphError, Layer, LayerError, Registry, RuntimeGraph,
-    TensorMeta, View,
-};
+use ixion::graph::{BuildState, GraphError, RuntimeGraph};
+use ixion::op::{CpuLayer, Creator, ForwardContext, Layer, LayerError, Registry, TensorMeta, View};
 use ixion::pnnx;
 use ixion::tensor::{DType, Layout, Shape, Tensor, TensorView, TensorViewMut};
 use ixion::{LimitError, Limits};
@@ -93,7 +91,7 @@ impl CpuLayer for Recorder {
 fn recording_registry(calls: &Calls) -> Registry {
     let mut registry = Registry::default();
     let calls = Arc::clone(calls);
-    let create = move |reader: &mut ixion::graph::OperatorReader<'_>| {
+    let create = move |reader: &mut ixion::op::OperatorReader<'_>| {
         let outputs = reader.param("outputs").and_then(|count| count.as_i64().ok()).unwrap_or(1) as usize;
         let recorder = Recorder { calls: Arc::clone(&calls), outputs, state: vec![1, 2, 3] };
         recorder.note("create");

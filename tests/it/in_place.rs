@@ -3,7 +3,7 @@
 use crate::common::calls::{Call, each_call};
 use crate::common::parallel::each_of;
 use crate::common::runnable_cases;
-use ixion::graph::TensorMeta;
+use ixion::op::TensorMeta;
 use ixion::tensor::Tensor;
 use std::collections::BTreeSet;
 

@@ -37,8 +37,7 @@ fn everything_that_is_called_ours_is_there() {
 #[test]
 fn names_that_are_not_there_are_noticed() {
     let sources = Sources::read();
-    for name in
-        ["Tensor", "graph::Layer", "Tensor::reshape", "BuildState::NeedsInit", "operator!", "nn.Conv2d"]
+    for name in ["Tensor", "op::Layer", "Tensor::reshape", "BuildState::NeedsInit", "operator!", "nn.Conv2d"]
     {
         assert!(sources.have(name), "`{name}` is there");
     }
@@ -209,7 +208,7 @@ impl Sources {
         self.files.iter().any(|(path, text)| path.starts_with(folder) && text.contains(&quoted))
     }
 
-    /// Whether there is a public item, such as `graph::Layer`, `Layer::infer` or `kernels::naive::unfold`.
+    /// Whether there is a public item, such as `op::Layer`, `Layer::infer` or `kernels::naive::unfold`.
     fn have_item(&self, name: &str) -> bool {
         if let Some(name) = name.strip_suffix('!') {
             return self.macros.contains(name);

@@ -47,7 +47,7 @@ mod lesson03 {
 #[path = "../../lessons/04_weights/tests"]
 mod lesson04 {
     mod subject {
-        pub(super) use ixion::graph::RuntimeAttribute;
+        pub(super) use ixion::op::RuntimeAttribute;
         pub(super) use ixion::pnnx::archive::{
             checksum, entry_at, extra, local_header, sizes, walk, zip64_extra,
         };
@@ -82,8 +82,8 @@ mod lesson06 {
 #[path = "../../lessons/07_layers/tests"]
 mod lesson07 {
     mod subject {
-        pub(super) use ixion::graph::Registry;
-        pub(super) use ixion::layers::naive::{
+        pub(super) use ixion::op::Registry;
+        pub(super) use ixion::ops::naive::{
             LeakyReLU, Linear, ReLU, Sigmoid, like_the_input, map, over_built_in, registry,
         };
     }
@@ -111,8 +111,8 @@ mod lesson09 {
 #[path = "../../lessons/10_resnet/tests"]
 mod lesson10 {
     mod subject {
-        pub(super) use ixion::layers::naive::window::slid;
-        pub(super) use ixion::layers::naive::{
+        pub(super) use ixion::ops::naive::window::slid;
+        pub(super) use ixion::ops::naive::{
             AdaptiveAvgPool2d, Conv2d, Expression, Flatten, Linear, MaxPool2d, ReLU, residual_network,
         };
         pub(super) use ixion::vision::{accuracy, ranked};
@@ -154,7 +154,7 @@ mod lesson12 {
 #[path = "../../lessons/13_shapes/tests"]
 mod lesson13 {
     mod subject {
-        pub(super) use ixion::layers::rules::{agreed, joined, positions};
+        pub(super) use ixion::ops::support::rules::{agreed, joined, positions};
         pub(super) use ixion::shape::update::{Update, larger, same_inputs};
         pub(super) use ixion::shape::walk::{infer_all, infer_operator, known_inputs};
         pub(super) use ixion::shape::{Binding, InputRange, by_name, disorder};
@@ -177,9 +177,9 @@ mod lesson14 {
 #[path = "../../lessons/15_plugins/tests"]
 mod lesson15 {
     mod subject {
-        pub(super) use ixion::graph::lookup::{add, find, replace, route};
-        pub(super) use ixion::graph::{PluginName, guarded};
-        pub(super) use ixion::layers::naive::{CopyConcat, Smooth};
+        pub(super) use ixion::op::lookup::{add, find, replace, route};
+        pub(super) use ixion::op::{PluginName, catch_panic};
+        pub(super) use ixion::ops::naive::{CopyConcat, Smooth};
     }
     mod tasks;
 }
@@ -218,7 +218,7 @@ mod lesson17 {
 mod lesson18 {
     mod subject {
         pub(super) use ixion::engine::{plan_for, run_all};
-        pub(super) use ixion::layers::naive::plugin_conv::{
+        pub(super) use ixion::ops::naive::plugin_conv::{
             Conv2d, Settled, Whole, decode, encode, quantize, registry, to_whole, unfold_into, whole_sums,
         };
     }

@@ -2,9 +2,8 @@
 //! views; and what PNNX leaves for layers of one's own. The texts are as PNNX writes them, the numbers PyTorch's.
 
 use ixion::Limits;
-use ixion::graph::{
-    CpuLayer, ForwardContext, GraphError, Layer, LayerError, Registry, RuntimeGraph, TensorMeta, Weight,
-};
+use ixion::graph::{GraphError, RuntimeGraph};
+use ixion::op::{CpuLayer, ForwardContext, Layer, LayerError, Registry, TensorMeta, Weight};
 use ixion::pnnx::{Attribute, Graph};
 use ixion::tensor::{DType, Element, Tensor, TensorView, TensorViewMut};
 
@@ -317,7 +316,7 @@ ixion::operator! {
     /// The input where it is above a threshold, else 0.
     struct Gated for "pnnx.custom_op.my_ops.gated" {
         /// The mask.
-        mask as "arg_1": ixion::layers::arguments::Operand,
+        mask as "arg_1": ixion::ops::support::arguments::Operand,
         /// The threshold.
         threshold as "arg_2": f64,
     }

@@ -3,7 +3,7 @@
 
 use ixion::Limits;
 use ixion::engine::{Builder, Context, Fields, Formats, Network, Plan, PlanFile, Precision, TimingCache};
-use ixion::graph::{
+use ixion::op::{
     Cost, CpuLayer, Creator, ForwardContext, Layer, LayerError, OperatorReader, PluginName, Registry, Tactic,
     TensorFormat, TensorMeta,
 };

@@ -1,8 +1,9 @@
-//! The layers of `layers::naive` against the built-in ones: one by one on random parameters, and in whole networks.
+//! The layers of `ops::naive` against the built-in ones: one by one on random parameters, and in whole networks.
 
 use ixion::Limits;
-use ixion::graph::{GraphError, Registry, RuntimeGraph};
-use ixion::layers::naive;
+use ixion::graph::{GraphError, RuntimeGraph};
+use ixion::op::Registry;
+use ixion::ops::naive;
 use ixion::pnnx::Graph;
 use ixion::tensor::Tensor;
 use proptest::prelude::*;

@@ -2,7 +2,7 @@
 
 use ixion::Limits;
 use ixion::engine::{Builder, Fields, Len, Network, Operand, Plan};
-use ixion::graph::{Creator, Layer, LayerError, Registry, RuntimeAttribute, TensorMeta};
+use ixion::op::{Creator, Layer, LayerError, Registry, RuntimeAttribute, TensorMeta};
 use ixion::tensor::{DType, Tensor, TensorView, TensorViewMut};
 
 fn random(dims: &[usize], seed: u64) -> Tensor {
@@ -124,12 +124,12 @@ impl Layer for Times {
     }
 }
 
-impl ixion::graph::CpuLayer for Times {
+impl ixion::op::CpuLayer for Times {
     fn forward(
         &mut self,
         inputs: &[TensorView<'_>],
         outputs: &mut [TensorViewMut<'_>],
-        _: &mut ixion::graph::ForwardContext<'_>,
+        _: &mut ixion::op::ForwardContext<'_>,
     ) -> Result<(), LayerError> {
         let (x, factor) = (inputs[0].array::<f32>()?, self.factor as f32);
         outputs[0].array::<f32>()?.zip_mut_with(&x, |y, &x| *y = x * factor);

@@ -4,7 +4,7 @@
 
 use crate::common;
 use ixion::Limits;
-use ixion::graph::{CpuLayer, Creator, Field, Registry};
+use ixion::op::{CpuLayer, Creator, Field, Registry};
 use ixion::pnnx::Graph;
 use ixion::tensor::DType;
 use std::collections::{BTreeMap, BTreeSet};

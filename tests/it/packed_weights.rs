@@ -3,7 +3,7 @@
 use crate::common::saved::{bits, map};
 use ixion::Limits;
 use ixion::engine::{Builder, Plan, PlanFile};
-use ixion::graph::PACKED;
+use ixion::op::PACKED;
 use ixion::pnnx::Graph;
 use ixion::tensor::Tensor;
 use std::path::{Path, PathBuf};

@@ -4,9 +4,8 @@ use crate::common::saved::{bits, differences, map};
 use ixion::Limits;
 use ixion::engine::file::Kind;
 use ixion::engine::{Builder, EngineError, Formats, Model, Plan, PlanFile, PlanFileProblem};
-use ixion::graph::{
-    CpuLayer, Creator, ForwardContext, GraphError, Layer, LayerError, Registry, Stage, TensorMeta,
-};
+use ixion::graph::{GraphError, Stage};
+use ixion::op::{CpuLayer, Creator, ForwardContext, Layer, LayerError, Registry, TensorMeta};
 use ixion::passes::{Outcome, Pass, PassContext, PassError, Passes};
 use ixion::pnnx::Graph;
 use ixion::shape::{InputRange, ShapeError};
@@ -302,7 +301,7 @@ type Calls = Arc<Mutex<Vec<String>>>;
 /// A registry whose `my.Remember` is of this namespace and version.
 fn remembering(namespace: &str, version: &str, calls: &Calls) -> Registry {
     let (mut registry, calls) = (Registry::default(), Arc::clone(calls));
-    let create = move |reader: &mut ixion::graph::OperatorReader<'_>| {
+    let create = move |reader: &mut ixion::op::OperatorReader<'_>| {
         let state = reader.param("state").and_then(|state| state.as_i64().ok()).unwrap_or(0) as u8;
         let state = if state == 0 { vec![] } else { vec![state, state] };
         Ok(Box::new(Remembers { calls: Arc::clone(&calls), state }) as Box<dyn CpuLayer>)

@@ -2,9 +2,10 @@
 
 use ixion::Limits;
 use ixion::engine::{Builder, Calibration, Method, PlanFile, Precision};
-use ixion::graph::{
-    Cost, CpuLayer, Creator, ForwardContext, Layer, LayerError, OperatorReader, Registry, RuntimeGraph,
-    Tactic, TensorFormat, TensorMeta, View,
+use ixion::graph::RuntimeGraph;
+use ixion::op::{
+    Cost, CpuLayer, Creator, ForwardContext, Layer, LayerError, OperatorReader, Registry, Tactic,
+    TensorFormat, TensorMeta, View,
 };
 use ixion::pnnx::Graph;
 use ixion::tensor::{DType, Layout, Shape, Tensor, TensorView, TensorViewMut};

@@ -4,7 +4,8 @@
 use crate::common::compiler;
 use ixion::Limits;
 use ixion::engine::{Builder, EngineError, Plan, PlanFile};
-use ixion::graph::{Registry, RuntimeGraph};
+use ixion::graph::RuntimeGraph;
+use ixion::op::Registry;
 use ixion::plugin::{Plugin, PluginError, PluginProblem};
 use ixion::pnnx::Graph;
 use ixion::tensor::{DType, Tensor};

@@ -3,7 +3,8 @@
 use crate::common::compiler;
 use ixion::Limits;
 use ixion::engine::{Builder, Formats, PlanFile};
-use ixion::graph::{Registry, RuntimeGraph};
+use ixion::graph::RuntimeGraph;
+use ixion::op::Registry;
 use ixion::plugin::{Plugin, abi};
 use ixion::pnnx::{Attribute, Graph};
 use ixion::shape::InputShape;

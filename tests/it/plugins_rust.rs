@@ -6,7 +6,8 @@ mod shared;
 
 use ixion::Limits;
 use ixion::engine::{Builder, EngineError, Plan, PlanFile};
-use ixion::graph::{Registry, RuntimeGraph};
+use ixion::graph::RuntimeGraph;
+use ixion::op::Registry;
 use ixion::plugin::Plugin;
 use ixion::pnnx::{Attribute, Graph};
 use ixion::shape::InputShape;
@@ -99,7 +100,7 @@ fn what_is_published_is_the_same() {
     for name in ours.names().iter().filter(|name| name.namespace() == "examples") {
         let (ours, theirs) = (ours.find(name).unwrap(), theirs.find(name).unwrap());
         assert_eq!(ours.doc, theirs.doc);
-        let facts = |creator: &ixion::graph::Creator| -> Vec<_> {
+        let facts = |creator: &ixion::op::Creator| -> Vec<_> {
             let fields = creator.fields.iter();
             fields.map(|field| (field.key, field.kind, field.default_in_file(), field.doc)).collect()
         };

@@ -2,7 +2,7 @@
 
 use ixion::Limits;
 use ixion::engine::{Builder, Formats, Plan, Precision, Scales};
-use ixion::graph::{
+use ixion::op::{
     CpuLayer, Creator, ForwardContext, Layer, LayerError, OperatorReader, Registry, TensorFormat, TensorMeta,
 };
 use ixion::pnnx;

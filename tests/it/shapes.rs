@@ -4,7 +4,8 @@
 use crate::common::parallel::each_of;
 use crate::common::{conformance_cases, runnable_cases};
 use ixion::Limits;
-use ixion::graph::{LayerTrace, RuntimeGraph, RuntimeOperator, TensorMeta};
+use ixion::graph::{LayerTrace, RuntimeGraph, RuntimeOperator};
+use ixion::op::TensorMeta;
 use ixion::shape::{Binding, Shapes, symbolic_inputs};
 use ixion::tensor::{Dim, Tensor};
 use std::collections::{BTreeMap, BTreeSet};

@@ -2,7 +2,7 @@
 
 use ixion::Limits;
 use ixion::engine::{Builder, Plan, TimingCache};
-use ixion::graph::{
+use ixion::op::{
     CpuLayer, Creator, ForwardContext, Layer, LayerError, OperatorReader, Registry, Tactic, TensorMeta,
 };
 use ixion::pnnx;

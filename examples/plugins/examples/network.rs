@@ -5,7 +5,7 @@
 //! ```
 
 use ixion::engine::{Fields, Network};
-use ixion::graph::Registry;
+use ixion::op::Registry;
 use ixion::tensor::{DType, Tensor};
 use std::error::Error;
 

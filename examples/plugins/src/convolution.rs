@@ -10,9 +10,7 @@ mod kernel;
 mod quantized;
 
 use geometry::{Geometry, sizes};
-use ixion::graph::{
-    Cost, CpuLayer, ForwardContext, Layer, LayerError, State, TensorFormat, TensorMeta, Weight,
-};
+use ixion::op::{Cost, CpuLayer, ForwardContext, Layer, LayerError, State, TensorFormat, TensorMeta, Weight};
 use ixion::tensor::{DType, Dim, TensorView, TensorViewMut};
 use kernel::{Factors, convolve};
 use ndarray::{ArrayViewMutD, CowArray, IxDyn};

@@ -1,6 +1,6 @@
 //! The two-input, two-output example of TensorRT's guide: a copy of one input, and both inputs side by side.
 
-use ixion::graph::{CpuLayer, ForwardContext, Layer, LayerError, TensorFormat, TensorMeta};
+use ixion::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorFormat, TensorMeta};
 use ixion::tensor::{Bits, DType, Format, TensorView, TensorViewMut};
 use ndarray::Axis;
 use std::ops::RangeInclusive;

@@ -1,11 +1,11 @@
 //! Layers from outside of Ixion, as another crate writes them: nothing here is closer to Ixion than your own crate would be.
 //!
 //! ```
-//! use ixion::graph::Registry;
+//! use ixion::op::Registry;
 //! let mut registry = Registry::default();
 //! plugins::register(&mut registry)?;
 //! assert!(registry.find(&"examples/Convolution/1".parse()?).is_some());
-//! # Ok::<(), ixion::graph::RegistryError>(())
+//! # Ok::<(), ixion::op::RegistryError>(())
 //! ```
 
 mod convolution;
@@ -14,7 +14,7 @@ mod copy_concat;
 pub use convolution::Convolution;
 pub use copy_concat::CopyConcat;
 
-use ixion::graph::{Registry, RegistryError};
+use ixion::op::{Registry, RegistryError};
 
 // ANCHOR: register
 /// The namespace of this crate's layers.

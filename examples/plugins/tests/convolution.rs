@@ -6,7 +6,8 @@ mod common;
 use common::{create, forward, forward_to, quantized, real, registry, scale_of, settle, signal_to_noise};
 use ixion::Limits;
 use ixion::engine::{Builder, Formats, PlanFile, Precision, Scales};
-use ixion::graph::{CpuLayer, RuntimeAttribute, RuntimeGraph, RuntimeParameter, TensorMeta};
+use ixion::graph::RuntimeGraph;
+use ixion::op::{CpuLayer, RuntimeAttribute, RuntimeParameter, TensorMeta};
 use ixion::pnnx::{Attribute, Graph};
 use ixion::tensor::{DType, Tensor};
 use proptest::prelude::*;
@@ -203,7 +204,7 @@ proptest! {
 
 #[test]
 fn tensors_are_row_major_and_whole_numbers_come_from_whole_ones_alone() {
-    use ixion::graph::TensorFormat;
+    use ixion::op::TensorFormat;
     let layer = CASE.layer();
     let (float, whole) = (TensorFormat::plain(DType::F32), TensorFormat::quantized());
     for format in [float, whole] {

@@ -3,7 +3,8 @@
 
 use ixion::Limits;
 use ixion::engine::{Builder, Formats, PlanFile, Precision};
-use ixion::graph::{Registry, RuntimeGraph};
+use ixion::graph::RuntimeGraph;
+use ixion::op::Registry;
 use ixion::pnnx::Graph;
 use ixion::tensor::{DType, Tensor};
 

@@ -5,7 +5,8 @@ mod common;
 
 use common::{best_scale, create, forward, forward_to, quantized, real, scale_of, settle, signal_to_noise};
 use ixion::Limits;
-use ixion::graph::{CpuLayer, RuntimeAttribute, RuntimeGraph};
+use ixion::graph::RuntimeGraph;
+use ixion::op::{CpuLayer, RuntimeAttribute};
 use ixion::pnnx::{Attribute, Graph, OperandId, Operator, OperatorId};
 use ixion::tensor::{DType, Tensor};
 use std::collections::BTreeMap;

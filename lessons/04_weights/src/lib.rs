@@ -6,7 +6,7 @@
 //! numbers, such as `le_u32`: four bytes, the least significant one first.
 
 use half::{bf16, f16};
-use ixion::graph::{LayerError, WeightSource};
+use ixion::op::{LayerError, WeightSource};
 use ixion::pnnx::Value;
 use ixion::pnnx::archive::{
     ArchiveError, ArchiveFile, Entry, Header, LOCAL_LENGTH, LOCAL_SIGNATURE, ONES_32, Sizes, for_each_piece,

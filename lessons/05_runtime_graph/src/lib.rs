@@ -7,9 +7,8 @@
 //! [`RuntimeOperator`] one of the runtime graph.
 
 use ixion::graph::draft::{Draft, Value};
-use ixion::graph::{
-    InputPort, OperandIndex, OperatorIndex, OutputPort, RuntimeAttribute, RuntimeOperand, RuntimeOperator,
-};
+use ixion::graph::{InputPort, OperandIndex, OperatorIndex, OutputPort, RuntimeOperand, RuntimeOperator};
+use ixion::op::RuntimeAttribute;
 use ixion::pnnx::{self, OperandId};
 
 // Task 1: operators and operands, each by itself.

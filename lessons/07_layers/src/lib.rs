@@ -4,7 +4,7 @@
 //!
 //! `input.array::<f32>()?` is a tensor's view as an ndarray, whatever its strides; an output's can be written to.
 
-use ixion::graph::{
+use ixion::op::{
     self, CpuLayer, Creator, Device, DeviceLayer, ForwardContext, FromOperator, Layer, LayerError,
     RegistryError, TensorMeta, Weight,
 };
@@ -164,7 +164,7 @@ impl CpuLayer for Linear {
 /// The layers of one device, by operator type. It is consulted while a graph is built, never while it runs.
 ///
 /// ```
-/// use ixion::graph::Registry;
+/// use ixion::op::Registry;
 /// let registry = Registry::default();
 /// assert!(registry.get("nn.ReLU").is_ok());
 /// let error = registry.get("nn.Relu").unwrap_err();
@@ -239,7 +239,7 @@ impl Registry<dyn CpuLayer> {
     }
 }
 
-// Task 5: your layers in a graph. `graph::Registry` is Ixion's own, which a graph asks.
+// Task 5: your layers in a graph. `op::Registry` is Ixion's own, which a graph asks.
 
 /// A registry of these layers alone.
 ///
@@ -252,7 +252,7 @@ pub fn registry() -> Result<Registry, RegistryError> {
 }
 
 /// All layers that come with Ixion, with these in the places of those of the same types.
-pub fn over_built_in(layers: &Registry) -> graph::Registry {
+pub fn over_built_in(layers: &Registry) -> op::Registry {
     todo!(
         "lesson 07, task 5: the default registry, and each creator in its place (book chapter 7; stuck? cargo learn hint 7)"
     )

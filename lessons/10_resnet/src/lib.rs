@@ -5,11 +5,11 @@
 //! `inputs[0].array::<f32>()?` is a tensor's view as an ndarray, and `.into_dimensionality::<Ix4>()?` says that it has
 //! four axes. An output's array can be written to: `.assign(&y)` copies another one into it.
 
-use ixion::graph::{
-    CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta, View, Weight,
-};
 use ixion::kernels::naive::{adaptive_range, conv2d, evaluate, max_pool};
 use ixion::kernels::window::Window;
+use ixion::op::{
+    CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta, View, Weight,
+};
 use ixion::pnnx::Expr;
 use ixion::tensor::{DType, Dim, Layout, Shape, TensorView, TensorViewMut};
 use ndarray::{Ix4, s};

@@ -2,8 +2,9 @@
 //!
 //! The page of the book: `book/src/lessons/13_shapes.md`. Replace each `todo!` by code. This is the only file to edit.
 
-use ixion::graph::{GraphError, OperandIndex, OperatorIndex, RuntimeGraph, RuntimeOperator, TensorMeta};
+use ixion::graph::{GraphError, OperandIndex, OperatorIndex, RuntimeGraph, RuntimeOperator};
 use ixion::kernels::window::Window;
+use ixion::op::TensorMeta;
 use ixion::shape::{ShapeError, apply_rule, at_operator, check_inputs, is_open};
 use ixion::tensor::dim::{Leaf, Operation};
 use ixion::tensor::{DType, Dim};

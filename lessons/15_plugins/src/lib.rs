@@ -6,11 +6,11 @@
 //!
 //! `array.len_of(axis)` is the length of an axis of an array of ndarray.
 
-use ixion::graph::{
+use ixion::op::{
     CpuLayer, Creator, DeviceLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, State,
     TensorFormat, TensorMeta,
 };
-use ixion::layers::naive::like_the_input;
+use ixion::ops::naive::like_the_input;
 use ixion::tensor::{Bits, DType, Format, TensorView, TensorViewMut};
 use ndarray::{ArrayViewD, ArrayViewMutD, Axis};
 use std::any::Any;
@@ -25,12 +25,12 @@ use std::sync::Arc;
 /// Namespace, type and version of a layer, written `namespace/type/version`.
 ///
 /// ```
-/// use ixion::graph::PluginName;
+/// use ixion::op::PluginName;
 /// let name: PluginName = "acme/Conv/1".parse()?;
 /// assert_eq!((name.namespace(), name.op_type(), name.version()), ("acme", "Conv", "1"));
 /// let error = "Conv".parse::<PluginName>().unwrap_err().to_string();
 /// assert_eq!(error, "`Conv` is no name of a plugin: a name has three parts: namespace/type/version, such as acme/Conv/1");
-/// # Ok::<(), ixion::graph::RegistryError>(())
+/// # Ok::<(), ixion::op::RegistryError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PluginName {
@@ -367,7 +367,7 @@ impl CpuLayer for Smooth {
 ///
 /// # Errors
 /// Those of the call; [`LayerError::Panic`].
-pub fn guarded<T>(call: impl FnOnce() -> Result<T, LayerError>) -> Result<T, LayerError> {
+pub fn catch_panic<T>(call: impl FnOnce() -> Result<T, LayerError>) -> Result<T, LayerError> {
     todo!(
         "lesson 15, task 6: what the call returns, or its panic as an error (book chapter 15; stuck? cargo learn hint 15)"
     )

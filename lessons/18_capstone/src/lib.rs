@@ -3,11 +3,11 @@
 //! The page of the book: `book/src/lessons/18_capstone.md`. Replace each `todo!` by code. This is the only file to edit.
 
 use ixion::engine::{Builder, EngineError, Formats, Plan, Precision, Scales};
-use ixion::graph::{
+use ixion::kernels::window::Window;
+use ixion::op::{
     Cost, CpuLayer, ForwardContext, Layer, LayerError, PluginName, Registry, RegistryError, State,
     TensorFormat, TensorMeta, Weight,
 };
-use ixion::kernels::window::Window;
 use ixion::shape::InputRange;
 use ixion::tensor::{DType, Dim, Tensor, TensorView, TensorViewMut};
 use ndarray::linalg::general_mat_mul;

@@ -2,7 +2,7 @@
 
 use super::survey::{Row, State, Survey};
 use super::value::Known;
-use ixion::graph::TensorMeta;
+use ixion::op::TensorMeta;
 use serde_json::{Map, Value, json};
 use std::path::Path;
 

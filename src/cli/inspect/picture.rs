@@ -80,7 +80,7 @@ fn label(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ixion::{Limits, graph::Registry, pnnx::Graph};
+    use ixion::{Limits, op::Registry, pnnx::Graph};
 
     #[test]
     fn parameters_share_lines() {

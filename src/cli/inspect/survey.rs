@@ -5,7 +5,7 @@
 //! the one that the file remembers from the export.
 
 use super::value::{Known, Value};
-use ixion::graph::{CpuLayer, LayerError, OperatorReader, Registry, RuntimeAttribute, TensorMeta, guarded};
+use ixion::op::{CpuLayer, LayerError, OperatorReader, Registry, RuntimeAttribute, TensorMeta, catch_panic};
 use ixion::pnnx::{Dim as FileDim, Graph, OperandId, Operator, OperatorId};
 use ixion::tensor::Dim;
 use std::collections::{BTreeMap, HashMap};
@@ -202,13 +202,13 @@ impl<'a> Walk<'a, '_> {
             }
         };
         let metas: Option<Vec<TensorMeta>> = inputs.into_iter().collect();
-        let inferred = metas.map(|metas| guarded(|| layer.infer(&metas)).map(|outputs| (metas, outputs)));
+        let inferred = metas.map(|metas| catch_panic(|| layer.infer(&metas)).map(|outputs| (metas, outputs)));
         let (state, macs, outputs) = match inferred {
             Some(Ok((metas, outputs))) => (State::Supported, Some(macs(&*layer, &metas, &outputs)), outputs),
             Some(Err(error)) => (State::Underived(error.to_string()), None, Vec::new()),
             None => (State::Supported, None, Vec::new()),
         };
-        match guarded(|| Ok(layer.num_outputs())) {
+        match catch_panic(|| Ok(layer.num_outputs())) {
             Ok(count) => self.put(operator, count, outputs),
             Err(error) => return (State::Refused(error.to_string()), None),
         }
@@ -227,7 +227,7 @@ impl<'a> Walk<'a, '_> {
         let reader = OperatorReader::new(operator.params(), &attrs, names, operator.outputs().len());
         let refused = |error: LayerError| State::Refused(error.to_string());
         let layer = creator.create(reader).map_err(refused)?;
-        let wanted = guarded(|| Ok(layer.num_inputs())).map_err(refused)?;
+        let wanted = catch_panic(|| Ok(layer.num_inputs())).map_err(refused)?;
         if wanted.contains(&names.len()) {
             return Ok(layer);
         }
@@ -335,7 +335,7 @@ fn macs(layer: &dyn CpuLayer, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> 
         let number = |dim: &Dim| Dim::Fixed(dim.evaluate(&|_| Some(1)).unwrap_or(1));
         metas.iter().map(|meta| TensorMeta::new(meta.dtype(), meta.dims().iter().map(number))).collect()
     };
-    guarded(|| Ok(layer.cost(&with_ones(inputs), &with_ones(outputs)).macs)).unwrap_or(0)
+    catch_panic(|| Ok(layer.cost(&with_ones(inputs), &with_ones(outputs)).macs)).unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! What an operand stands for: a tensor, or a tuple of such.
 
-use ixion::graph::TensorMeta;
+use ixion::op::TensorMeta;
 use std::fmt;
 use std::rc::Rc;
 

@@ -3,8 +3,9 @@
 use super::planned::{Planned, SavedPlan};
 use ixion::engine::file::Section;
 use ixion::engine::{Answers, Candidate, PlanFile};
-use ixion::graph::{OperandIndex, RuntimeOperator, TensorFormat};
+use ixion::graph::{OperandIndex, RuntimeOperator};
 use ixion::memory::{Holds, Place, Root, Slot};
+use ixion::op::TensorFormat;
 use ixion::passes::PassStatistics;
 use serde_json::{Value, json};
 use std::path::Path;

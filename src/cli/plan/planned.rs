@@ -8,8 +8,9 @@ use crate::cli::model::ModelArgs;
 use ixion::Limits;
 use ixion::engine::file::Section;
 use ixion::engine::{Builder, Candidate, Plan, PlanFile, Settled};
-use ixion::graph::{Device, OperandIndex, RuntimeGraph, RuntimeOperator, TensorMeta, guarded};
+use ixion::graph::{OperandIndex, RuntimeGraph, RuntimeOperator};
 use ixion::memory::{Action, MemoryPlan, MemoryReport, Place, Root};
+use ixion::op::{Device, TensorMeta, catch_panic};
 use ixion::passes::{Passes, Statistics};
 use ixion::tensor::Layout;
 
@@ -125,7 +126,7 @@ impl Planned {
             let inputs: Option<Vec<TensorMeta>> =
                 operator.inputs().iter().map(|&input| self.meta(input).cloned()).collect();
             let inputs = inputs?;
-            guarded(|| layer.parts(&inputs, &Layout::contiguous(shape))).ok()?
+            catch_panic(|| layer.parts(&inputs, &Layout::contiguous(shape))).ok()?
         };
         parts().is_some()
     }

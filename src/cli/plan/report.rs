@@ -5,8 +5,9 @@ use crate::cli::numbers::{bytes, percent, plural, time};
 use crate::cli::screen::{Screen, Style};
 use crate::cli::table::{Align, Table};
 use ixion::engine::{Candidate, Settled};
-use ixion::graph::{Device, OperandIndex, TensorMeta};
+use ixion::graph::OperandIndex;
 use ixion::memory::{Place, Root};
+use ixion::op::{Device, TensorMeta};
 use std::io::{self, Write};
 use std::time::Duration;
 

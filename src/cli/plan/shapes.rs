@@ -1,7 +1,8 @@
 //! The shapes that a model is planned for.
 
 use crate::cli::failure::Failure;
-use ixion::graph::{GraphError, InputPort, RuntimeGraph, TensorMeta};
+use ixion::graph::{GraphError, InputPort, RuntimeGraph};
+use ixion::op::TensorMeta;
 use ixion::pnnx::Dim;
 use ixion::tensor::DType;
 

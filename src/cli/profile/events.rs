@@ -1,7 +1,7 @@
 //! A timeline in Chrome's trace event format, which Perfetto reads as well.
 
 use crate::cli::runner::Record;
-use ixion::graph::TensorMeta;
+use ixion::op::TensorMeta;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::time::Duration;

@@ -4,7 +4,8 @@ use super::slowest;
 use crate::cli::kinds::kind;
 use crate::cli::measure::Subject;
 use crate::cli::numbers::{percent, plural, time};
-use ixion::graph::{LayerTrace, TensorMeta};
+use ixion::graph::LayerTrace;
+use ixion::op::TensorMeta;
 use ixion_drawing::{Bar, Timeline};
 use std::time::Duration;
 

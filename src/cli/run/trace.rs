@@ -3,7 +3,8 @@
 use crate::cli::numbers;
 use crate::cli::screen::Screen;
 use crate::cli::table::{Align, Table};
-use ixion::graph::{TensorMeta, Trace};
+use ixion::graph::Trace;
+use ixion::op::TensorMeta;
 use serde_json::{Value, json};
 use std::io::{self, Write};
 

@@ -5,7 +5,8 @@ use crate::cli::failure::full_message;
 use crate::cli::runner::{EngineArgs, Runner, graph_error, is_misfit};
 use ixion::Limits;
 use ixion::engine::{EngineError, PlanFile};
-use ixion::graph::{GraphError, OperandIndex, Registry, RuntimeGraph, Trace};
+use ixion::graph::{GraphError, OperandIndex, RuntimeGraph, Trace};
+use ixion::op::Registry;
 use ixion::pnnx::{Dim, Graph};
 use ixion::tensor::{Complex, DType, Tensor, TensorError};
 use std::cell::RefCell;
@@ -118,11 +119,11 @@ pub(super) struct How {
 
 /// Runs a case.
 pub(super) fn run(path: &Path, how: &How, limits: &Limits) -> Verdict {
-    guarded(|| attempt(path, how, limits).unwrap_or_else(|verdict| verdict))
+    catch_panic(|| attempt(path, how, limits).unwrap_or_else(|verdict| verdict))
 }
 
 /// A panic is a fault of the program; it costs this case and no other.
-fn guarded(run: impl FnOnce() -> Verdict) -> Verdict {
+fn catch_panic(run: impl FnOnce() -> Verdict) -> Verdict {
     let panicked = |_| Verdict::error(Kind::Panic, LAST_PANIC.with(|last| last.take()));
     catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(panicked)
 }
@@ -412,6 +413,6 @@ mod tests {
         assert_eq!(kind(case(RELU, Tensor::scalar(1f32), one(), "")), Kind::Read);
         let conv = RELU.replace("nn.ReLU relu 1 1 x y", "F.conv2d conv 2 1 x x y");
         assert_eq!(kind(case(&conv, one(), one(), "")), Kind::Run);
-        assert_eq!(kind(guarded(|| panic!("a fault"))), Kind::Panic);
+        assert_eq!(kind(catch_panic(|| panic!("a fault"))), Kind::Panic);
     }
 }

@@ -5,13 +5,13 @@ use super::recipe::{Recipe, no_kernel, pointwise};
 use super::support::{Weights, along, computed_in, is_float, row_major, stored};
 use crate::cuda::device::DeviceTensor;
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
-use crate::graph::{LayerError, TensorFormat};
-use crate::layers::activation::{
+use crate::op::{LayerError, TensorFormat};
+use crate::ops::activation::elementwise::{
     CELU, ELU, Hardshrink, Hardsigmoid, Hardswish, Hardtanh, LeakyReLU, Lgamma, LogSigmoid, Mish, RReLU,
     ReLU, ReLU6, SELU, SiLU, Sigmoid, Softplus, Softshrink, Softsign, Tanh, Tanhshrink, Threshold,
 };
-use crate::layers::gating::{Glu, PRelu};
-use crate::layers::gelu::{Approximate, GELU};
+use crate::ops::activation::gating::{Glu, PRelu};
+use crate::ops::activation::gelu::{Approximate, GELU};
 use crate::tensor::{DType, Tensor};
 
 /// A text in which `$x` is the input, and `$0`, `$1`, … are constants.

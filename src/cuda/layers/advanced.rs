@@ -10,9 +10,9 @@ use super::support::{input, int, is_anything, shape, strides};
 use crate::cuda::device::{Argument, DeviceTensor, Grid, KernelStrides, Unit};
 use crate::cuda::layer::scratch_bytes;
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
-use crate::graph::{LayerError, TensorFormat, TensorMeta};
-use crate::layers::advanced_indexing::{Index, IndexPut, Item, Items};
-use crate::layers::broadcast::Factor;
+use crate::op::{LayerError, TensorFormat, TensorMeta};
+use crate::ops::indexing::advanced::{Index, IndexPut, Item, Items};
+use crate::ops::support::broadcast::Factor;
 use crate::tensor::{DType, Layout, Tensor, broadcast_shapes};
 
 /// How many tensors of indices a kernel takes.

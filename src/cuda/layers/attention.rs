@@ -4,8 +4,8 @@ use super::support::{computed_in, input, int, is_float, is_real, shape};
 use super::tiles::{self, is_copied};
 use crate::cuda::device::{Argument, DeviceTensor, Grid, Info, KernelShape, KernelStrides, Unit};
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
-use crate::graph::{LayerError, TensorFormat, TensorMeta};
-use crate::layers::attention::ScaledDotProductAttention;
+use crate::op::{LayerError, TensorFormat, TensorMeta};
+use crate::ops::attention::dot_product::ScaledDotProductAttention;
 use crate::tensor::{DType, Layout, MAX_RANK};
 use smallvec::SmallVec;
 

@@ -2,7 +2,7 @@
 //! many neighbours a thread may take at once.
 
 use crate::cuda::device::{DeviceTensor, Grid, KernelShape, KernelStrides, Unit};
-use crate::graph::LayerError;
+use crate::op::LayerError;
 use crate::tensor::Layout;
 use smallvec::SmallVec;
 

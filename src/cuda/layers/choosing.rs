@@ -5,15 +5,15 @@ use super::recipe::{Recipe, pointwise};
 use super::support::{is_real, row_major};
 use crate::cuda::device::DeviceTensor;
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
-use crate::graph::{LayerError, TensorFormat, TensorMeta};
-use crate::layers::arithmetic::ByType;
-use crate::layers::bitwise::{BitwiseAnd, BitwiseNot, BitwiseOr, BitwiseXor, LeftShift, RightShift};
-use crate::layers::broadcast::{Factor, common};
-use crate::layers::comparison::{
+use crate::op::{LayerError, TensorFormat, TensorMeta};
+use crate::ops::arithmetic::binary::ByType;
+use crate::ops::arithmetic::bitwise::{BitwiseAnd, BitwiseNot, BitwiseOr, BitwiseXor, LeftShift, RightShift};
+use crate::ops::arithmetic::comparison::{
     Eq, Ge, Gt, IsFinite, IsInf, IsNan, IsReal, Le, LogicalAnd, LogicalNot, LogicalOr, LogicalXor, Lt, Ne,
 };
-use crate::layers::conversion::{To, TypeAs};
-use crate::layers::selection::{Clamp, MaskedFill, Where};
+use crate::ops::conversion::{To, TypeAs};
+use crate::ops::indexing::selection::{Clamp, MaskedFill, Where};
+use crate::ops::support::broadcast::{Factor, common};
 use crate::tensor::DType;
 
 /// Two operands of their common type, compared.

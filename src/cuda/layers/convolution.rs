@@ -12,10 +12,10 @@ use super::tiles::{self, Tiles};
 use super::ways::{Way, ways};
 use crate::cuda::device::{Argument, DeviceTensor, Grid, KernelShape, Unit};
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers, Uses};
-use crate::graph::{LayerError, TensorFormat, TensorMeta, Weight};
 use crate::kernels::naive::PadMode;
 use crate::kernels::window::Window;
-use crate::layers::convolution::{Conv, ConvTranspose};
+use crate::op::{LayerError, TensorFormat, TensorMeta, Weight};
+use crate::ops::convolution::{Conv, ConvTranspose};
 use crate::tensor::{DType, Dim, Format, Layout, Tensor};
 use smallvec::SmallVec;
 

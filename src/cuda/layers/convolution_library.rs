@@ -6,8 +6,8 @@ use super::library::{activation, finish, is_worth, scratch};
 use super::tiles;
 use crate::cuda::CudaContext;
 use crate::cuda::device::{Activation, Argument, ConvolutionWork, DeviceTensor, LibraryWork};
-use crate::graph::LayerError;
 use crate::kernels::window::Window;
+use crate::op::LayerError;
 use crate::tensor::Layout;
 
 /// What a convolution is for a library.

@@ -6,7 +6,7 @@
 use super::axes::{AllStrides, Walk, collapsed_as_written};
 use crate::cuda::CudaContext;
 use crate::cuda::device::{Argument, DeviceTensor, Grid, KernelShape, KernelStrides, Unit};
-use crate::graph::LayerError;
+use crate::op::LayerError;
 use crate::tensor::DType;
 
 /// Copies elements, whatever their type: to a tensor of the same shape and size of elements.

@@ -7,8 +7,8 @@ use super::epilogue::kernel_shape;
 use super::support::{is_anything, row_major, shape, strides};
 use crate::cuda::device::{Argument, DeviceTensor, Grid};
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers, scratch_bytes};
-use crate::graph::{LayerError, TensorFormat, TensorMeta};
-use crate::layers::reshaping::{
+use crate::op::{LayerError, TensorFormat, TensorMeta};
+use crate::ops::layout::reshaping::{
     Flatten, FlattenModule, Ravel, Reshape, ReshapeAs, Squeeze, Unflatten, UnflattenModule, Unsqueeze,
 };
 

@@ -2,7 +2,7 @@
 
 use super::recipe::{Recipe, pointwise};
 use crate::cuda::CudaLayers;
-use crate::layers::creation::{
+use crate::ops::creation::filled::{
     Empty, EmptyLike, Fill, Full, FullLike, NewEmpty, NewFull, NewOnes, NewZeros, NumberArgument, Ones,
     OnesLike, Zeros, ZerosLike,
 };

@@ -8,9 +8,9 @@ use super::scattering::is_made;
 use super::support::{input, is_anything, is_real, shape, strides};
 use crate::cuda::device::{Argument, DeviceTensor, Grid, Unit};
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
-use crate::graph::{LayerError, TensorFormat, TensorMeta};
-use crate::layers::diagonals::{DiagEmbed, DiagonalScatter, FillDiagonal, Place, Tril, Triu};
-use crate::layers::matrices::Diag;
+use crate::op::{LayerError, TensorFormat, TensorMeta};
+use crate::ops::layout::diagonals::{DiagEmbed, DiagonalScatter, FillDiagonal, Place, Tril, Triu};
+use crate::ops::matmul::matrices::Diag;
 use crate::tensor::Layout;
 
 fn unit(tensor: &DeviceTensor<'_>, is_upper: bool) -> Unit {

@@ -5,8 +5,8 @@ use super::product::{Product, metas};
 use super::support::{computed_in, int, is_real, shape};
 use crate::cuda::device::{Argument, DeviceTensor, Grid, KernelShape, KernelStrides, Unit};
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
-use crate::graph::{LayerError, TensorFormat, TensorMeta};
-use crate::layers::einsum::{Einsum, Label, strides_of};
+use crate::op::{LayerError, TensorFormat, TensorMeta};
+use crate::ops::matmul::einsum::{Einsum, Label, strides_of};
 use crate::tensor::Layout;
 
 /// The most inputs of the kernel that computes sum by sum.

@@ -6,8 +6,8 @@ use super::epilogue::kernel_shape;
 use super::support::{Weights, int, is_anything, shape, stored, strides};
 use crate::cuda::device::{Argument, DeviceTensor, Grid, Unit};
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
-use crate::graph::{LayerError, TensorFormat};
-use crate::layers::indexing::Embedding;
+use crate::op::{LayerError, TensorFormat};
+use crate::ops::indexing::by_index::Embedding;
 use crate::tensor::{Layout, Tensor};
 
 impl CudaLayer for Embedding {

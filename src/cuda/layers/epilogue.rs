@@ -6,8 +6,8 @@
 use super::formula::{code_of, number};
 use super::support::strides;
 use crate::cuda::device::{Argument, DeviceTensor, KernelShape, Unit};
-use crate::graph::{LayerError, TensorMeta};
-use crate::layers::epilogue::Epilogue;
+use crate::op::{LayerError, TensorMeta};
+use crate::ops::support::epilogue::Epilogue;
 use crate::pnnx::Function;
 use crate::tensor::{DType, Shape};
 use smallvec::SmallVec;

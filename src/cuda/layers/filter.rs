@@ -4,7 +4,7 @@ use super::convolution::with_three_axes;
 use super::support::{Weights, strides};
 use crate::cuda::CudaContext;
 use crate::cuda::device::{DeviceTensor, KernelStrides};
-use crate::graph::{LayerError, Weight};
+use crate::op::{LayerError, Weight};
 use crate::tensor::Tensor;
 
 /// How weights of a convolution lie: O×I×… for each group, or I×O×… where it is transposed.

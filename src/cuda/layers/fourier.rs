@@ -8,9 +8,9 @@ use super::support::{int, shape};
 use super::transforms;
 use crate::cuda::device::{Argument, DeviceTensor, Grid, Info, KernelShape, KernelStrides, Unit};
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers, Tf32, is_plain, scratch_bytes};
-use crate::graph::{LayerError, TensorFormat, TensorMeta};
 use crate::kernels::fourier::Direction;
-use crate::layers::fourier::{
+use crate::op::{LayerError, TensorFormat, TensorMeta};
+use crate::ops::fourier::transforms::{
     Fft, Fft2, Fftn, Hfft, Hfft2, Hfftn, Ifft, Ifft2, Ifftn, Ihfft, Ihfft2, Ihfftn, Irfft, Irfft2, Irfftn,
     Kind, Rfft, Rfft2, Rfftn, Transform, complex, precision,
 };

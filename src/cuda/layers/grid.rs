@@ -5,10 +5,10 @@ use super::epilogue::kernel_shape;
 use super::support::{computed_in, input, int, is_anything, is_float, shape, strides};
 use crate::cuda::device::{Argument, DeviceTensor, Grid, KernelShape, KernelStrides, Unit};
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
-use crate::graph::{LayerError, TensorFormat};
 use crate::kernels::window::Window;
-use crate::layers::folding::{Fold, Unfold};
-use crate::layers::grid::{AffineGrid, GridSample, Mode, Padding};
+use crate::op::{LayerError, TensorFormat};
+use crate::ops::pooling::folding::{Fold, Unfold};
+use crate::ops::vision::grid::{AffineGrid, GridSample, Mode, Padding};
 use crate::tensor::Layout;
 
 impl CudaLayer for GridSample {

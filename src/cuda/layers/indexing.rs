@@ -7,9 +7,9 @@ use super::support::{input, int, is_anything, shape, strides};
 use crate::cuda::device::{Argument, DeviceTensor, Grid, Unit};
 use crate::cuda::layer::scratch_bytes;
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
-use crate::graph::{LayerError, TensorFormat, TensorMeta};
-use crate::layers::indexing::{Gather, IndexSelect};
-use crate::layers::taking::{Take, TakeAlongDim};
+use crate::op::{LayerError, TensorFormat, TensorMeta};
+use crate::ops::indexing::by_index::{Gather, IndexSelect};
+use crate::ops::indexing::taking::{Take, TakeAlongDim};
 use crate::tensor::{DType, Layout};
 
 /// A unit of indices of some type, which may count from the end.

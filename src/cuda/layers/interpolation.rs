@@ -5,10 +5,10 @@ use super::pooling;
 use super::support::{computed_in, is_anything, is_float, row_major, strides};
 use crate::cuda::device::{Argument, DeviceTensor, Grid, Unit};
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
-use crate::graph::{LayerError, TensorFormat};
 use crate::kernels::naive::Divisor;
-use crate::layers::interpolation::{Interpolate, Mode, Resize, UpsampleBilinear, UpsampleNearest};
-use crate::layers::pooling::Reduction;
+use crate::op::{LayerError, TensorFormat};
+use crate::ops::pooling::sliding::Reduction;
+use crate::ops::vision::interpolation::{Interpolate, Mode, Resize, UpsampleBilinear, UpsampleNearest};
 use crate::tensor::DType;
 
 /// How far one number of the output is from the next along each axis, in those of the input, as the type computes it.

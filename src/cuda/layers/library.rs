@@ -8,7 +8,7 @@ use crate::cuda::CudaContext;
 use crate::cuda::device::{
     Activation, Argument, DeviceTensor, Grid, LibraryWork, MatrixPlace, ProductWork, Unit,
 };
-use crate::graph::LayerError;
+use crate::op::LayerError;
 use crate::pnnx::Function;
 use crate::tensor::DType;
 

@@ -8,14 +8,14 @@ use super::recipe::{Recipe, no_kernel};
 use super::support::{input, int, is_anything, is_real, row_major, shape, strides};
 use crate::cuda::device::{Argument, DeviceTensor, Grid, KernelShape, Unit};
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers, is_plain};
-use crate::graph::{LayerError, TensorFormat, TensorMeta};
-use crate::layers::arguments::Argument as Given;
-use crate::layers::concatenation::{Cat, Stack};
-use crate::layers::movement::{FlipColumns, FlipRows};
-use crate::layers::repetition::{Flip, Repeat, RepeatInterleave, Roll, Tile};
-use crate::layers::shuffling::{ChannelShuffle, PixelShuffle, PixelUnshuffle, Shuffle};
-use crate::layers::slicing::SliceCopy;
-use crate::layers::stacking::{ColumnStack, DStack, HStack, VStack};
+use crate::op::{LayerError, TensorFormat, TensorMeta};
+use crate::ops::layout::concatenation::{Cat, Stack};
+use crate::ops::layout::movement::{FlipColumns, FlipRows};
+use crate::ops::layout::repetition::{Flip, Repeat, RepeatInterleave, Roll, Tile};
+use crate::ops::layout::shuffling::{ChannelShuffle, PixelShuffle, PixelUnshuffle, Shuffle};
+use crate::ops::layout::slicing::SliceCopy;
+use crate::ops::layout::stacking::{ColumnStack, DStack, HStack, VStack};
+use crate::ops::support::arguments::Argument as Given;
 
 /// Copies elements, as another type where the target has another.
 pub(super) fn copy_as(
@@ -255,7 +255,7 @@ impl CudaLayer for Roll {
         let mut shifts = vec![0usize; y.shape().len()];
         for (axis, shift) in steps {
             if let (Some(total), Some(&len)) = (shifts.get_mut(axis), y.shape().get(axis)) {
-                *total = (*total + crate::layers::repetition::places(shift.fixed().unwrap_or(0), len))
+                *total = (*total + crate::ops::layout::repetition::places(shift.fixed().unwrap_or(0), len))
                     % len.max(1);
             }
         }

@@ -8,8 +8,8 @@ use super::product::linear;
 use super::support::{computed_in, input, int, is_float, is_real, shape};
 use crate::cuda::device::{Argument, DeviceTensor, Grid, KernelStrides};
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers, scratch_bytes};
-use crate::graph::{LayerError, TensorFormat, TensorMeta};
-use crate::layers::multihead::{FileWeight, MultiheadAttention};
+use crate::op::{LayerError, TensorFormat, TensorMeta};
+use crate::ops::attention::multihead::{FileWeight, MultiheadAttention};
 use crate::tensor::{DType, Dim, Tensor};
 
 /// The weights on the device.

@@ -6,12 +6,12 @@ use super::rows::Rows;
 use super::support::{Weights, along, computed_in, int, is_float, row_major, shape, stored, strides};
 use crate::cuda::device::{Argument, DeviceTensor, Grid, Unit};
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
-use crate::graph::{LayerError, TensorFormat, Weight};
-use crate::layers::layer_normalization::{LayerNorm, LocalResponseNorm, RmsNorm};
-use crate::layers::normalization::{
+use crate::op::{LayerError, TensorFormat, Weight};
+use crate::ops::normalization::channels::{
     BatchNorm, ChannelNorm, GroupNorm, InstanceNorm, InstanceNorm1d, InstanceNorm2d, InstanceNorm3d,
     Statistics,
 };
+use crate::ops::normalization::last_axes::{LayerNorm, LocalResponseNorm, RmsNorm};
 use crate::tensor::{DType, Layout, Tensor};
 
 /// A factor and a summand for elements of rows.

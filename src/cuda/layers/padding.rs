@@ -5,11 +5,11 @@ use super::epilogue::kernel_shape;
 use super::support::{computed_in, in_memory, int, is_real, row_major, strides};
 use crate::cuda::device::{Argument, DeviceTensor, Grid, KernelShape, Unit};
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
-use crate::graph::{LayerError, TensorFormat};
-use crate::layers::arguments::Argument as Given;
-use crate::layers::padding::{
+use crate::op::{LayerError, TensorFormat};
+use crate::ops::layout::padding::{
     CircularPad, ConstantPad, Pad, Padding, ReflectionPad, ReplicationPad, ZeroPad,
 };
+use crate::ops::support::arguments::Argument as Given;
 
 /// Pads; negative numbers cut off.
 fn run(

@@ -4,14 +4,14 @@ use super::convolution::{lengths, of_axes, with_three_axes};
 use super::support::{computed_in, is_real, row_major, strides};
 use crate::cuda::device::{Argument, DeviceTensor, Grid, KernelStrides, Unit};
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
-use crate::graph::{LayerError, TensorFormat};
 use crate::kernels::naive::Divisor;
 use crate::kernels::window::Window;
-use crate::layers::adaptive_pooling::{
+use crate::op::{LayerError, TensorFormat};
+use crate::ops::pooling::adaptive::{
     AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveAvgPool3d, AdaptiveMaxPool1d, AdaptiveMaxPool2d,
     AdaptiveMaxPool3d,
 };
-use crate::layers::pooling::{
+use crate::ops::pooling::sliding::{
     AvgPool1d, AvgPool2d, AvgPool3d, LpPool1d, LpPool2d, LpPool3d, MaxPool1d, MaxPool2d, MaxPool3d, Reduction,
 };
 use crate::tensor::Layout;

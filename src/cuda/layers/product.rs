@@ -7,10 +7,10 @@ use super::tiles::{self, Tiles};
 use super::ways::{Way, ways};
 use crate::cuda::device::{Argument, DeviceTensor, Grid, KernelShape, KernelStrides, Unit};
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
-use crate::graph::{LayerError, TensorFormat, TensorMeta};
-use crate::layers::device_tactic::DeviceTactic;
-use crate::layers::linear::Linear;
-use crate::layers::product::{Addmm, Addmv, Baddbmm, Bmm, Dot, Matmul, Mm, Mv, Product as Factors};
+use crate::op::{LayerError, TensorFormat, TensorMeta};
+use crate::ops::inserted::device_tactic::DeviceTactic;
+use crate::ops::matmul::linear::Linear;
+use crate::ops::matmul::product::{Addmm, Addmv, Baddbmm, Bmm, Dot, Matmul, Mm, Mv, Product as Factors};
 use crate::tensor::{DType, Layout, Tensor};
 use smallvec::SmallVec;
 
@@ -280,7 +280,7 @@ pub(super) fn metas(tensors: &[DeviceTensor<'_>]) -> Vec<TensorMeta> {
 
 /// The epilogue of a layer with one output.
 pub(super) fn finish_of(
-    epilogue: Option<&crate::layers::epilogue::Epilogue>,
+    epilogue: Option<&crate::ops::support::epilogue::Epilogue>,
     inputs: &[TensorMeta],
     outputs: &[TensorMeta],
 ) -> Result<Finish, LayerError> {

@@ -2,8 +2,8 @@
 
 use super::elementwise::Map;
 use super::formula::{converted, literal, number, rounded};
-use crate::graph::TensorMeta;
-use crate::layers::broadcast::Factor;
+use crate::op::TensorMeta;
+use crate::ops::support::broadcast::Factor;
 use crate::tensor::{DType, Scalar};
 
 /// What a kernel reads and computes. Texts that it returns are names of numbers; none stands for what kernels do not compute in.
@@ -85,7 +85,7 @@ impl<'a> Recipe<'a> {
 macro_rules! pointwise {
     ($($layer:ident |$this:ident, $recipe:ident, $dtype:ident| $value:expr;)*) => {$(
         impl $layer {
-            fn map_of(&self, inputs: &[$crate::graph::TensorMeta], outputs: &[$crate::graph::TensorMeta]) -> Option<$crate::cuda::layers::elementwise::Map> {
+            fn map_of(&self, inputs: &[$crate::op::TensorMeta], outputs: &[$crate::op::TensorMeta]) -> Option<$crate::cuda::layers::elementwise::Map> {
                 let ($this, $dtype) = (self, outputs.first()?.dtype());
                 let _ = ($this, $dtype);
                 let mut recipe = $crate::cuda::layers::recipe::Recipe::new(inputs);
@@ -96,12 +96,12 @@ macro_rules! pointwise {
         }
 
         impl $crate::cuda::CudaLayer for $layer {
-            fn supports(&self, position: usize, formats: &[$crate::graph::TensorFormat]) -> bool {
+            fn supports(&self, position: usize, formats: &[$crate::op::TensorFormat]) -> bool {
                 use $crate::cuda::layers::support::{is_real, row_major};
                 is_real(position, &row_major(formats))
             }
 
-            fn configure(&mut self, inputs: &[$crate::graph::TensorMeta], outputs: &[$crate::graph::TensorMeta]) -> Result<(), $crate::graph::LayerError> {
+            fn configure(&mut self, inputs: &[$crate::op::TensorMeta], outputs: &[$crate::op::TensorMeta]) -> Result<(), $crate::op::LayerError> {
                 self.map_of(inputs, outputs).map(drop).ok_or_else($crate::cuda::layers::recipe::no_kernel)
             }
 
@@ -110,7 +110,7 @@ macro_rules! pointwise {
                 inputs: &[$crate::cuda::device::DeviceTensor<'_>],
                 outputs: &[$crate::cuda::device::DeviceTensor<'_>],
                 context: &mut $crate::cuda::CudaContext<'_>,
-            ) -> Result<(), $crate::graph::LayerError> {
+            ) -> Result<(), $crate::op::LayerError> {
                 use $crate::cuda::layers::product::metas;
                 let map = self.map_of(&metas(inputs), &metas(outputs));
                 map.ok_or_else($crate::cuda::layers::recipe::no_kernel)?.run(inputs, &outputs[0], context)
@@ -128,6 +128,6 @@ macro_rules! pointwise {
 pub(super) use pointwise;
 
 /// Numbers or functions that kernels do not compute.
-pub(super) fn no_kernel() -> crate::graph::LayerError {
-    crate::graph::LayerError::Unsupported("there is no kernel for these numbers".to_owned())
+pub(super) fn no_kernel() -> crate::op::LayerError {
+    crate::op::LayerError::Unsupported("there is no kernel for these numbers".to_owned())
 }

@@ -7,9 +7,9 @@ use super::product::linear;
 use super::support::{input, int, is_float, shape};
 use crate::cuda::device::{Argument, DeviceTensor, Grid, Unit};
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers, scratch_bytes};
-use crate::graph::{LayerError, TensorFormat, TensorMeta};
 use crate::kernels::recurrent::Cell;
-use crate::layers::recurrent::{Gru, Lstm, Network, Part, Rnn, Sizes};
+use crate::op::{LayerError, TensorFormat, TensorMeta};
+use crate::ops::recurrent::{Gru, Lstm, Network, Part, Rnn, Sizes};
 use crate::tensor::{DType, Tensor};
 
 /// What a run holds, in the type that is computed in.

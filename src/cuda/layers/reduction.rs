@@ -4,13 +4,13 @@ use super::rows::Rows;
 use super::support::{computed_in, is_real, row_major};
 use crate::cuda::device::{Argument, DeviceTensor, Grid, KernelStrides, Unit};
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
-use crate::graph::{LayerError, TensorFormat, TensorMeta};
-use crate::layers::extremes::{Argmax, Argmin, Max, Min};
-use crate::layers::reduction::{
+use crate::op::{LayerError, TensorFormat, TensorMeta};
+use crate::ops::reduction::along_axes::{
     All, Amax, Amin, Any, Axes, Deviation, LogSumExp, Mean, Norm, Operation, Product, Reduction, Sum,
     Variance,
 };
-use crate::layers::scan::{Cumprod, Cumsum};
+use crate::ops::reduction::extremes::{Argmax, Argmin, Max, Min};
+use crate::ops::reduction::scan::{Cumprod, Cumsum};
 use crate::tensor::{DType, Layout};
 
 /// What becomes of the numbers of a row, as text of the kernel.

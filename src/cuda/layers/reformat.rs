@@ -6,8 +6,8 @@ use super::movement::copy_as;
 use super::recipe::no_kernel;
 use crate::cuda::device::DeviceTensor;
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
-use crate::graph::{LayerError, TensorFormat, TensorMeta};
-use crate::layers::reformat::Reformat;
+use crate::op::{LayerError, TensorFormat, TensorMeta};
+use crate::ops::inserted::reformat::Reformat;
 use crate::tensor::{DType, Format};
 
 /// The kernel between whole numbers of certain scales and others; real ones have none.

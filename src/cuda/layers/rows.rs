@@ -4,7 +4,7 @@ use super::axes::{chunk, collapsed, is_chunked};
 use super::epilogue::Arguments;
 use super::support::shape;
 use crate::cuda::device::{Argument, DeviceTensor, Grid, KernelShape, KernelStrides, Unit};
-use crate::graph::LayerError;
+use crate::op::LayerError;
 use crate::tensor::Layout;
 use smallvec::SmallVec;
 

@@ -11,11 +11,11 @@ use super::support::{input, int, is_anything, is_real, shape, strides};
 use crate::cuda::device::{Argument, DeviceTensor, Grid, Unit};
 use crate::cuda::layer::scratch_bytes;
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers, is_plain};
-use crate::graph::{LayerError, TensorFormat, TensorMeta};
-use crate::layers::advanced_indexing::{IndexAdd, IndexFill};
-use crate::layers::broadcast::Factor;
-use crate::layers::indexing::ScatterAdd;
-use crate::layers::scattering::{IndexCopy, Scatter, SelectScatter};
+use crate::op::{LayerError, TensorFormat, TensorMeta};
+use crate::ops::indexing::advanced::{IndexAdd, IndexFill};
+use crate::ops::indexing::by_index::ScatterAdd;
+use crate::ops::indexing::scattering::{IndexCopy, Scatter, SelectScatter};
+use crate::ops::support::broadcast::Factor;
 use crate::tensor::{DType, Scalar, resolve_axis, resolve_index};
 
 /// What becomes of an element and one that comes to its place.

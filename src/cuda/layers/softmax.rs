@@ -4,8 +4,8 @@ use super::rows::Rows;
 use super::support::{computed_in, is_real, row_major};
 use crate::cuda::device::{DeviceTensor, Unit};
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
-use crate::graph::{LayerError, TensorFormat};
-use crate::layers::softmax::{LogSoftmax, Softmax, Softmax2d, Softmin};
+use crate::op::{LayerError, TensorFormat};
+use crate::ops::activation::softmax::{LogSoftmax, Softmax, Softmax2d, Softmin};
 
 /// Which relative of softmax.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

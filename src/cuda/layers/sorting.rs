@@ -5,9 +5,9 @@ use super::rows::without_axis;
 use super::support::{computed_in, int, is_real};
 use crate::cuda::device::{Argument, DeviceTensor, Grid, KernelStrides, Unit};
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
-use crate::graph::{LayerError, TensorFormat, TensorMeta};
-use crate::layers::extremes::Topk;
-use crate::layers::sorting::{Argsort, Kthvalue, Sort};
+use crate::op::{LayerError, TensorFormat, TensorMeta};
+use crate::ops::reduction::extremes::Topk;
+use crate::ops::sorting::{Argsort, Kthvalue, Sort};
 use crate::tensor::{Layout, resolve_axis};
 
 /// The longest rows that a block sorts.

@@ -3,8 +3,8 @@
 use super::formula::number;
 use super::recipe::{Recipe, pointwise};
 use crate::cuda::CudaLayers;
-use crate::layers::finite::{NanToNum, greatest};
-use crate::layers::special::{IsClose, Logit, Pair, Question, Single};
+use crate::ops::arithmetic::finite::{NanToNum, greatest};
+use crate::ops::arithmetic::special::{IsClose, Logit, Pair, Question, Single};
 use crate::tensor::DType;
 
 /// A text in which `$x` is the input in double.

@@ -3,7 +3,7 @@
 use super::formula::number;
 use crate::cuda::device::{DeviceTensor, KernelStrides};
 use crate::cuda::{CudaContext, is_plain};
-use crate::graph::{Device, LayerError, TensorFormat, TensorMeta, Weight};
+use crate::op::{Device, LayerError, TensorFormat, TensorMeta, Weight};
 use crate::tensor::{DType, Layout, Shape, Tensor};
 use smallvec::SmallVec;
 

@@ -4,7 +4,7 @@ use super::support::int;
 use super::ways::Way;
 use crate::cuda::device::{Argument, DeviceTensor, Grid, Info, Kernel, Unit};
 use crate::cuda::{CudaContext, scratch_bytes};
-use crate::graph::{LayerError, TensorMeta};
+use crate::op::{LayerError, TensorMeta};
 use crate::tensor::{DType, Shape};
 use smallvec::SmallVec;
 

@@ -12,9 +12,9 @@ use crate::cuda::device::{
     Argument, DeviceTensor, Grid, LibraryWork, SignalPlace, TransformWork, Transformed,
 };
 use crate::cuda::{CudaContext, scratch_bytes};
-use crate::graph::LayerError;
 use crate::kernels::fourier::Direction;
-use crate::layers::fourier::complex;
+use crate::op::LayerError;
+use crate::ops::fourier::transforms::complex;
 use crate::tensor::{DType, Layout};
 
 /// What kinds of numbers a pass is between; none for those that libraries do not transform.

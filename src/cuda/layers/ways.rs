@@ -4,8 +4,8 @@
 use super::tiles::{self, Tiles};
 use crate::cuda::device::Info;
 use crate::cuda::no_tactic;
-use crate::graph::{LayerError, Tactic, TensorMeta};
-use crate::layers::device_tactic::DeviceTactic;
+use crate::op::{LayerError, Tactic, TensorMeta};
+use crate::ops::inserted::device_tactic::DeviceTactic;
 use crate::tensor::DType;
 
 /// A way of computing a product. One that is not possible for some tensors gives way to the choice by their types and sizes.
@@ -84,7 +84,7 @@ impl Way {
 /// that they make use of. `$of` says where TF32 is allowed; a method of the layer may say whether tiles are possible at all.
 macro_rules! ways {
     ($of:ident $(, $is_possible:ident)?) => {
-        fn tactics(&self, device: &crate::cuda::device::Info) -> Vec<crate::graph::Tactic> {
+        fn tactics(&self, device: &crate::cuda::device::Info) -> Vec<crate::op::Tactic> {
             Way::tactics(device)
         }
 

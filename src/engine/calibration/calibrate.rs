@@ -3,7 +3,8 @@
 use super::loss::{Trial, too_lossy};
 use super::{Fingerprint, Histogram, Loss, Range, Scales, threshold};
 use crate::engine::{Builder, EngineError};
-use crate::graph::{LayerError, OperandIndex, RuntimeGraph, RuntimeOperator, Stage};
+use crate::graph::{OperandIndex, RuntimeGraph, RuntimeOperator, Stage};
+use crate::op::LayerError;
 use crate::tensor::{DType, Tensor};
 use std::collections::BTreeMap;
 use std::fmt;

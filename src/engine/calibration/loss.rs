@@ -2,11 +2,9 @@
 
 use super::Scales;
 use crate::Limits;
-use crate::graph::{
-    CpuLayer, ForwardContext, LayerError, OperandIndex, RuntimeGraph, RuntimeOperator, TensorFormat,
-    TensorMeta, guarded, let_go,
-};
+use crate::graph::{OperandIndex, RuntimeGraph, RuntimeOperator};
 use crate::kernels::reformat::Stored;
+use crate::op::{CpuLayer, ForwardContext, LayerError, TensorFormat, TensorMeta, catch_panic, drop_layer};
 use crate::tensor::{DType, Tensor, TensorView, Workspace};
 use std::cmp::Ordering;
 
@@ -90,14 +88,14 @@ impl Trial {
         let scale_of = |operand: OperandIndex| scales.get(graph.operand(operand).name());
         let (scale, out_scale) = (scale_of(input), scale_of(output));
         let inputs = operator.inputs().len();
-        let is_whole = guarded(|| Ok(is_output_whole(layer, inputs, out_scale.is_some())))?;
+        let is_whole = catch_panic(|| Ok(is_output_whole(layer, inputs, out_scale.is_some())))?;
         let (Some(scale), Some(is_whole)) = (scale, is_whole) else { return Ok(None) };
         let loss = Loss {
             operator: operator.name().to_owned(),
             op_type: operator.op_type().to_owned(),
             ..Loss::default()
         };
-        let layer = Some(guarded(|| Ok(layer.clone_layer()))?);
+        let layer = Some(catch_panic(|| Ok(layer.clone_layer()))?);
         let scales = (scale, out_scale.filter(|_| is_whole));
         Ok(Some(Self { layer, is_initialized: false, scales, loss }))
     }
@@ -123,7 +121,7 @@ impl Trial {
         let mut views: Vec<_> = inputs.iter().map(|input| input.view()).collect();
         views[0] = whole.view();
         let mut found = Tensor::zeros(out_dtype, output.shape())?;
-        guarded(|| self.run((&metas, &out_meta), &views, &mut found, limits))?;
+        catch_panic(|| self.run((&metas, &out_meta), &views, &mut found, limits))?;
         let found = match out_scale {
             Some(scale) => found.to_vec::<i8>()?.into_iter().map(|q| q.load(scale)).collect(),
             None => found.to_vec::<f32>()?,
@@ -159,14 +157,14 @@ impl Drop for Trial {
     fn drop(&mut self) {
         let Some(mut layer) = self.layer.take() else { return };
         if self.is_initialized
-            && let Err(error) = guarded(|| {
+            && let Err(error) = catch_panic(|| {
                 layer.terminate();
                 Ok(())
             })
         {
             log::error!("{} `{}` cannot be terminated: {error}", self.loss.op_type, self.loss.operator);
         }
-        let_go(layer);
+        drop_layer(layer);
     }
 }
 

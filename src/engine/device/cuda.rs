@@ -6,8 +6,9 @@ use crate::Limits;
 use crate::cuda::device::{CudaError, Device, DeviceTensor, Memory as DeviceMemory, Queue};
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers, Faults, Tf32, Uses};
 use crate::engine::prepared::Job;
-use crate::graph::{self, CpuLayer, LayerError, RuntimeGraph, Tactic, TensorFormat, TensorMeta};
+use crate::graph::RuntimeGraph;
 use crate::memory::{Action, Memory, MemoryError, Place, Root};
+use crate::op::{CpuLayer, LayerError, Tactic, TensorFormat, TensorMeta};
 use crate::tensor::{DType, Layout, Shape, Tensor, TensorError, TensorView};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -124,7 +125,7 @@ impl OnDevice {
         let mut store = Store::default();
         let (mut layers, mut weights) = (Vec::new(), Vec::new());
         for (position, operator) in graph.operators().iter().enumerate() {
-            let layer = operator.layer().filter(|_| operator.device() == graph::Device::Cuda);
+            let layer = operator.layer().filter(|_| operator.device() == crate::op::Device::Cuda);
             let mut layer = layer.and_then(|layer| accelerator.layers.of(layer));
             let own = layer.as_mut().map_or(Ok(Vec::new()), |layer| {
                 layer.set_tactic(operator.device_tactic())?;
@@ -136,7 +137,7 @@ impl OnDevice {
         }
         let is_there = |position: usize| {
             let output = graph.operators().get(position).and_then(|operator| operator.outputs().first());
-            output.is_some_and(|&output| graph.operand(output).device() == graph::Device::Cuda)
+            output.is_some_and(|&output| graph.operand(output).device() == crate::op::Device::Cuda)
         };
         let constants = constants.iter().enumerate().map(|(position, constant)| {
             constant.as_ref().filter(|_| is_there(position)).map(|constant| store.put(constant.clone()))

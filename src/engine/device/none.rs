@@ -3,8 +3,9 @@
 use super::{Scratch, Stretch};
 use crate::Limits;
 use crate::engine::prepared::Job;
-use crate::graph::{CpuLayer, LayerError, RuntimeGraph, Tactic, TensorFormat, TensorMeta};
+use crate::graph::RuntimeGraph;
 use crate::memory::Memory;
+use crate::op::{CpuLayer, LayerError, Tactic, TensorFormat, TensorMeta};
 use crate::tensor::Tensor;
 
 /// A device for a builder.

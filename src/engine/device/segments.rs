@@ -4,7 +4,7 @@ use super::Stretch;
 use super::cuda::{DeviceState, OnDevice};
 use crate::cuda::device::{Graph, Memory, Queue, Recording};
 use crate::engine::prepared::Job;
-use crate::graph::LayerError;
+use crate::op::LayerError;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

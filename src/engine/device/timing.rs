@@ -4,7 +4,7 @@ use super::cuda::{Accelerator, Kept, Store};
 use crate::Limits;
 use crate::cuda::device::{Memory, Queue};
 use crate::cuda::{CudaContext, CudaLayer, Faults};
-use crate::graph::{CpuLayer, LayerError, Tactic, TensorMeta, guarded};
+use crate::op::{CpuLayer, LayerError, Tactic, TensorMeta, catch_panic};
 use crate::tensor::{DType, Layout, Shape, Tensor};
 use std::time::{Duration, Instant};
 
@@ -51,7 +51,7 @@ impl Accelerator {
         for meta in metas() {
             limits.check_tensor("a tensor to measure with", meta.byte_len().unwrap_or(u64::MAX))?;
         }
-        let timed = guarded(|| {
+        let timed = catch_panic(|| {
             layer.set_tactic(tactic.id)?;
             layer.configure(inputs, outputs)?;
             Bench::new(self, (&*layer, is_pointwise), (inputs, outputs))?.fastest(&mut *layer, limits)

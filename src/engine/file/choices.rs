@@ -6,10 +6,10 @@ use crate::engine::device::Accelerator;
 use crate::engine::formats::{self, Answers, Candidate, Settled};
 use crate::engine::{EngineError, Plan};
 use crate::graph::{
-    Change, CpuLayer, Device, Inserted, LayerError, OperandIndex, OperatorIndex, RuntimeGraph,
-    RuntimeOperand, SettledFormat, Stage, Tactic, TensorFormat, Unfit, guarded,
+    Change, Inserted, OperandIndex, OperatorIndex, RuntimeGraph, RuntimeOperand, SettledFormat, Stage, Unfit,
 };
-use crate::layers::transfer::Transfer;
+use crate::op::{CpuLayer, Device, LayerError, Tactic, TensorFormat, catch_panic};
+use crate::ops::inserted::transfer::Transfer;
 use crate::tensor::{DType, Format, MAX_RANK};
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
@@ -141,7 +141,7 @@ pub(super) fn check(
         // What is not described before the run is refused by the layer itself, if it is.
         let Some(metas) = plan.shapes.get_all(&operands) else { continue };
         let formats: Vec<TensorFormat> = metas.iter().map(|meta| meta.tensor_format()).collect();
-        let takes = guarded(|| match (operator.op_type(), operator.device(), accelerator) {
+        let takes = catch_panic(|| match (operator.op_type(), operator.device(), accelerator) {
             // It copies what there is.
             (Transfer::TYPE, ..) => Ok(true),
             (_, Device::Cuda, Some(accelerator)) => {
@@ -316,7 +316,7 @@ struct Known {
 impl Known {
     fn of(layer: &dyn CpuLayer, accelerator: Option<&Accelerator>) -> Result<Self, PlanFileProblem> {
         let on_device = || accelerator.and_then(|accelerator| accelerator.tactics(layer));
-        let known = guarded(|| Ok(Self { on_cpu: layer.tactics(), on_device: on_device() }));
+        let known = catch_panic(|| Ok(Self { on_cpu: layer.tactics(), on_device: on_device() }));
         known.map_err(|error| wrong(error.to_string()))
     }
 

@@ -39,7 +39,7 @@
 //! | 7 | choices | JSON: `changes`, the formats, tactics and reformats that were settled, in the order in which they were; `operators`, what each had to choose from |
 //!
 //! Layers may keep their weights in another order, such as panels as wide as a vector. Then their operators have one more
-//! attribute, [`ixion.packed`](crate::graph::PACKED), so that a plan that is mapped computes with the file's own pages from the
+//! attribute, [`ixion.packed`](crate::op::PACKED), so that a plan that is mapped computes with the file's own pages from the
 //! first run on.
 //!
 //! ## Settings
@@ -79,7 +79,7 @@ pub use header::{Kind, Section};
 use super::device::Accelerator;
 use super::{EngineError, Plan};
 use crate::Limits;
-use crate::graph::Registry;
+use crate::op::Registry;
 use crate::passes::Statistics;
 use crate::pnnx;
 use crate::pnnx::archive::ArchiveFile;

@@ -8,7 +8,8 @@ use super::{PlanFile, exact, features, states, weights};
 use crate::Limits;
 use crate::engine::builder::Parts;
 use crate::engine::{EngineError, Plan};
-use crate::graph::{Registry, RuntimeGraph, within};
+use crate::graph::RuntimeGraph;
+use crate::op::{Registry, with_deadline};
 use crate::pnnx::archive::ArchiveFile;
 use crate::pnnx::{Archive, Graph};
 use crate::tensor::Mapping;
@@ -118,7 +119,7 @@ impl PlanFile {
     /// parts of the file contradict each other; as [`Builder::build`](crate::engine::Builder::build) else.
     pub fn load(self) -> Result<Plan, EngineError> {
         let limits = self.limits.clone();
-        within(&limits, || self.loaded())
+        with_deadline(&limits, || self.loaded())
     }
 
     fn loaded(self) -> Result<Plan, EngineError> {

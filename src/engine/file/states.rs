@@ -3,7 +3,8 @@
 use super::error::PlanFileProblem;
 use super::header::{Kind, long, number};
 use crate::engine::{EngineError, Plan};
-use crate::graph::{Stage, guarded};
+use crate::graph::Stage;
+use crate::op::catch_panic;
 use std::collections::BTreeMap;
 
 /// Asks all layers of a plan, and puts what they say into a section. There is none where nobody says anything.
@@ -11,7 +12,7 @@ pub(super) fn encode(plan: &Plan) -> Result<Option<Vec<u8>>, EngineError> {
     let mut section = Vec::new();
     for operator in plan.graph.operators() {
         let Some(layer) = operator.layer() else { continue };
-        let state = guarded(|| layer.serialize())
+        let state = catch_panic(|| layer.serialize())
             .map_err(|source| EngineError::of_operator(operator, plan.graph.path(), Stage::Store, source))?;
         if state.is_empty() {
             continue;

@@ -7,7 +7,8 @@ use super::settings::Settings;
 use super::weights::{ALIGNMENT, Place};
 use super::{attributes, states, weights};
 use crate::engine::{EngineError, Plan};
-use crate::graph::{LayerError, PACKED, Stage, guarded};
+use crate::graph::Stage;
+use crate::op::{LayerError, PACKED, catch_panic};
 use crate::pnnx::{ArchiveError, Attribute, Graph, replace, write_beside};
 use crc32fast::Hasher;
 use std::collections::HashSet;
@@ -60,7 +61,7 @@ fn with_packed(plan: &Plan) -> Result<Graph, EngineError> {
         let of_operator =
             |source| EngineError::of_operator(operator, plan.graph.path(), Stage::Store, source);
         let packed =
-            operator.layer().map(|layer| guarded(|| layer.packed())).transpose().map_err(of_operator)?;
+            operator.layer().map(|layer| catch_panic(|| layer.packed())).transpose().map_err(of_operator)?;
         let Some(id) = source.operator_named(operator.name()) else { continue };
         let refused = |error: &dyn std::fmt::Display| of_operator(LayerError::Unsupported(error.to_string()));
         let Some(packed) = packed.flatten() else {

@@ -8,7 +8,8 @@ use super::survey::{Answers, Combination};
 use super::variants::keeps_type;
 use crate::engine::device::Accelerator;
 use crate::engine::tuning::Key;
-use crate::graph::{CpuLayer, Device, LayerError, RuntimeGraph, RuntimeOperator, Tactic, TensorFormat};
+use crate::graph::{RuntimeGraph, RuntimeOperator};
+use crate::op::{CpuLayer, Device, LayerError, Tactic, TensorFormat};
 use crate::tensor::DType;
 
 /// How a device runs an operator, if it does, and whether it is to do so wherever it can: views are free on either side.

@@ -2,8 +2,9 @@
 
 use super::candidates::Offer;
 use super::negotiation::Agreement;
-use crate::graph::{Insertion, OperandIndex, OperatorIndex, RuntimeGraph, TensorFormat, TensorMeta};
-use crate::layers::reformat::Reformat;
+use crate::graph::{Insertion, OperandIndex, OperatorIndex, RuntimeGraph};
+use crate::op::{TensorFormat, TensorMeta};
+use crate::ops::inserted::reformat::Reformat;
 use crate::tensor::Format;
 
 /// Lets every second operator that can take blocked tensors have them, and the others none.

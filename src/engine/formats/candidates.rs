@@ -5,9 +5,8 @@ use super::survey::{Answers, Combination, Survey, ask};
 use crate::Limits;
 use crate::engine::device::Accelerator;
 use crate::engine::tuning::Key;
-use crate::graph::{
-    CpuLayer, LayerError, RuntimeGraph, RuntimeOperator, Tactic, TensorFormat, TensorMeta, guarded,
-};
+use crate::graph::{RuntimeGraph, RuntimeOperator};
+use crate::op::{CpuLayer, LayerError, Tactic, TensorFormat, TensorMeta, catch_panic};
 use crate::tensor::{DType, Format};
 use std::fmt;
 
@@ -88,7 +87,7 @@ pub(super) fn combinations(
 ) -> Result<Survey, LayerError> {
     let options: Vec<Combination> = tensors.all().map(|(meta, scale)| options(meta, blocks, scale)).collect();
     let takes = |position: usize, formats: &[TensorFormat]| takes(layer, tensors.likeness, position, formats);
-    guarded(|| {
+    catch_panic(|| {
         let mut survey = Survey::of(&options);
         ask(&options, &takes, &mut Combination::new(), &mut survey);
         if survey.found.is_empty() {
@@ -184,7 +183,7 @@ pub(super) fn priced(
 ) -> Result<Vec<Candidate>, LayerError> {
     let Tensors { inputs, outputs, .. } = tensors.in_formats(formats);
     let prices = terms.prices();
-    guarded(|| {
+    catch_panic(|| {
         let mut candidates = Vec::new();
         let tactics = layer.tactics().into_iter().enumerate();
         for (_, tactic) in tactics.filter(|(at, tactic)| *at == 0 || terms.allows(tactic)) {
@@ -224,7 +223,7 @@ pub(super) fn unknown<'a>(
     // A layer that panics is named where its candidates are asked for.
     let tactics = |layer: &dyn CpuLayer| {
         let on_device = || accelerator.and_then(|accelerator| accelerator.tactics(layer));
-        guarded(|| Ok([layer.tactics(), on_device().unwrap_or_default()].concat())).unwrap_or_default()
+        catch_panic(|| Ok([layer.tactics(), on_device().unwrap_or_default()].concat())).unwrap_or_default()
     };
     let tactics: Vec<Tactic> = layers.filter(|_| !names.is_empty()).flat_map(tactics).collect();
     let is_known =

@@ -1,6 +1,7 @@
 //! Formats of a tensor that are there together, and the conversions that bring it from one into others.
 
-use crate::graph::{OperandIndex, TensorFormat};
+use crate::graph::OperandIndex;
+use crate::op::TensorFormat;
 
 // ANCHOR: sets
 /// The most formats of a tensor of which all sets are tried.

@@ -2,7 +2,8 @@
 //! GPU, and cross as they are.
 
 use super::conversion::Conversion;
-use crate::graph::{Device, OperandIndex, RuntimeGraph, TensorFormat};
+use crate::graph::{OperandIndex, RuntimeGraph};
+use crate::op::{Device, TensorFormat};
 use crate::tensor::Format;
 
 /// The format in which a tensor lies on the GPU between its two steps; none where one step does.

@@ -21,11 +21,11 @@ use super::device::Accelerator;
 use super::tuning::Tuner;
 use super::{EngineError, Fingerprint, Precision, Scales};
 use crate::graph::{
-    CpuLayer, Device, GraphError, Insertion, LayerError, OperandIndex, OperatorIndex, RuntimeGraph,
-    RuntimeOperator, Stage, Tactic, TensorFormat, TensorMeta, guarded,
+    GraphError, Insertion, OperandIndex, OperatorIndex, RuntimeGraph, RuntimeOperator, Stage,
 };
-use crate::layers::reformat::Reformat;
-use crate::layers::transfer::Transfer;
+use crate::op::{CpuLayer, Device, LayerError, Tactic, TensorFormat, TensorMeta, catch_panic};
+use crate::ops::inserted::reformat::Reformat;
+use crate::ops::inserted::transfer::Transfer;
 use crate::pnnx;
 use crate::shape::Shapes;
 use crate::tensor::DType;
@@ -217,12 +217,12 @@ fn asked(
     }
     let fault = |source| EngineError::of_operator(operator, graph.path(), Stage::Configure, source);
     // Letting its clones go is a call as well.
-    let on_device = guarded(|| accelerated::offer(graph, operator, &tensors, terms)).map_err(fault)?;
+    let on_device = catch_panic(|| accelerated::offer(graph, operator, &tensors, terms)).map_err(fault)?;
     if let Some((mut offer, true)) = on_device {
         keep_preferred(&mut offer, terms);
         return Ok(offer);
     }
-    let mut offer = guarded(|| variants::offer(graph, operator, &tensors, terms)).map_err(fault)?;
+    let mut offer = catch_panic(|| variants::offer(graph, operator, &tensors, terms)).map_err(fault)?;
     if let Some((view, _)) = on_device {
         offer.candidates.extend(view.candidates);
     }

@@ -8,7 +8,8 @@ use super::candidates::{Candidate, Offer, is_plain};
 use super::conversion::{Conversion, price_of_set, sets, want};
 use super::price::Prices;
 use super::solver::{Choices, solve};
-use crate::graph::{OperandIndex, RuntimeGraph, TensorFormat, TensorMeta};
+use crate::graph::{OperandIndex, RuntimeGraph};
+use crate::op::{TensorFormat, TensorMeta};
 use std::collections::BTreeMap;
 
 /// What a graph settled on.

@@ -2,7 +2,7 @@
 
 use super::candidates::Tensors;
 use super::survey::Combination;
-use crate::graph::{TensorFormat, TensorMeta};
+use crate::op::{TensorFormat, TensorMeta};
 use crate::tensor::Format;
 use std::ops::RangeInclusive;
 

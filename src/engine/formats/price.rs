@@ -5,7 +5,7 @@
 use super::crossing;
 use crate::engine::device::Accelerator;
 use crate::engine::tuning::{Key, Tuner};
-use crate::graph::{Cost, CpuLayer, Device, LayerError, Tactic, TensorFormat, TensorMeta};
+use crate::op::{Cost, CpuLayer, Device, LayerError, Tactic, TensorFormat, TensorMeta};
 use crate::tensor::{DType, Layout};
 
 /// Where prices come from: from a tuner, and where there is none or it cannot measure, from the model.
@@ -128,7 +128,7 @@ const CALL: f64 = 100.0;
 /// Moving elements between formats skips through memory: so many times the price of copying them.
 const SCATTERED: f64 = 2.0;
 
-/// The price of a layer's work in nanoseconds, for a layer of this [efficiency](crate::graph::CpuLayer::efficiency).
+/// The price of a layer's work in nanoseconds, for a layer of this [efficiency](crate::op::CpuLayer::efficiency).
 fn of_layer(cost: Cost, efficiency: f64) -> f64 {
     CALL + cost.macs as f64 / (MACS * clamped(efficiency)) + cost.bytes as f64 / BYTES
 }

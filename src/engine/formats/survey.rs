@@ -1,6 +1,6 @@
 //! Asking an operator position by position in which formats it can run.
 
-use crate::graph::TensorFormat;
+use crate::op::TensorFormat;
 use smallvec::SmallVec;
 
 /// The formats of all inputs and then all outputs of an operator.

@@ -7,7 +7,8 @@ use super::Terms;
 use super::candidates::{Candidate, Offer, Tensors, combinations, priced};
 use super::survey::{Answers, Combination, Survey};
 use crate::engine::tuning::Key;
-use crate::graph::{CpuLayer, LayerError, RuntimeGraph, RuntimeOperator, TensorFormat, TensorMeta, guarded};
+use crate::graph::{RuntimeGraph, RuntimeOperator};
+use crate::op::{CpuLayer, LayerError, TensorFormat, TensorMeta, catch_panic};
 use crate::tensor::DType;
 
 /// An operator with tensors and weights of certain types, and the combinations of formats that it takes.
@@ -73,7 +74,7 @@ pub(super) fn offer(
 fn only(variants: &[Variant<'_>]) -> Result<Option<Candidate>, LayerError> {
     let mut all = variants.iter().flat_map(|variant| variant.found.iter().map(move |it| (variant, it)));
     let (Some((variant, formats)), None) = (all.next(), all.next()) else { return Ok(None) };
-    let tactics = guarded(|| Ok(variant.layer.get().tactics()))?;
+    let tactics = catch_panic(|| Ok(variant.layer.get().tactics()))?;
     let [tactic] = tactics[..] else { return Ok(None) };
     Ok(Some(Candidate { formats: formats.clone(), tactic, price: 0.0, is_measured: false }))
 }
@@ -92,7 +93,7 @@ impl<'a> Variant<'a> {
         (dtype, blocks): (DType, &[u8]),
     ) -> Result<Option<Self>, LayerError> {
         let Some(tensors) = tensors.cast(dtype) else { return Ok(None) };
-        let made = guarded(|| graph.cast_layer(operator, dtype))
+        let made = catch_panic(|| graph.cast_layer(operator, dtype))
             .and_then(|layer| layer.map(|layer| Ok((keeps_type(&*layer, &tensors)?, layer))).transpose());
         match made {
             Ok(Some((true, layer))) => {
@@ -122,7 +123,7 @@ fn weight_bytes(operator: &RuntimeOperator, dtype: DType) -> u64 {
 
 /// Whether a layer's own rule says that outputs have the type of the inputs.
 pub(super) fn keeps_type(layer: &dyn CpuLayer, tensors: &Tensors) -> Result<bool, LayerError> {
-    let inferred = guarded(|| layer.infer(&tensors.inputs))?;
+    let inferred = catch_panic(|| layer.infer(&tensors.inputs))?;
     let type_and_dims = |meta: &TensorMeta| (meta.dtype(), meta.dims().to_vec());
     Ok(inferred.iter().map(type_and_dims).eq(tensors.outputs.iter().map(type_and_dims)))
 }

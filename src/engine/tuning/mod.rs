@@ -8,11 +8,10 @@ mod timer;
 
 use super::device::Accelerator;
 use crate::Limits;
-use crate::graph::{
-    CpuLayer, Creator, LayerError, RuntimeGraph, RuntimeOperator, Tactic, TensorMeta, guarded,
-};
+use crate::graph::{RuntimeGraph, RuntimeOperator};
 use crate::kernels::parallel::Threads;
-use crate::layers::reformat::Reformat;
+use crate::op::{CpuLayer, Creator, LayerError, Tactic, TensorMeta, catch_panic};
+use crate::ops::inserted::reformat::Reformat;
 use crate::tensor::DType;
 pub use cache::{CACHE_VERSION, Devices, Stored, TimingCache, Timings, known_or, usable};
 use std::fmt::{Display, Write};
@@ -100,7 +99,7 @@ impl Tuner {
         mut measure: impl FnMut() -> Result<Option<f64>, LayerError>,
     ) -> Result<Option<f64>, LayerError> {
         known_or(&self.cache, device, &key, &mut || {
-            let found = guarded(&mut measure)?;
+            let found = catch_panic(&mut measure)?;
             if let Some(nanoseconds) = found {
                 log::debug!("{key}: {nanoseconds:.0} ns");
             }

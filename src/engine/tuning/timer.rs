@@ -1,8 +1,8 @@
 //! Running one layer on made-up tensors.
 
 use crate::Limits;
-use crate::graph::{CpuLayer, ForwardContext, LayerError, TensorMeta, guarded};
 use crate::kernels::parallel::Threads;
+use crate::op::{CpuLayer, ForwardContext, LayerError, TensorMeta, catch_panic};
 use crate::tensor::{DType, Format, Layout, Tensor, TensorView, TensorViewMut, Workspace};
 use std::time::{Duration, Instant};
 
@@ -91,7 +91,7 @@ impl Timer {
         self.limits.check_tensor("scratch memory", scratch as u64)?;
         workspace.reserve(scratch)?;
         layer.initialize()?;
-        let timed = guarded(|| {
+        let timed = catch_panic(|| {
             layer.configure(inputs, outputs)?;
             let inputs = inputs_made.iter().map(|input| lying(input.view(), is_pointwise));
             let inputs = inputs.collect::<Result<Vec<_>, LayerError>>()?;

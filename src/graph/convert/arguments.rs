@@ -6,9 +6,10 @@
 
 use super::Converter;
 use super::values::expression_text;
-use crate::graph::INPUT_KIND;
 use crate::graph::draft::{self, Constant, Tuple, Value};
-use crate::graph::{Creator, GraphError, OperandIndex, RuntimeParameter};
+use crate::graph::{GraphError, OperandIndex};
+use crate::op::INPUT_KIND;
+use crate::op::{Creator, RuntimeParameter};
 use crate::pnnx;
 use std::collections::BTreeMap;
 

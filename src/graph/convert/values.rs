@@ -1,6 +1,6 @@
 //! Constants of the file, and their texts.
 
-use crate::graph::RuntimeParameter;
+use crate::op::RuntimeParameter;
 use crate::pnnx::{self, Expr};
 
 /// The text of a constant as an expression has it: lists in square brackets.

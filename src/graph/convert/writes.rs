@@ -6,9 +6,10 @@
 
 use super::Converter;
 use super::arguments::Arguments;
+use crate::graph::GraphError;
 use crate::graph::draft::Value;
 use crate::graph::operator::{OperandIndex, RuntimeOperator};
-use crate::graph::{GraphError, RuntimeParameter};
+use crate::op::RuntimeParameter;
 use crate::pnnx::{self, OperandId};
 
 /// The operators through which PNNX follows a view.

@@ -1,6 +1,7 @@
 //! What operands of the file stand for.
 
-use crate::graph::{OperandIndex, RuntimeParameter};
+use crate::graph::OperandIndex;
+use crate::op::RuntimeParameter;
 use crate::pnnx::OperandId;
 use std::sync::Arc;
 

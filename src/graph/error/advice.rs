@@ -1,6 +1,6 @@
 //! What can be done about operators that no layer is registered for.
 
-use crate::graph::PluginName;
+use crate::op::PluginName;
 
 /// What can be done about a type of operator that no layer is registered for.
 pub(super) fn advice(op_type: &str) -> String {

@@ -6,7 +6,7 @@ use super::algebra::same;
 use super::formula::{Formula, UNKNOWN, calls, renumbered, replace};
 use super::site::is_computed_in;
 use super::weights;
-use crate::graph::TensorMeta;
+use crate::op::TensorMeta;
 use crate::passes::{Draft, Match, Rewrite, Rule};
 use crate::pnnx::{Attribute, Expr, Function, Operator};
 use crate::tensor::{Dim, resolve_axis};

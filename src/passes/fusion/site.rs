@@ -1,6 +1,6 @@
 //! Looking around in a graph, and putting one operator in the place of several.
 
-use crate::graph::TensorMeta;
+use crate::op::TensorMeta;
 use crate::passes::Facts;
 use crate::pnnx::{Attribute, Graph, GraphError, OperandId, Operator, OperatorId, Parameter};
 use crate::tensor::{DType, Dim};

@@ -1,6 +1,7 @@
 //! What the unit tests of fusions share: a model before and after a pass must compute the same.
 
-use crate::graph::{RuntimeGraph, TensorMeta};
+use crate::graph::RuntimeGraph;
+use crate::op::TensorMeta;
 use crate::passes::testing::{graph, lines, run_in};
 use crate::passes::{Outcome, Pass, PassContext};
 use crate::pnnx::{Dim, Graph, OperatorId};

@@ -8,7 +8,7 @@ use super::compare::{bind_operand, match_params, used_elsewhere};
 use super::expression::{Binding, bindings};
 use super::value::Captures;
 use super::{DimPattern, FactPattern, OperatorPattern, Pattern, TypePattern};
-use crate::graph::TensorMeta;
+use crate::op::TensorMeta;
 use crate::passes::PassContext;
 use crate::pnnx::{Attribute, Expr, Graph, Operand, OperandId, Operator, OperatorId};
 use crate::tensor::Dim;

@@ -2,9 +2,9 @@
 
 use super::tensors::{fill, list, meta, tensor_format, view, view_mut};
 use crate::Limits;
-use crate::graph::{
+use crate::op::{
     CpuLayer, Creator, ForwardContext, LayerError, OperatorReader, RuntimeAttribute, RuntimeParameter,
-    TensorMeta, guarded,
+    TensorMeta, catch_panic,
 };
 use crate::plugin::abi::{self, Host, Node, Operator, Tensor, Value};
 use crate::plugin::table::lossy;
@@ -53,7 +53,7 @@ pub(super) fn functions() -> Operator {
 
 /// Does something for the host, and tells it why it fails.
 fn told(host: *const Host, work: impl FnOnce() -> Result<()>) -> i32 {
-    let error = match guarded(work) {
+    let error = match catch_panic(work) {
         Ok(()) => return abi::OK,
         Err(error) => error,
     };
@@ -182,7 +182,7 @@ unsafe extern "C" fn clone(host: *const Host, original: *const c_void, copy: *mu
 
 unsafe extern "C" fn destroy(layer: *mut c_void) {
     // A panic has said what it is about, and nobody is left to be told.
-    let _ = guarded(|| {
+    let _ = catch_panic(|| {
         if !layer.is_null() {
             // SAFETY: by the header, this is the one time that a layer is destroyed.
             drop(unsafe { Box::from_raw(layer.cast::<Boxed>()) });
@@ -249,7 +249,7 @@ unsafe extern "C" fn supports(
     formats: *const abi::TensorFormat,
     num_formats: usize,
 ) -> i32 {
-    let answer = guarded(|| {
+    let answer = catch_panic(|| {
         // SAFETY: the host gives what the header says.
         let (layer, formats) = unsafe { (layer(of)?, list(formats, num_formats)) };
         let formats: Option<Vec<_>> = formats.iter().map(tensor_format).collect();
@@ -297,7 +297,7 @@ unsafe extern "C" fn initialize(host: *const Host, of: *mut c_void) -> i32 {
 
 unsafe extern "C" fn terminate(of: *mut c_void) {
     // As with `destroy`, nobody is left to be told.
-    let _ = guarded(|| {
+    let _ = catch_panic(|| {
         // SAFETY: the host gives what the header says.
         unsafe { layer_mut(of)?.terminate() };
         Ok(())

@@ -4,7 +4,7 @@ mod functions;
 mod tensors;
 
 use super::abi::{self, Operator, Plugin};
-use crate::graph::{Creator, Field, FieldValue, INPUT_KIND, PluginName, Registry, Weight};
+use crate::op::{Creator, Field, FieldValue, INPUT_KIND, PluginName, Registry, Weight};
 use functions::functions;
 use std::ffi::{CString, c_char};
 use std::fmt::Display;
@@ -23,7 +23,7 @@ use std::sync::OnceLock;
 /// as a plugin that never asks. Each layer that is made copies its weights once; its clones share them.
 ///
 /// ```
-/// use ixion::graph::{Registry, RegistryError};
+/// use ixion::op::{Registry, RegistryError};
 ///
 /// pub fn register(registry: &mut Registry) -> Result<(), RegistryError> {
 ///     // registry.register_plugin::<Swish>("acme", "1")

@@ -1,6 +1,6 @@
 //! Tensors and what is known of them, as the host tells a layer in Rust.
 
-use crate::graph::{LayerError, TensorFormat, TensorMeta};
+use crate::op::{LayerError, TensorFormat, TensorMeta};
 use crate::plugin::abi::{self, Host};
 use crate::plugin::tensors::dtype as dtype_of;
 use crate::tensor::dim::{Leaf, Operation};

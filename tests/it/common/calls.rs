@@ -1,7 +1,8 @@
 //! Every layer of a model with the tensors that it sees, one after the other.
 
 use ixion::Limits;
-use ixion::graph::{CpuLayer, ForwardContext, LayerError, RuntimeGraph, TensorMeta};
+use ixion::graph::RuntimeGraph;
+use ixion::op::{CpuLayer, ForwardContext, LayerError, TensorMeta};
 use ixion::tensor::{Tensor, TensorView, Workspace};
 use std::collections::BTreeMap;
 use std::path::Path;

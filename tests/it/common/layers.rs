@@ -1,6 +1,6 @@
 //! Layers that tests need and nobody else: three that panic, one that never ends, one that works in place.
 
-use ixion::graph::{
+use ixion::op::{
     CpuLayer, Creator, ForwardContext, Layer, LayerError, OperatorReader, Registry, TensorMeta, View,
 };
 use ixion::tensor::{Layout, Shape, TensorView, TensorViewMut};

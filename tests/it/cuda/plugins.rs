@@ -5,7 +5,7 @@ use crate::common::compiler;
 use ixion::Limits;
 use ixion::cuda::CudaLayers;
 use ixion::engine::{Builder, Context};
-use ixion::graph::Registry;
+use ixion::op::Registry;
 use ixion::plugin::Plugin;
 use ixion::pnnx::{Attribute, Graph};
 use ixion::tensor::{DType, Tensor};

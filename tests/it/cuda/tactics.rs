@@ -5,7 +5,7 @@ use ixion::Limits;
 use ixion::cuda::device::{Argument, Device, DeviceTensor, Grid, Info, Unit};
 use ixion::cuda::{CudaContext, CudaLayer, CudaLayers, Tf32};
 use ixion::engine::{Builder, Context, Formats, Plan, PlanFile, Precision, Scales, TimingCache};
-use ixion::graph::{
+use ixion::op::{
     CpuLayer, Creator, ForwardContext, Layer, LayerError, OperatorReader, Registry, Tactic, TensorMeta,
 };
 use ixion::pnnx::Graph;

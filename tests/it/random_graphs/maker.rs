@@ -1,7 +1,7 @@
 //! Random choices: values of a kind, weights, and operators on them.
 
 use super::net::{Net, Node, SIZES, Value, length};
-use ixion::graph::TensorMeta;
+use ixion::op::TensorMeta;
 use ixion::tensor::{DType, Dim};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};

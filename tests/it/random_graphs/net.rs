@@ -1,6 +1,7 @@
 //! A graph that is easy to take apart: a list of operators, each with its parameters and weights.
 
-use ixion::graph::{RuntimeGraph, TensorMeta};
+use ixion::graph::RuntimeGraph;
+use ixion::op::TensorMeta;
 use ixion::pnnx::{self, Attribute, Graph};
 use ixion::shape::{ShapeError, Shapes};
 use ixion::tensor::{DType, Dim, Tensor};

@@ -9,7 +9,7 @@
 use super::Settled;
 use super::geometry::Geometry;
 use super::quantized::Quantized;
-use ixion::graph::LayerError;
+use ixion::op::LayerError;
 use std::sync::Arc;
 
 const VERSION: u32 = 1;

@@ -1,7 +1,7 @@
 //! The sizes of a convolution, as the engine settled them.
 
 use super::Convolution;
-use ixion::graph::{LayerError, TensorMeta};
+use ixion::op::{LayerError, TensorMeta};
 
 /// All sizes: N×C×H×W of input and output, and along height and width what the window does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

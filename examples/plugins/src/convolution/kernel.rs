@@ -2,7 +2,7 @@
 
 use super::geometry::Geometry;
 use ixion::Limits;
-use ixion::graph::LayerError;
+use ixion::op::LayerError;
 use std::ops::AddAssign;
 
 /// What is multiplied and added up.

@@ -2,7 +2,7 @@
 
 use super::Convolution;
 use super::geometry::Geometry;
-use ixion::graph::LayerError;
+use ixion::op::LayerError;
 
 /// What 1 stands for in the input, and in the output if that is whole as well.
 pub(super) type Scales = (f32, Option<f32>);

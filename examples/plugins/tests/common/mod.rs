@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "each test uses its own part")]
 
 use ixion::Limits;
-use ixion::graph::{
+use ixion::op::{
     CpuLayer, ForwardContext, LayerError, OperatorReader, Registry, RuntimeAttribute, RuntimeParameter,
     TensorFormat, TensorMeta,
 };

@@ -4,9 +4,10 @@ use super::subject::{
     LeakyReLU, Linear, ReLU, Registry, Sigmoid, like_the_input, map, over_built_in, registry,
 };
 use ixion::Limits;
-use ixion::graph::{
-    self, CpuLayer, Creator, ForwardContext, FromOperator, GraphError, LayerError, OperatorReader,
-    RegistryError, RuntimeAttribute, RuntimeGraph, RuntimeParameter, TensorMeta,
+use ixion::graph::{GraphError, RuntimeGraph};
+use ixion::op::{
+    self, CpuLayer, Creator, ForwardContext, FromOperator, LayerError, OperatorReader, RegistryError,
+    RuntimeAttribute, RuntimeParameter, TensorMeta,
 };
 use ixion::pnnx::Graph;
 use ixion::tensor::{DType, Dim, Tensor, Workspace};
@@ -278,8 +279,8 @@ fn task4_one_operator_under_all_its_names() {
 }
 
 /// A registry of Ixion's with these layers alone.
-fn alone(layers: &Registry) -> graph::Registry {
-    let mut registry = graph::Registry::empty();
+fn alone(layers: &Registry) -> op::Registry {
+    let mut registry = op::Registry::empty();
     layers.iter().for_each(|(op_type, creator)| registry.add(op_type, creator.clone()).unwrap());
     registry
 }
@@ -294,7 +295,7 @@ fn task5_your_layers_are_registered() {
 
 #[test]
 fn task5_your_layers_stand_over_the_built_in_ones() {
-    let (own, built_in) = (registry().unwrap(), graph::Registry::default());
+    let (own, built_in) = (registry().unwrap(), op::Registry::default());
     let all = over_built_in(&own);
     assert_eq!(all.iter().count(), built_in.iter().count(), "all other layers must still be there");
     for (op_type, _) in own.iter().filter(|(op_type, _)| *op_type != "nn.Linear") {

@@ -5,10 +5,9 @@ use super::subject::{
     residual_network, slid,
 };
 use ixion::Limits;
-use ixion::graph::{
-    CpuLayer, ForwardContext, FromOperator, Layer, LayerError, Registry, RuntimeGraph, TensorMeta, Weight,
-};
+use ixion::graph::RuntimeGraph;
 use ixion::kernels::window::Window;
+use ixion::op::{CpuLayer, ForwardContext, FromOperator, Layer, LayerError, Registry, TensorMeta, Weight};
 use ixion::pnnx::Graph;
 use ixion::tensor::{DType, Dim, Shape, Tensor, Workspace};
 use std::path::{Path, PathBuf};

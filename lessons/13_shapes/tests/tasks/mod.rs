@@ -7,8 +7,9 @@ use super::subject::{
     infer_all, infer_operator, joined, known_inputs, larger, positions, same_inputs,
 };
 use ixion::Limits;
-use ixion::graph::{OperandIndex, RuntimeGraph, TensorMeta};
+use ixion::graph::{OperandIndex, RuntimeGraph};
 use ixion::kernels::window::Window;
+use ixion::op::TensorMeta;
 use ixion::pnnx::Graph;
 use ixion::shape::{ShapeError, symbolic_inputs};
 use ixion::tensor::dim::Operation;

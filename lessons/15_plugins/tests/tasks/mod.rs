@@ -5,10 +5,10 @@ mod life;
 mod panics;
 mod watched;
 
-use super::subject::{CopyConcat, PluginName, Smooth, add, find, guarded, replace, route};
+use super::subject::{CopyConcat, PluginName, Smooth, add, catch_panic, find, replace, route};
 use ixion::Limits;
 use ixion::engine::{Fields, Network, Plan, PlanFile, Precision};
-use ixion::graph::{
+use ixion::op::{
     self, CpuLayer, Creator, ForwardContext, Layer, LayerError, OperatorReader, Registry, RegistryError,
     RuntimeParameter, State, TensorFormat, TensorMeta,
 };
@@ -66,7 +66,7 @@ fn forward(layer: &mut dyn CpuLayer, inputs: &[Tensor], hint: &str) -> Vec<Tenso
 /// What a layer says. A panic in it is to be a red test with a hint, not the words of an array; but a `todo!` is shown as it is.
 #[track_caller]
 fn asked<T>(call: impl FnOnce() -> Result<T, LayerError>) -> Result<T, LayerError> {
-    match graph::guarded(call) {
+    match op::catch_panic(call) {
         Err(LayerError::Panic(text)) if text.starts_with("not yet implemented") => panic!("{text}"),
         result => result,
     }

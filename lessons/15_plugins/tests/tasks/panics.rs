@@ -4,8 +4,8 @@ use super::*;
 
 #[test]
 fn task6_what_returns_is_returned() {
-    assert_eq!(ok(guarded(|| Ok(7)), "Nothing happened."), 7);
-    let error = guarded(|| -> Result<(), _> { Err(LayerError::Unsupported("no".to_owned())) });
+    assert_eq!(ok(catch_panic(|| Ok(7)), "Nothing happened."), 7);
+    let error = catch_panic(|| -> Result<(), _> { Err(LayerError::Unsupported("no".to_owned())) });
     assert!(
         matches!(&error, Err(LayerError::Unsupported(text)) if text == "no"),
         "an error is no panic: {error:?}"
@@ -14,7 +14,7 @@ fn task6_what_returns_is_returned() {
 
 /// The text of a panic that was caught.
 fn caught(call: impl FnOnce()) -> String {
-    let result = guarded(|| {
+    let result = catch_panic(|| {
         call();
         Ok(())
     });
@@ -58,7 +58,7 @@ fn task6_what_was_done_before_is_seen() {
 /// Your registry, your plugin, its defaults: from a network in code to a file, and from the file to the guide's numbers.
 #[test]
 fn task6_a_plan_with_your_plugin_is_saved_loaded_and_run() {
-    ok(guarded(|| Ok(())), "Nothing happened.");
+    ok(catch_panic(|| Ok(())), "Nothing happened.");
     let registry = || {
         let mut registry = Registry::default();
         let name = ok(

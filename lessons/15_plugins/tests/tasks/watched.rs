@@ -1,7 +1,7 @@
 //! A plugin that writes down what it is asked, and lets your `Smooth` do the work.
 
 use super::super::subject::Smooth;
-use ixion::graph::{
+use ixion::op::{
     CpuLayer, Creator, ForwardContext, FromOperator, Layer, LayerError, OperatorReader, Registry, TensorMeta,
 };
 use ixion::tensor::{TensorView, TensorViewMut};

@@ -10,7 +10,8 @@ use super::subject::{
 };
 use ixion::engine::formats::conversion::Conversion;
 use ixion::engine::formats::survey::Combination;
-use ixion::graph::{OperandIndex, TensorFormat};
+use ixion::graph::OperandIndex;
+use ixion::op::TensorFormat;
 use ixion::tensor::DType;
 use std::cell::RefCell;
 

@@ -6,7 +6,8 @@ use ixion::Limits;
 use ixion::engine::formats::reformat_price;
 use ixion::engine::formats::survey::Combination;
 use ixion::engine::{Builder, Formats, Plan, PlanFile, Settled};
-use ixion::graph::{OperandIndex, TensorFormat};
+use ixion::graph::OperandIndex;
+use ixion::op::TensorFormat;
 use std::path::{Path, PathBuf};
 
 /// The network that reads digits, as the repository has it.

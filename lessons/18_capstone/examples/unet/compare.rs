@@ -4,7 +4,7 @@ use super::scenes::{self, Scene};
 use super::subject::{plan_for, registry, run_all};
 use indicatif::{ProgressBar, ProgressStyle};
 use ixion::engine::{Builder, Calibration, Method, Plan, Scales};
-use ixion::graph::Registry;
+use ixion::op::Registry;
 use ixion::tensor::Tensor;
 use ixion::vision::Confusion;
 use ndarray::Ix4;

@@ -2,7 +2,7 @@
 
 use super::*;
 use ixion::engine::{Builder, Calibration, EngineError, Method, Plan, PlanFile, Scales};
-use ixion::graph::Registry;
+use ixion::op::Registry;
 use ixion::tensor::{Picture, TensorView, TensorViewMut};
 use ixion::vision::ModelCard;
 use std::collections::HashSet;

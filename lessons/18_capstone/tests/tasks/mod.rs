@@ -5,12 +5,12 @@ use super::subject::{
     whole_sums,
 };
 use ixion::Limits;
-use ixion::graph::{
+use ixion::kernels::naive::{conv2d, unfold, whole_conv2d};
+use ixion::kernels::window::Window;
+use ixion::op::{
     CpuLayer, Creator, Device, ForwardContext, FromOperator, Layer, LayerError, OperatorReader, PluginName,
     RuntimeAttribute, RuntimeParameter, TensorFormat, TensorMeta,
 };
-use ixion::kernels::naive::{conv2d, unfold, whole_conv2d};
-use ixion::kernels::window::Window;
 use ixion::tensor::{DType, Dim, Tensor, Workspace};
 use ndarray::{Array3, Array4, ArrayD, Ix4, IxDyn, arr2, array};
 use std::collections::BTreeMap;

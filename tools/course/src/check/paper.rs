@@ -17,8 +17,9 @@ use crate::workspace::Workspace;
 const TAUGHT: &[&str] = &[
     "crates/ixion-tensor/src/",
     "crates/ixion-pnnx/src/",
+    "src/op/",
     "src/graph/",
-    "src/layers/",
+    "src/ops/",
     "src/passes/",
     "src/shape/",
     "src/memory/",

@@ -1,0 +1,94 @@
+//! Where the elements of a weight come from.
+
+use crate::op::LayerError;
+use crate::pnnx;
+use crate::tensor::{DType, Tensor};
+
+/// Where the elements of a weight come from.
+#[derive(Debug, Clone)]
+pub enum WeightSource {
+    /// An attribute of the file's graph.
+    File(pnnx::Attribute),
+    /// Random numbers of the scale that He et al. (2015) derive, `sqrt(2 / fan_in)`, made from a seed.
+    Random {
+        /// The element type.
+        dtype: DType,
+        /// The shape.
+        shape: Vec<usize>,
+        /// What the numbers are made from.
+        seed: u64,
+    },
+    /// A tensor that was given.
+    Tensor(Tensor),
+    /// Another weight's elements, rounded to a type.
+    Cast(Box<WeightSource>, DType),
+}
+
+impl WeightSource {
+    /// The element type.
+    pub fn dtype(&self) -> DType {
+        match self {
+            Self::File(attribute) => attribute.dtype(),
+            Self::Random { dtype, .. } => *dtype,
+            Self::Tensor(tensor) => tensor.dtype(),
+            Self::Cast(_, dtype) => *dtype,
+        }
+    }
+
+    /// The shape.
+    pub fn shape(&self) -> &[usize] {
+        match self {
+            Self::File(attribute) => attribute.shape(),
+            Self::Random { shape, .. } => shape,
+            Self::Tensor(tensor) => tensor.shape(),
+            Self::Cast(source, _) => source.shape(),
+        }
+    }
+
+    /// Reads or makes the elements, each time anew.
+    ///
+    /// # Errors
+    /// [`LayerError::Weight`] when the file lacks them, holds another number of bytes or cannot be read.
+    pub fn load(&self) -> Result<Tensor, LayerError> {
+        match self {
+            Self::File(attribute) => read(attribute),
+            Self::Random { dtype, shape, seed } => he_scaled(*dtype, shape, *seed),
+            Self::Tensor(tensor) => Ok(tensor.clone()),
+            Self::Cast(source, dtype) => Ok(source.load()?.cast(*dtype)?),
+        }
+    }
+}
+
+/// Reads the bytes of the file straight into the tensor where they are its elements as they stand; those of a mapped file
+/// stay where they are.
+fn read(attribute: &pnnx::Attribute) -> Result<Tensor, LayerError> {
+    if let Some(tensor) = attribute.mapped() {
+        return Ok(tensor?);
+    }
+    if attribute.dtype() == DType::Bool || cfg!(target_endian = "big") {
+        return Ok(Tensor::from_le_bytes(attribute.dtype(), attribute.shape(), &attribute.bytes()?)?);
+    }
+    if let Some(defect) = attribute.defect() {
+        return Err(defect.into());
+    }
+    let mut tensor = Tensor::zeros(attribute.dtype(), attribute.shape())?;
+    attribute.read_into(tensor.view_mut()?.bytes_mut()?)?;
+    Ok(tensor)
+}
+
+fn he_scaled(dtype: DType, shape: &[usize], seed: u64) -> Result<Tensor, LayerError> {
+    use rand::SeedableRng;
+    use rand_distr::{Distribution, StandardNormal};
+    let fan_in = shape.iter().skip(1).fold(1usize, |product, &dim| product.saturating_mul(dim));
+    if shape.len() < 2 || !dtype.is_float() || fan_in == 0 {
+        return Ok(Tensor::zeros(dtype, shape)?);
+    }
+    let scale = (2.0 / fan_in as f32).sqrt();
+    let mut rng = rand::rngs::StdRng::seed_from_u64(seed);
+    let mut tensor = Tensor::zeros(DType::F32, shape)?;
+    for element in tensor.view_mut()?.slice::<f32>()? {
+        let normal: f32 = StandardNormal.sample(&mut rng);
+        *element = scale * normal;
+    }
+    Ok(tensor.cast(dtype)?)
+}

@@ -1,0 +1,36 @@
+//! What an operator is: its parameters and weights, what it means, and how it runs.
+//!
+//! A type of operator is one Rust type, which [`operator!`](crate::operator) declares. [`Layer`] says what it means,
+//! [`CpuLayer`] how it runs on the CPU, and a [`Registry`] leads from the type in a file to the layer. What operators there
+//! are is not known here: see [`layers`](crate::ops).
+
+mod attribute;
+mod error;
+mod guard;
+mod layer;
+mod meta;
+mod plugin;
+mod reader;
+mod registry;
+mod watchdog;
+mod weight;
+
+pub use crate::operator;
+pub use attribute::{RuntimeAttribute, WeightSource};
+pub use error::LayerError;
+pub(crate) use error::list;
+pub use guard::catch_panic;
+pub(crate) use guard::drop_layer;
+pub use layer::{CloneCpuLayer, Cost, CpuLayer, ForwardContext, Layer, PACKED, Tactic, TensorFormat, View};
+pub use meta::TensorMeta;
+pub use plugin::{PluginName, lookup};
+pub use reader::{Field, FieldValue, FromParameter, OperatorReader, State};
+pub(crate) use reader::{INPUT_KIND, NO_KEY};
+pub use registry::{Creator, Device, DeviceLayer, FromOperator, Registry, RegistryError};
+#[cfg(feature = "gpu")]
+pub(crate) use watchdog::unwatched;
+pub(crate) use watchdog::{Watchdog, timed_limits, watched, with_deadline};
+pub use weight::Weight;
+
+/// A typed parameter of an operator, together with its text in the file.
+pub type RuntimeParameter = crate::pnnx::Parameter;

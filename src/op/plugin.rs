@@ -1,0 +1,218 @@
+//! Plugins: layers that somebody else registered, and the names that tell them apart.
+//!
+//! Namespace, type and version together name a plugin: `acme/Conv/1`. Operators may have such a name as their type; those
+//! that a plugin runs get it when a graph is loaded. So no pass takes them for one of Ixion's own, and a plan says whose
+//! they are.
+
+pub mod lookup;
+mod name;
+#[cfg(test)]
+mod tests;
+
+pub use name::PluginName;
+pub(super) use name::advice_for_duplicate;
+
+use super::registry::{Creator, DeviceLayer, FromOperator, Registry, RegistryError};
+use super::{CpuLayer, INPUT_KIND};
+use crate::pnnx::{Graph, GraphError, OperatorId};
+use std::collections::BTreeSet;
+
+/// What PNNX puts before the name of an operator of one's own: `pnnx.custom_op.my_ops.gated`.
+const CUSTOM: &str = "pnnx.custom_op.";
+
+impl<L: ?Sized + DeviceLayer> Registry<L> {
+    /// Adds a plugin: the layer of an operator type, named by this type and the creator's namespace and version. It runs
+    /// operators whose type is that name, those of its own type if nobody else runs these, and those that
+    /// [`Registry::route`] gives it.
+    ///
+    /// ```
+    /// use ixion::op::{Creator, Registry};
+    /// # ixion::operator! {
+    /// #     /// Its input.
+    /// #     struct Gate for "Gate" {}
+    /// # }
+    /// # impl ixion::op::Layer for Gate {
+    /// #     fn infer(&self, inputs: &[ixion::op::TensorMeta]) -> Result<Vec<ixion::op::TensorMeta>, ixion::op::LayerError> {
+    /// #         Ok(inputs.to_vec())
+    /// #     }
+    /// # }
+    /// # impl ixion::op::CpuLayer for Gate {
+    /// #     fn forward(
+    /// #         &mut self,
+    /// #         _: &[ixion::tensor::TensorView<'_>],
+    /// #         _: &mut [ixion::tensor::TensorViewMut<'_>],
+    /// #         _: &mut ixion::op::ForwardContext<'_>,
+    /// #     ) -> Result<(), ixion::op::LayerError> { Ok(()) }
+    /// # }
+    /// let mut registry = Registry::default();
+    /// registry.add_plugin("Gate", Creator::plugin::<Gate>("acme", "1"))?;
+    /// registry.add_plugin("Gate", Creator::plugin::<Gate>("acme", "2"))?;
+    /// let again = registry.add_plugin("Gate", Creator::plugin::<Gate>("acme", "2")).unwrap_err();
+    /// assert!(again.to_string().starts_with("a layer is already registered for `acme/Gate/2`; it was given twice"));
+    /// # Ok::<(), ixion::op::RegistryError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`RegistryError::Duplicate`] when there is a layer of that name, [`RegistryError::Name`] when there cannot be one.
+    pub fn add_plugin(
+        &mut self,
+        op_type: impl Into<String>,
+        creator: Creator<L>,
+    ) -> Result<PluginName, RegistryError> {
+        lookup::add(self, &op_type.into(), creator)
+    }
+
+    /// Adds a plugin as [`Registry::add_plugin`], and returns the layer of that name that it takes the place of.
+    ///
+    /// # Errors
+    /// [`RegistryError::Name`].
+    pub fn replace_plugin(
+        &mut self,
+        op_type: impl Into<String>,
+        creator: Creator<L>,
+    ) -> Result<Option<Creator<L>>, RegistryError> {
+        lookup::replace(self, &op_type.into(), creator)
+    }
+
+    /// Has operators of a type run by a layer of another one, or of another namespace or version. Its parameters, weights and
+    /// inputs are those of the operator: the layer must have fields of these names.
+    ///
+    /// # Errors
+    /// [`RegistryError::Missing`] when there is no layer of that name.
+    pub fn route(&mut self, op_type: impl Into<String>, to: &PluginName) -> Result<(), RegistryError> {
+        lookup::route(self, &op_type.into(), to)
+    }
+
+    /// The creator of this namespace, type and version, built-in or not.
+    pub fn find(&self, name: &PluginName) -> Option<&Creator<L>> {
+        lookup::find(self, name)
+    }
+
+    /// Namespace, type and version of every layer, in alphabetical order.
+    pub fn names(&self) -> BTreeSet<PluginName> {
+        self.iter().filter_map(|(op_type, creator)| creator.name(op_type)).collect()
+    }
+
+    /// Namespace, type and version of the layer that runs operators of a type.
+    pub fn name_of(&self, op_type: &str) -> Option<PluginName> {
+        self.known(op_type)?.name(op_type)
+    }
+
+    /// Gives operators that a plugin runs its name as their type.
+    ///
+    /// # Errors
+    /// An operator whose type cannot be changed.
+    pub fn resolve(&self, file: &mut Graph) -> Result<(), GraphError> {
+        for id in file.operator_ids().to_vec() {
+            let op_type = file.operator(id).op_type().to_owned();
+            let Some(creator) = self.runner(&op_type) else { continue };
+            match &creator.plugin {
+                Some(name) => {
+                    if op_type.starts_with(CUSTOM) {
+                        name_arguments(file, id, creator)?;
+                    }
+                    file.set_op_type(id, &self.written(name))?;
+                }
+                None if op_type.contains('/') => file.set_op_type(id, &self.written(&op_type))?,
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The type that leads to a layer of this name: built-in ones are known by their types alone.
+    fn written(&self, name: &str) -> String {
+        match (self.known(name), name.parse::<PluginName>()) {
+            (None, Ok(parts)) => parts.op_type().to_owned(),
+            _ => name.to_owned(),
+        }
+    }
+
+    /// Who runs operators of a type. A type of TorchScript's operators of one's own, `pnnx.custom_op.my_ops.gated`, leads to
+    /// the plugin `gated` of the namespace `my_ops`, if there is one version of it.
+    fn runner(&self, op_type: &str) -> Option<&Creator<L>> {
+        if let Some(creator) = self.known(op_type) {
+            return Some(creator);
+        }
+        if let Ok(name) = op_type.parse::<PluginName>() {
+            return self.find(&name);
+        }
+        let (namespace, op_type) = op_type.strip_prefix(CUSTOM)?.split_once('.')?;
+        let prefix = format!("{namespace}/{op_type}/");
+        let mut versions = self.iter().filter(|(key, _)| key.starts_with(&prefix));
+        versions.next().map(|(_, creator)| creator).filter(|_| versions.next().is_none())
+    }
+}
+
+impl<L: ?Sized> Creator<L> {
+    /// Its name, where it stands for operators of this type.
+    fn name(&self, op_type: &str) -> Option<PluginName> {
+        match &self.plugin {
+            Some(name) => name.parse().ok(),
+            None if op_type.contains('/') => op_type.parse().ok(),
+            None => PluginName::new(&*self.namespace, op_type, &*self.version).ok(),
+        }
+    }
+}
+
+impl Creator<dyn CpuLayer> {
+    /// The creator of an operator that implements [`FromOperator`], in a namespace of one's own.
+    pub fn plugin<T: FromOperator + CpuLayer + 'static>(
+        namespace: impl Into<String>,
+        version: impl Into<String>,
+    ) -> Self {
+        Self { namespace: namespace.into(), version: version.into(), ..Self::of::<T>() }
+    }
+}
+
+impl Registry<dyn CpuLayer> {
+    /// Adds a plugin under all types of an operator.
+    ///
+    /// # Errors
+    /// As [`Registry::add_plugin`].
+    pub fn register_plugin<T: FromOperator + CpuLayer + 'static>(
+        &mut self,
+        namespace: &str,
+        version: &str,
+    ) -> Result<(), RegistryError> {
+        let mut types = T::TYPES.iter();
+        types.try_for_each(|op_type| {
+            self.add_plugin(*op_type, Creator::plugin::<T>(namespace, version)).map(drop)
+        })
+    }
+}
+
+/// Gives the arguments of an operator of one's own, `arg_0`, `arg_1` and so on, the names of the layer's fields: the first
+/// one is the tensor that the operator works on. Fields that are called like that stay.
+fn name_arguments<L: ?Sized>(
+    file: &mut Graph,
+    id: OperatorId,
+    creator: &Creator<L>,
+) -> Result<(), GraphError> {
+    if creator.fields.is_empty() || creator.fields.iter().any(|field| position_of(field.key).is_some()) {
+        return Ok(());
+    }
+    let is_first =
+        creator.fields.first().is_some_and(|field| field.kind == INPUT_KIND && field.key == "input");
+    let keys = creator.fields.iter().map(|field| field.key);
+    let keys: Vec<&str> = (!is_first).then_some("input").into_iter().chain(keys).collect();
+    let key = |argument: &str| keys.get(position_of(argument)?).map(|key| (*key).to_owned());
+    let operator = file.operator(id);
+    let names = operator.input_names().iter();
+    let names =
+        names.map(|name| name.as_ref().map(|name| key(name).unwrap_or_else(|| name.clone()))).collect();
+    let params: Vec<(String, String)> =
+        operator.params().keys().filter_map(|old| Some((old.clone(), key(old)?))).collect();
+    file.set_input_names(id, names)?;
+    for (old, new) in params {
+        if let Some(value) = file.remove_param(id, &old)? {
+            file.set_param(id, &new, value)?;
+        }
+    }
+    Ok(())
+}
+
+/// The position of an argument that is called `arg_2`.
+fn position_of(argument: &str) -> Option<usize> {
+    argument.strip_prefix("arg_")?.parse().ok()
+}

@@ -1,0 +1,201 @@
+//! Activations that look at more than one element: a slope for each channel, and one half gating the other.
+
+use crate::kernels::{Float, math, widest};
+use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta, Weight};
+use crate::ops::support::float;
+use crate::ops::support::float::with_float;
+use crate::ops::support::views::{axis_of, run_in_place};
+use crate::tensor::{TensorView, TensorViewMut};
+use std::ops::RangeInclusive;
+
+crate::operator! {
+    /// `torch.nn.PReLU` (He et al. 2015): x where x is positive, else x times a weight, one for all or one for each
+    /// channel (axis 1).
+    pub struct PRelu for "nn.PReLU", "F.prelu" {
+        /// Number of weights; only compared with them.
+        num_parameters: Option<usize> = None,
+        /// The slopes for negative numbers.
+        weight: Weight,
+    }
+}
+
+crate::operator! {
+    /// `torch.nn.GLU` (Dauphin et al. 2017): the first half of an axis times the sigmoid of the second.
+    pub struct Glu for "nn.GLU", "F.glu" {
+        /// The axis; may count from the end.
+        dim: i64 = -1,
+    }
+}
+
+impl PRelu {
+    /// Where there is no input, the output holds it; the weights may be among `inputs`.
+    fn run<T: Float>(
+        &self,
+        input: Option<&TensorView<'_>>,
+        inputs: &[TensorView<'_>],
+        output: &mut TensorViewMut<'_>,
+    ) -> Result<(), LayerError> {
+        let weight = float::read::<T>(&self.weight.view(inputs)?)?;
+        let shape = *output.shape();
+        let inner = shape.iter().skip(2).product::<usize>();
+        let bend = |slope: T, x: &mut T| *x = if *x > T::zero() { *x } else { slope * *x };
+        match (&*weight, inner) {
+            (&[slope], _) => float::change_rows::<T>(input, output, shape.num_elements(), |_, data| {
+                data.iter_mut().for_each(|x| bend(slope, x));
+            }),
+            (slopes, 1) => float::change_rows::<T>(input, output, slopes.len(), |_, row| {
+                row.iter_mut().zip(slopes).for_each(|(x, &slope)| bend(slope, x));
+            }),
+            (slopes, _) => float::change_rows::<T>(input, output, inner, |index, plane| {
+                let slope = slopes.get(index % slopes.len().max(1)).copied().unwrap_or_else(T::zero);
+                plane.iter_mut().for_each(|x| bend(slope, x));
+            }),
+        }
+    }
+}
+
+impl Layer for PRelu {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        let count = 1 + self.weight.num_inputs();
+        count..=count
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        let weight = self.weight.meta(inputs)?;
+        if weight.dtype() != inputs[0].dtype() {
+            return Err(LayerError::dtype("the weight", inputs[0].dtype(), weight.dtype()));
+        }
+        let count = weight.num_elements();
+        if let Some(said) = self.num_parameters.filter(|said| count.fixed().is_some() && count != *said) {
+            return Err(LayerError::invalid("num_parameters", said, format!("there are {count} weights")));
+        }
+        let channels = inputs[0].dims().get(1).and_then(|channels| channels.fixed());
+        let unknown = inputs[0].rank() > 1 && channels.is_none();
+        let fits = |count: i64| count == 1 || Some(count) == channels || unknown;
+        if weight.rank() > 1 || !count.fixed().is_none_or(fits) {
+            let wanted = format!(
+                "1 element or {}",
+                channels.map_or("that".to_owned(), |channels| channels.to_string())
+            );
+            return Err(LayerError::shape("the weight", wanted, weight));
+        }
+        float::same_as_input(inputs)
+    }
+
+    fn in_place(&self, _: usize) -> Option<usize> {
+        Some(0)
+    }
+}
+
+impl Glu {
+    fn run<T: Float>(
+        &self,
+        input: &TensorView<'_>,
+        output: &mut TensorViewMut<'_>,
+    ) -> Result<(), LayerError> {
+        let axis = input.shape().axis(self.dim)?;
+        let half = output.shape().iter().skip(axis).product::<usize>().max(1);
+        let input = float::read::<T>(input)?;
+        float::write::<T>(output, |output| {
+            for (input, output) in input.chunks_exact(2 * half).zip(output.chunks_exact_mut(half)) {
+                let (values, gates) = input.split_at(half);
+                let lanes = output.iter_mut().zip(values).zip(gates);
+                widest(
+                    #[inline(always)]
+                    || {
+                        for ((y, &x), &g) in lanes {
+                            *y = x * math::sigmoid(g);
+                        }
+                    },
+                );
+            }
+            Ok(())
+        })
+    }
+}
+
+impl Layer for Glu {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        float::check("the input", &inputs[0])?;
+        let axis = axis_of(self.dim, &inputs[0])?;
+        let mut dims = inputs[0].dims().to_vec();
+        if dims[axis].fixed().is_some_and(|len| len % 2 != 0) {
+            return Err(LayerError::shape(
+                "the input",
+                format!("an even number of elements along axis {axis}"),
+                &inputs[0],
+            ));
+        }
+        dims[axis] = dims[axis].clone().floor_div(2);
+        Ok(vec![inputs[0].with_dims(dims)])
+    }
+}
+
+run_in_place!(PRelu);
+
+impl CpuLayer for Glu {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        _: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        with_float!(inputs[0].dtype(), T => self.run::<T>(&inputs[0], &mut outputs[0]))
+    }
+}
+
+/// Registers the layers of this family.
+pub(in crate::ops) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
+    registry.register::<PRelu>()?;
+    registry.register::<Glu>()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::ops::support::testing::{assert_close, operator, tensor};
+    use crate::tensor::{DType, Tensor};
+
+    #[test]
+    fn each_channel_has_its_slope() {
+        let x = tensor(&[1, 2, 2], &[-1.0, 2.0, -4.0, f64::NAN]);
+        let module =
+            operator("nn.PReLU", &[("num_parameters", "2")]).with_attr("weight", tensor(&[2], &[0.5, 0.25]));
+        assert_close(&module.run_one(&[&x]).unwrap(), &[1, 2, 2], &[-0.5, 2.0, -1.0, f64::NAN]);
+        let function = operator("F.prelu", &[]).with_names(&["input", "weight"]);
+        assert_close(
+            &function.run_one(&[&x, &tensor(&[1], &[3.0])]).unwrap(),
+            &[1, 2, 2],
+            &[-3.0, 2.0, -12.0, f64::NAN],
+        );
+        assert_close(
+            &function.run_one(&[&tensor(&[2], &[-1.0, 1.0]), &tensor(&[1], &[3.0])]).unwrap(),
+            &[2],
+            &[-3.0, 1.0],
+        );
+        assert!(function.run(&[&x, &tensor(&[3], &[1.0; 3])]).is_err());
+        assert!(
+            operator("nn.PReLU", &[("num_parameters", "3")])
+                .with_attr("weight", Tensor::scalar(1.0))
+                .run(&[&x])
+                .is_err()
+        );
+    }
+
+    #[test]
+    fn one_half_gates_the_other() {
+        let x = tensor(&[2, 2], &[1.0, -2.0, 0.0, 0.25]);
+        let rows = operator("nn.GLU", &[("dim", "0")]).run_one(&[&x]).unwrap();
+        assert_close(&rows, &[1, 2], &[0.5, -2.0 * 0.5621765008857981]);
+        let columns = operator("F.glu", &[]).run_one(&[&x]).unwrap();
+        assert_close(&columns, &[2, 1], &[0.11920292202211755, 0.0]);
+        let error = operator("F.glu", &[]).run(&[&tensor(&[3], &[0.0; 3])]).unwrap_err().to_string();
+        assert_eq!(error, "the input: an even number of elements along axis 0 needed, but it is 3 f64");
+    }
+
+    #[test]
+    fn odd_inputs() {
+        operator("F.prelu", &[]).survives(2);
+        operator("nn.PReLU", &[]).with_attr("weight", Tensor::ones(DType::F32, &[4]).unwrap()).survives(1);
+        operator("F.glu", &[("dim", "1")]).survives(1);
+    }
+}

@@ -1,0 +1,88 @@
+//! GELU, which is one of two functions.
+
+use crate::kernels::{Float, activation};
+use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
+use crate::ops::support::choices::choices;
+use crate::ops::support::float;
+use crate::ops::support::float::{Unary, map_unary, map_unary_in_place};
+use crate::tensor::{TensorView, TensorViewMut};
+
+crate::operator! {
+    /// `torch.nn.GELU` (Hendrycks and Gimpel 2016): x · Φ(x), with the exact normal distribution or its approximation
+    /// by tanh.
+    pub struct GELU for "nn.GELU", "F.gelu" {
+        /// `none` or `tanh`.
+        approximate: Approximate = Approximate::None,
+    }
+}
+
+choices! {
+    /// How [`GELU`] gets at the normal distribution.
+    pub enum Approximate {
+        /// By the error function.
+        None = "none",
+        /// By a hyperbolic tangent.
+        Tanh = "tanh",
+    }
+}
+
+/// By the error function. A type of its own, for a loop that chose between the two would do both.
+struct ByErf;
+
+impl Unary for ByErf {
+    #[inline(always)]
+    fn apply<T: Float>(&self, x: T) -> T {
+        activation::gelu(x)
+    }
+}
+
+/// By the hyperbolic tangent.
+struct ByTanh;
+
+impl Unary for ByTanh {
+    #[inline(always)]
+    fn apply<T: Float>(&self, x: T) -> T {
+        activation::gelu_tanh(x)
+    }
+}
+
+impl Layer for GELU {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        float::same_as_input(inputs)
+    }
+
+    fn in_place(&self, _: usize) -> Option<usize> {
+        Some(0)
+    }
+}
+
+impl CpuLayer for GELU {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        _: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        match self.approximate {
+            Approximate::None => map_unary(&inputs[0], &mut outputs[0], &ByErf),
+            Approximate::Tanh => map_unary(&inputs[0], &mut outputs[0], &ByTanh),
+        }
+    }
+
+    fn forward_in_place(
+        &mut self,
+        data: &mut TensorViewMut<'_>,
+        _: &[TensorView<'_>],
+        _: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        match self.approximate {
+            Approximate::None => map_unary_in_place(data, &ByErf),
+            Approximate::Tanh => map_unary_in_place(data, &ByTanh),
+        }
+    }
+}
+
+/// Registers the layers of this family.
+pub(in crate::ops) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
+    registry.register::<GELU>()
+}

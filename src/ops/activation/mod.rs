@@ -1,0 +1,6 @@
+//! Activation functions.
+
+pub mod elementwise;
+pub mod gating;
+pub mod gelu;
+pub mod softmax;

@@ -1,0 +1,368 @@
+//! Arithmetic that stands alone: TorchScript's operators as PNNX leaves them below optimisation level 2, such as
+//! `aten::add`.
+//!
+//! At level 2 they are parts of a `pnnx.Expression`. Here each is an [`Expression`] of its own, so that arithmetic and
+//! promotion of types are written once: a table gives the expression of each operator and the names of its arguments.
+//! An argument is an input, or a Python number where the file has a constant.
+
+use super::expression::{Compiled, Expression};
+use crate::op::{
+    CpuLayer, Creator, Field, FieldValue, ForwardContext, FromOperator, Layer, LayerError, OperatorReader,
+    Registry, RegistryError, TensorMeta,
+};
+use crate::ops::reduction::extremes::{Max, Min};
+use crate::ops::support::broadcast::{Factor, common};
+use crate::pnnx::Expr;
+use crate::tensor::{DType, Scalar, Tensor, TensorView, TensorViewMut};
+use std::ops::RangeInclusive;
+
+/// A field that is a number or an input.
+const fn field(key: &'static str, default: Option<&'static str>, doc: &'static str) -> Field {
+    Field { key, kind: "a number or an input", default, doc }
+}
+
+pub(in crate::ops) const INPUT: Field = field("input", None, "The first operand.");
+const OTHER: Field = field("other", None, "The second operand; tensors are broadcast.");
+const ALPHA: Field =
+    field("alpha", Some("1"), "What the operand that is added or subtracted is multiplied by.");
+const EXPONENT: Field = field("exponent", None, "The exponent.");
+const FIRST: Field = field("tensor1", None, "The first factor, or the dividend.");
+const SECOND: Field = field("tensor2", None, "The second factor, or the divisor.");
+const VALUE: Field = field("value", Some("1"), "What the product or quotient is multiplied by.");
+const END: Field = field("end", None, "What a weight of 1 gives.");
+const WEIGHT: Field = field("weight", None, "How far the result is from `input` to `end`.");
+
+pub(in crate::ops) const ONE: &[Field] = &[INPUT];
+pub(in crate::ops) const TWO: &[Field] = &[INPUT, OTHER];
+const SCALED: &[Field] = &[INPUT, OTHER, ALPHA];
+const POWER: &[Field] = &[INPUT, EXPONENT];
+const PRODUCT: &[Field] = &[INPUT, FIRST, SECOND, VALUE];
+const BETWEEN: &[Field] = &[INPUT, END, WEIGHT];
+
+/// Type, arguments in the order of TorchScript, and the expression of them.
+const OPERATORS: &[(&str, &[Field], &str)] = &[
+    ("aten::__and__", TWO, "and(@0,@1)"),
+    ("aten::__lshift__", TWO, "lshift(@0,@1)"),
+    ("aten::__or__", TWO, "or(@0,@1)"),
+    ("aten::__rshift__", TWO, "rshift(@0,@1)"),
+    ("aten::__xor__", TWO, "xor(@0,@1)"),
+    ("aten::abs", ONE, "abs(@0)"),
+    ("aten::acos", ONE, "acos(@0)"),
+    ("aten::acosh", ONE, "acosh(@0)"),
+    ("aten::add", SCALED, "add(@0,mul(@1,@2))"),
+    ("aten::asin", ONE, "asin(@0)"),
+    ("aten::asinh", ONE, "asinh(@0)"),
+    ("aten::atan", ONE, "atan(@0)"),
+    ("aten::atan2", TWO, "atan2(@0,@1)"),
+    ("aten::atanh", ONE, "atanh(@0)"),
+    ("aten::ceil", ONE, "ceil(@0)"),
+    ("aten::cos", ONE, "cos(@0)"),
+    ("aten::cosh", ONE, "cosh(@0)"),
+    ("aten::deg2rad", ONE, "mul(@0,0.017453292519943295)"),
+    ("aten::erf", ONE, "erf(@0)"),
+    ("aten::exp", ONE, "exp(@0)"),
+    ("aten::expm1", ONE, "expm1(@0)"),
+    ("aten::floor", ONE, "floor(@0)"),
+    ("aten::floor_divide", TWO, "floor_divide(@0,@1)"),
+    ("aten::fmod", TWO, "fmod(@0,@1)"),
+    ("aten::ldexp", TWO, "mul(@0,pow(2.0,@1))"),
+    ("aten::log", ONE, "log(@0)"),
+    ("aten::log10", ONE, "log10(@0)"),
+    ("aten::log1p", ONE, "log1p(@0)"),
+    ("aten::logaddexp", TWO, "logaddexp(@0,@1)"),
+    ("aten::maximum", TWO, "maximum(@0,@1)"),
+    ("aten::minimum", TWO, "minimum(@0,@1)"),
+    ("aten::mul", TWO, "mul(@0,@1)"),
+    ("aten::neg", ONE, "neg(@0)"),
+    ("aten::pow", POWER, "pow(@0,@1)"),
+    ("aten::rad2deg", ONE, "mul(@0,57.29577951308232)"),
+    ("aten::reciprocal", ONE, "reciprocal(@0)"),
+    ("aten::remainder", TWO, "remainder(@0,@1)"),
+    ("aten::rsqrt", ONE, "rsqrt(@0)"),
+    ("aten::rsub", SCALED, "sub(@1,mul(@0,@2))"),
+    ("aten::sign", ONE, "sign(@0)"),
+    ("aten::sin", ONE, "sin(@0)"),
+    ("aten::sinh", ONE, "sinh(@0)"),
+    ("aten::sqrt", ONE, "sqrt(@0)"),
+    ("aten::square", ONE, "square(@0)"),
+    ("aten::sub", SCALED, "sub(@0,mul(@1,@2))"),
+    ("aten::tan", ONE, "tan(@0)"),
+    ("aten::tanh", ONE, "tanh(@0)"),
+    ("aten::trunc", ONE, "trunc(@0)"),
+    ("aten::true_divide", TWO, "div(@0,@1)"),
+    ("aten::addcdiv", PRODUCT, "add(@0,mul(div(@1,@2),@3))"),
+    ("aten::addcmul", PRODUCT, "add(@0,mul(mul(@1,@2),@3))"),
+    ("aten::exp2", ONE, "pow(2.0,@0)"),
+    ("aten::frac", ONE, "sub(@0,trunc(@0))"),
+    ("aten::lerp", BETWEEN, "add(@0,mul(sub(@1,@0),@2))"),
+    ("aten::Bool", ONE, "torch.bool(@0)"),
+    ("aten::Float", ONE, "torch.double(@0)"),
+    ("aten::Int", ONE, "torch.long(@0)"),
+    ("aten::ScalarImplicit", ONE, "@0"),
+    ("prim::NumToTensor", ONE, "@0"),
+];
+
+/// An operand in an expression, where the file has it.
+fn operand(factor: Factor) -> Expr {
+    match factor {
+        Factor::Input(position) => Expr::Input(position),
+        Factor::Number(Scalar::Bool(value)) => Expr::Bool(value),
+        Factor::Number(Scalar::Int(value)) => Expr::Int(value),
+        Factor::Number(Scalar::Float(value)) => Expr::Float(value),
+        Factor::Number(Scalar::Complex(value)) => Expr::Complex(value),
+    }
+}
+
+/// The first operand: a number, or the input at position 0.
+pub(in crate::ops) fn first(reader: &mut OperatorReader<'_>) -> Result<Factor, LayerError> {
+    let number = <Scalar as FieldValue>::read(reader, "input")?;
+    reader.input("input");
+    Ok(number.map_or(Factor::Input(0), Factor::Number))
+}
+
+/// The operand of this name: a number or an input, which is the first one where the first operand is a number.
+fn later(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Factor>, LayerError> {
+    if let Some(number) = <Scalar as FieldValue>::read(reader, key)? {
+        return Ok(Some(Factor::Number(number)));
+    }
+    Ok(reader.input(key).map(Factor::Input))
+}
+
+pub(in crate::ops) fn required(
+    reader: &mut OperatorReader<'_>,
+    key: &'static str,
+) -> Result<Factor, LayerError> {
+    let present = reader.keys();
+    later(reader, key)?.ok_or_else(|| LayerError::MissingParameter {
+        key: key.to_owned(),
+        wanted: "a number or an input",
+        present,
+    })
+}
+
+/// An expression with operands in the places of its inputs. What is multiplied by the integer 1 stays as it is.
+fn substituted(expr: &Expr, operands: &[Expr]) -> Expr {
+    match expr {
+        Expr::Input(position) => operands.get(*position).unwrap_or(expr).clone(),
+        Expr::Call { function, args } => {
+            let mut args: Vec<Expr> = args.iter().map(|arg| substituted(arg, operands)).collect();
+            if *function == crate::pnnx::Function::Mul && args.last() == Some(&Expr::Int(1)) {
+                return args.swap_remove(0);
+            }
+            Expr::Call { function: *function, args }
+        }
+        other => other.clone(),
+    }
+}
+
+fn compiled(template: &str, operands: &[Expr]) -> Result<Expression, LayerError> {
+    let unreadable = |error: crate::pnnx::ExpressionError| LayerError::Unsupported(error.to_string());
+    let template = Expr::parse(template).map_err(unreadable)?;
+    Ok(Expression::new(Compiled::new(&substituted(&template, operands))?))
+}
+
+pub(in crate::ops) fn creator(
+    doc: String,
+    fields: &[Field],
+    create: impl Fn(&mut OperatorReader<'_>) -> Result<Box<dyn CpuLayer>, LayerError> + Send + Sync + 'static,
+) -> Creator {
+    Creator::new(Creator::<dyn CpuLayer>::BUILT_IN, "1", create).described(doc, fields)
+}
+
+/// The creator of an operator of the table.
+fn of_table(fields: &'static [Field], template: &'static str) -> Creator {
+    let create = move |reader: &mut OperatorReader<'_>| -> Result<Box<dyn CpuLayer>, LayerError> {
+        let mut operands = vec![operand(first(reader)?)];
+        for field in fields.iter().skip(1) {
+            operands.push(match field.default {
+                Some(_) => later(reader, field.key)?.map_or(Expr::Int(1), operand),
+                None => operand(required(reader, field.key)?),
+            });
+        }
+        Ok(Box::new(compiled(template, &operands)?))
+    };
+    let doc =
+        format!("`{template}` of the operands `@0`, `@1` and so on, as a `pnnx.Expression` computes it.");
+    creator(doc, fields, create)
+}
+
+/// `aten::div`, with the three ways of rounding.
+fn division() -> Creator {
+    let mode = Field {
+        key: "rounding_mode",
+        kind: "a string or None",
+        default: Some("None"),
+        doc: "`floor` rounds down, `trunc` towards zero; the exact quotient where absent.",
+    };
+    let create = |reader: &mut OperatorReader<'_>| -> Result<Box<dyn CpuLayer>, LayerError> {
+        let factors = [first(reader)?, required(reader, "other")?];
+        let operands = factors.map(operand);
+        let mode = Option::<String>::read(reader, "rounding_mode")?.flatten();
+        match mode.as_deref() {
+            None => Ok(Box::new(compiled("div(@0,@1)", &operands)?)),
+            Some("floor") => Ok(Box::new(compiled("floor_divide(@0,@1)", &operands)?)),
+            Some("trunc") => {
+                let floats = compiled("trunc(div(@0,@1))", &operands)?;
+                let integers = compiled("floor_divide(sub(@0,fmod(@0,@1)),@1)", &operands)?;
+                Ok(Box::new(ByType { factors, is_first: DType::is_float, either: [floats, integers] }))
+            }
+            Some(other) => Err(LayerError::WrongParameter {
+                key: "rounding_mode".to_owned(),
+                wanted: "None, floor or trunc".to_owned(),
+                found: other.to_owned(),
+            }),
+        }
+    };
+    creator("`torch.div`: the quotient, rounded or not.".to_owned(), &[INPUT, OTHER, mode], create)
+}
+
+/// `aten::round`, to whole numbers or to decimals.
+fn rounding() -> Creator {
+    let decimals = Field {
+        key: "decimals",
+        kind: "an integer",
+        default: Some("0"),
+        doc: "How many digits stay behind the point; a negative number rounds digits before it.",
+    };
+    let create = |reader: &mut OperatorReader<'_>| -> Result<Box<dyn CpuLayer>, LayerError> {
+        let number = operand(first(reader)?);
+        let decimals = i64::read(reader, "decimals")?.unwrap_or(0).clamp(-400, 400);
+        let power = Expr::Float(10f64.powi(decimals.unsigned_abs() as i32));
+        let template = match decimals {
+            0 => "round(@0)",
+            1.. => "div(round(mul(@0,@1)),@1)",
+            _ => "mul(round(div(@0,@1)),@1)",
+        };
+        Ok(Box::new(compiled(template, &[number, power])?))
+    };
+    let doc = "`torch.round`: the nearest number of so many decimals; halves go to the even one.".to_owned();
+    creator(doc, &[INPUT, decimals], create)
+}
+
+/// `aten::max` and `aten::min`: of two tensors, or as the layer of `torch.max` of one.
+fn extreme<T: FromOperator + CpuLayer + 'static>(template: &'static str) -> Creator {
+    let create = move |reader: &mut OperatorReader<'_>| -> Result<Box<dyn CpuLayer>, LayerError> {
+        reader.input("input");
+        match later(reader, "other")? {
+            None => {
+                let layer = T::from_operator(reader)?;
+                layer.validate()?;
+                Ok(Box::new(layer))
+            }
+            Some(other) => Ok(Box::new(compiled(template, &[Expr::Input(0), operand(other)])?)),
+        }
+    };
+    let fields = [TWO, T::FIELDS].concat();
+    creator(format!("`{template}` of two tensors; of one, as with `torch`.\n{}", T::DOC), &fields, create)
+}
+
+/// `Tensor.size`: the length of an axis, or of all axes.
+fn size() -> Creator {
+    let dim = Field {
+        key: "dim",
+        kind: "an integer or None",
+        default: Some("None"),
+        doc: "The axis; may count from the end. All axes where absent.",
+    };
+    let create = |reader: &mut OperatorReader<'_>| -> Result<Box<dyn CpuLayer>, LayerError> {
+        reader.input("input");
+        reader.input("self");
+        let template = match Option::<i64>::read(reader, "dim")?.flatten() {
+            Some(dim) => format!("size(@0,{dim})"),
+            None => "size(@0)".to_owned(),
+        };
+        Ok(Box::new(compiled(&template, &[Expr::Input(0)])?))
+    };
+    creator(
+        "`torch.Tensor.size`: the length of an axis, or a vector of all.".to_owned(),
+        &[INPUT, dim],
+        create,
+    )
+}
+
+crate::operator! {
+    /// `torch.numel`: how many elements a tensor has.
+    pub struct Numel for "aten::numel" {}
+}
+
+impl Layer for Numel {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        Ok(vec![TensorMeta::new(DType::I64, [0; 0]).with_values(vec![inputs[0].num_elements()])])
+    }
+}
+
+impl CpuLayer for Numel {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        _: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        let count = i64::try_from(inputs[0].num_elements()).unwrap_or(i64::MAX);
+        Ok(outputs[0].copy_from(&Tensor::scalar(count).view())?)
+    }
+}
+
+/// One of two expressions of the same operands, by the type that these have in common.
+#[derive(Debug, Clone)]
+pub(crate) struct ByType {
+    factors: [Factor; 2],
+    /// Whether the first one is for a type.
+    is_first: fn(DType) -> bool,
+    either: [Expression; 2],
+}
+
+impl ByType {
+    pub(crate) fn of(&self, inputs: &[TensorMeta]) -> &Expression {
+        &self.either[usize::from(!(self.is_first)(common(inputs, &self.factors)))]
+    }
+}
+
+impl Layer for ByType {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        self.either[0].num_inputs()
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        self.of(inputs).infer(inputs)
+    }
+}
+
+impl CpuLayer for ByType {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        context: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        let metas: Vec<TensorMeta> = inputs.iter().map(TensorMeta::of).collect();
+        self.of(&metas).clone().forward(inputs, outputs, context)
+    }
+}
+
+/// `aten::float_power`, in the largest type of floats or of complex numbers.
+fn float_power() -> Creator {
+    let create = |reader: &mut OperatorReader<'_>| -> Result<Box<dyn CpuLayer>, LayerError> {
+        let factors = [first(reader)?, required(reader, "exponent")?];
+        let operands = factors.map(operand);
+        let complex = compiled("pow(torch.complex128(@0),torch.complex128(@1))", &operands)?;
+        let real = compiled("pow(torch.double(@0),torch.double(@1))", &operands)?;
+        Ok(Box::new(ByType { factors, is_first: DType::is_complex, either: [complex, real] }))
+    };
+    creator("`torch.float_power`: a power, in f64 or c128.".to_owned(), POWER, create)
+}
+
+/// Registers the layers of this family.
+pub(in crate::ops) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
+    for (op_type, arguments, template) in OPERATORS {
+        registry.add(*op_type, of_table(arguments, template))?;
+    }
+    registry.add("aten::div", division())?;
+    registry.add("aten::float_power", float_power())?;
+    registry.add("aten::round", rounding())?;
+    registry.add("aten::max", extreme::<Max>("maximum(@0,@1)"))?;
+    registry.add("aten::min", extreme::<Min>("minimum(@0,@1)"))?;
+    registry.add("aten::size", size())?;
+    registry.register::<Numel>()?;
+    registry.add("Tensor.size", size())
+}

@@ -1,0 +1,8 @@
+//! Arithmetic, logic and special functions, element by element.
+
+pub mod binary;
+pub mod bitwise;
+pub mod comparison;
+pub mod expression;
+pub mod finite;
+pub mod special;

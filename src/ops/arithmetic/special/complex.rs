@@ -1,0 +1,159 @@
+//! Complex numbers by length and angle, and their conjugates.
+
+use super::{Double, check_held, map, real_result, refused};
+use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
+use crate::ops::support::arguments::Operand;
+use crate::ops::support::broadcast::{Factor, broadcast};
+use crate::ops::support::number;
+use crate::tensor::{Complex, DType, TensorView, TensorViewMut};
+use std::f64::consts::PI;
+use std::ops::RangeInclusive;
+
+crate::operator! {
+    /// `torch.polar`: complex numbers of these lengths and angles; c64 of f32, c128 of f64, c32 of f16.
+    pub struct Polar for "aten::polar" {
+        /// The angles, of the type of the input; they are broadcast.
+        angle: Operand,
+    }
+}
+
+crate::operator! {
+    /// `torch.angle`: the angle of a complex number; of a real one 0, or π below 0.
+    pub struct Angle for "aten::angle" {}
+}
+
+crate::operator! {
+    /// `torch.conj`: the imaginary part with the other sign; real numbers as they are.
+    pub struct Conjugate for "aten::_conj", "aten::conj", "aten::conj_physical" {}
+}
+
+crate::operator! {
+    /// `torch.sgn`: a complex number divided by its length, 0 for 0; of real numbers the sign.
+    pub struct Sgn for "aten::sgn" {}
+}
+
+impl Layer for Polar {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        2..=2
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        let (length, angle) = (&inputs[0], &inputs[self.angle.0]);
+        let dtype = match length.dtype() {
+            DType::F16 => DType::C32,
+            DType::F32 => DType::C64,
+            DType::F64 => DType::C128,
+            other => return Err(refused(other, "f16, f32 and f64")),
+        };
+        if angle.dtype() != length.dtype() {
+            let (what, wanted) = ("the angle".to_owned(), length.dtype().to_string());
+            return Err(LayerError::DType { what, wanted, found: angle.dtype() });
+        }
+        Ok(vec![TensorMeta::new(dtype, broadcast(length.dims(), angle.dims())?)])
+    }
+}
+
+impl CpuLayer for Polar {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        context: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        check_held::<[Double; 2]>(&outputs[0], context)?;
+        let shape = *outputs[0].shape();
+        let read = |position: usize| -> Result<Vec<f64>, LayerError> {
+            let converted = Factor::Input(position).converted(inputs, DType::F64)?;
+            Ok(converted.expanded(&shape)?.to_vec()?)
+        };
+        let (lengths, angles) = (read(0)?, read(self.angle.0)?);
+        number::write::<Double>(&mut outputs[0], |output| {
+            let parts = lengths.iter().zip(&angles).map(|(r, a)| Complex::new(r * a.cos(), r * a.sin()));
+            output.iter_mut().zip(parts).for_each(|(to, from)| *to = from);
+            Ok(())
+        })
+    }
+}
+
+impl Layer for Angle {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        Ok(vec![inputs[0].with_dtype(real_result(inputs[0].dtype()).real())])
+    }
+}
+
+impl CpuLayer for Angle {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        context: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        if inputs[0].dtype().is_complex() {
+            return map(&inputs[0], &mut outputs[0], context, |z: Double| z.arg());
+        }
+        map(&inputs[0], &mut outputs[0], context, |x: f64| match x {
+            x if x.is_nan() => x,
+            x if x < 0.0 => PI,
+            _ => 0.0,
+        })
+    }
+}
+
+macro_rules! keep_the_type {
+    ($($name:ident: $complex:expr, |$input:ident, $output:ident, $context:ident| $real:expr;)*) => {$(
+        impl Layer for $name {
+            fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+                Ok(vec![inputs[0].with_dtype(inputs[0].dtype())])
+            }
+        }
+
+        impl CpuLayer for $name {
+            fn forward(
+                &mut self,
+                inputs: &[TensorView<'_>],
+                outputs: &mut [TensorViewMut<'_>],
+                $context: &mut ForwardContext<'_>,
+            ) -> Result<(), LayerError> {
+                let ($input, $output) = (&inputs[0], &mut outputs[0]);
+                let complex: fn(Double) -> Double = $complex;
+                if $input.dtype().is_complex() { map($input, $output, $context, complex) } else { $real }
+            }
+        }
+    )*};
+}
+
+/// Conjugates complex numbers.
+///
+/// # Errors
+/// A limit that is met.
+pub(in crate::ops) fn conjugate(
+    input: &TensorView<'_>,
+    output: &mut TensorViewMut<'_>,
+    context: &ForwardContext<'_>,
+) -> Result<(), LayerError> {
+    map(input, output, context, |z: Double| z.conj())
+}
+
+fn direction(z: Double) -> Double {
+    if z == Double::default() { z } else { z / z.norm() }
+}
+
+fn sign(x: f64) -> f64 {
+    if x > 0.0 { 1.0 } else { -f64::from(u8::from(x < 0.0)) }
+}
+
+keep_the_type! {
+    Conjugate: |z| z.conj(), |input, output, context| Ok(output.copy_from(input)?);
+    Sgn: direction, |input, output, context| match input.dtype().is_float() {
+        true => map(input, output, context, |x: f64| 0.0 + sign(x)),
+        false => map(input, output, context, i64::signum),
+    };
+}
+
+/// Registers the layers of this family.
+pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
+    registry.register::<Polar>()?;
+    registry.register::<Angle>()?;
+    registry.register::<Conjugate>()?;
+    registry.register::<Sgn>()
+}

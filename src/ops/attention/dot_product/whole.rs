@@ -1,0 +1,101 @@
+//! All heads at once, in `f32`.
+
+use super::{ScaledDotProductAttention, expanded};
+use crate::Limits;
+use crate::kernels::attention::{Heads, Matrices, Place, Sizes};
+use crate::op::LayerError;
+use crate::ops::matmul::product::storage;
+use crate::ops::support::broadcast::Converted;
+use crate::tensor::{DType, TensorView};
+use ndarray::{ArrayView4, ArrayViewD, ArrayViewMut2, Axis, s};
+
+/// Fewer queries are not worth packing keys and values for.
+const LEAST: usize = 8;
+
+impl ScaledDotProductAttention {
+    /// The sizes of an output with so many columns before it, queries being as long as this, where this way suits them.
+    pub(super) fn whole_sizes(&self, output: &[usize], columns: usize, width: usize) -> Option<Sizes> {
+        let [batch @ .., rows, out_width] = output else { return None };
+        let (samples, heads) = match *batch {
+            [] => (1, 1),
+            [heads] => (1, heads),
+            [samples, heads] => (samples, heads),
+            _ => return None,
+        };
+        let sizes = Sizes { samples, heads, rows: *rows, columns, width, out_width: *out_width };
+        (columns > 0 && width > 0 && *rows >= LEAST).then_some(sizes)
+    }
+}
+
+/// Queries, keys and values, and what is done with them.
+pub(super) struct Whole<'a> {
+    pub(super) sizes: Sizes,
+    pub(super) parts: [Matrices<'a>; 3],
+    pub(super) mask: Option<ArrayView4<'a, f32>>,
+    pub(super) scale: f64,
+    pub(super) causal: bool,
+}
+
+/// The matrices of a tensor whose axes before the last two are broadcast to `batch`; none where the numbers of a row don't lie
+/// beside each other.
+pub(super) fn matrices<'a>(
+    tensor: &'a Converted<'_>,
+    batch: &[usize],
+    shared: usize,
+) -> Result<Option<Matrices<'a>>, LayerError> {
+    let view: TensorView<'a> = expanded(tensor, batch, shared)?;
+    let layout = view.layout();
+    let (shape, strides) = (layout.shape(), layout.strides());
+    let place = match *strides {
+        [row, _] => Place { sample: 0, head: 0, row, shared },
+        [head, row, _] => Place { sample: 0, head, row, shared },
+        [sample, head, row, _] => Place { sample, head, row, shared },
+        _ => return Ok(None),
+    };
+    let is_beside = strides.last() == Some(&1) || shape.last() == Some(&1);
+    if view.dtype() != DType::F32 || !is_beside || view.num_elements() == 0 {
+        return Ok(None);
+    }
+    Ok(Some(Matrices { data: storage::<f32>(&view)?, place }))
+}
+
+/// A mask of the output's leading axes and columns, as one of samples, heads, rows and columns.
+///
+/// # Errors
+/// More axes than these.
+pub(super) fn of_all_heads(mut mask: ArrayViewD<'_, f32>) -> Result<ArrayView4<'_, f32>, LayerError> {
+    while mask.ndim() < 4 {
+        mask.insert_axis_inplace(Axis(0));
+    }
+    Ok(mask.into_dimensionality()?)
+}
+
+impl Whole<'_> {
+    /// Writes the output in row-major order.
+    pub(super) fn run(
+        &self,
+        output: &mut [f32],
+        scratch: &mut [f32],
+        limits: &Limits,
+    ) -> Result<(), LayerError> {
+        let Sizes { heads, rows, out_width, .. } = self.sizes;
+        let add = |at: [usize; 2], first: usize, mut block: ArrayViewMut2<'_, f32>| {
+            let Some(mask) = &self.mask else { return };
+            block += &mask.slice(s![at[0], at[1], first..first + block.nrows(), ..]);
+        };
+        let [query, key, value] = self.parts;
+        let all = Heads {
+            sizes: self.sizes,
+            query,
+            key,
+            value,
+            mask: self.mask.is_some().then_some(&add),
+            scale: self.scale as f32,
+            causal: self.causal,
+            blind_is_zero: true,
+        };
+        let head = rows * out_width;
+        let place = Place { sample: heads * head, head, row: out_width, shared: 1 };
+        Ok(all.attend((output, place), scratch, limits)?)
+    }
+}

@@ -1,0 +1,4 @@
+//! Attention.
+
+pub mod dot_product;
+pub mod multihead;

@@ -1,0 +1,198 @@
+//! What convolution and its transpose share: the checks of their parameters, weights and inputs.
+
+use crate::kernels::Float;
+use crate::kernels::conv::Factors;
+use crate::kernels::elementwise::Finish;
+use crate::kernels::window::Window;
+use crate::op::{Cost, LayerError, TensorMeta, Weight};
+use crate::ops::support::choices::PerAxis;
+use crate::ops::support::float;
+use crate::tensor::{Dim, TensorView};
+use std::borrow::Cow;
+
+/// A refused parameter.
+pub(super) fn invalid(key: &'static str, found: &[usize], reason: &str) -> LayerError {
+    LayerError::InvalidParameter { key, found: format!("{found:?}"), reason: reason.to_owned() }
+}
+
+/// The parameters of both kinds of convolution.
+pub(super) struct Parameters<'a> {
+    pub(super) in_channels: Option<usize>,
+    pub(super) out_channels: Option<usize>,
+    pub(super) kernel_size: Option<&'a PerAxis>,
+    pub(super) stride: &'a PerAxis,
+    pub(super) dilation: &'a PerAxis,
+    pub(super) groups: usize,
+    pub(super) weight: &'a Weight,
+    pub(super) bias: Option<&'a Weight>,
+    /// Whether the weights are C×(O/groups)×… instead of O×(C/groups)×….
+    pub(super) transposed: bool,
+}
+
+/// The sizes that weights and inputs agree on.
+pub(super) struct Sizes {
+    pub(super) out_channels: usize,
+    /// Lengths of the window.
+    pub(super) kernel: Vec<usize>,
+    /// The number of the input's axes before those that the window slides over.
+    pub(super) leading: usize,
+}
+
+impl Parameters<'_> {
+    /// How many inputs the operator takes, weights among them.
+    pub(super) fn num_inputs(&self) -> usize {
+        1 + self.weight.num_inputs() + self.bias.map_or(0, Weight::num_inputs)
+    }
+
+    /// What can be checked before there is an input.
+    ///
+    /// # Errors
+    /// [`LayerError::InvalidParameter`], or [`LayerError::Shape`] for weights of a wrong rank.
+    pub(super) fn validate(&self) -> Result<(), LayerError> {
+        let positive = |key, values: &[usize]| match values.contains(&0) {
+            false => Ok(()),
+            true => Err(invalid(key, values, "it must be at least 1")),
+        };
+        positive("stride", self.stride.values())?;
+        positive("dilation", self.dilation.values())?;
+        positive("groups", &[self.groups])?;
+        let Weight::Attribute(weight) = self.weight else { return Ok(()) };
+        let (channels, out_channels, kernel) = self.split(weight.shape())?;
+        let says = |key, said: Option<usize>, is: usize| match said {
+            Some(said) if said != is => Err(invalid(key, &[said], &format!("the weights have {is}"))),
+            _ => Ok(()),
+        };
+        says("out_channels", self.out_channels, out_channels)?;
+        says("in_channels", self.in_channels, channels)?;
+        match self.kernel_size {
+            Some(said) if said.get(kernel.len()).as_deref() != Some(kernel) => {
+                Err(invalid("kernel_size", said.values(), "the weights differ"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Channels of the input, channels of the output and the window's lengths, from the shape of the weights.
+    fn split<'s>(&self, weight: &'s [usize]) -> Result<(usize, usize, &'s [usize]), LayerError> {
+        match weight {
+            [channels, out_per_group, kernel @ ..] if self.transposed => {
+                Ok((*channels, out_per_group.saturating_mul(self.groups), kernel))
+            }
+            [out_channels, in_per_group, kernel @ ..] => {
+                Ok((in_per_group.saturating_mul(self.groups), *out_channels, kernel))
+            }
+            _ => Err(LayerError::shape("the weight's rank", "3, 4 or 5", weight.len())),
+        }
+    }
+
+    /// Element types and shapes that fit each other.
+    ///
+    /// # Errors
+    /// A [`LayerError`] that names what does not.
+    pub(super) fn sizes(&self, inputs: &[TensorMeta]) -> Result<Sizes, LayerError> {
+        let (input, weight) = (&inputs[0], self.weight.meta(inputs)?);
+        float::check_real("the input", input)?;
+        let bias = self.bias.map(|bias| bias.meta(inputs)).transpose()?;
+        if let Some(other) =
+            [Some(&weight), bias.as_ref()].into_iter().flatten().find(|w| w.dtype() != input.dtype())
+        {
+            let what = "weight or bias".to_owned();
+            return Err(LayerError::DType { what, wanted: input.dtype().to_string(), found: other.dtype() });
+        }
+        let shape = weight.shape()?;
+        let (channels, out_channels, kernel) = self.split(&shape)?;
+        let divided = if self.transposed { channels } else { out_channels };
+        if divided % self.groups != 0 {
+            return Err(invalid(
+                "groups",
+                &[self.groups],
+                &format!("{divided} channels do not divide by it"),
+            ));
+        }
+        if kernel.is_empty() || kernel.len() > 3 {
+            return Err(LayerError::shape("the weight's rank", "3, 4 or 5", shape.rank()));
+        }
+        let leading = input.rank().checked_sub(kernel.len()).filter(|leading| (1..=2).contains(leading));
+        let leading = leading.ok_or_else(|| LayerError::shape("the input's rank", shape.rank(), input))?;
+        let found = input.dims()[leading - 1].fixed();
+        if found.is_some_and(|found| usize::try_from(found) != Ok(channels)) {
+            return Err(LayerError::shape("the number of input channels", channels, input));
+        }
+        if let Some(bias) = bias.filter(|bias| bias.num_elements() != out_channels) {
+            return Err(LayerError::shape("the bias", format!("{out_channels} elements"), bias));
+        }
+        Ok(Sizes { out_channels, kernel: kernel.to_vec(), leading })
+    }
+
+    /// The window along each axis, given the places of padding before and after.
+    ///
+    /// # Errors
+    /// [`LayerError::InvalidParameter`] for another number of axes, or an absurd window.
+    pub(super) fn windows(
+        &self,
+        kernel: &[usize],
+        pads: impl IntoIterator<Item = (usize, usize)>,
+    ) -> Result<Vec<Window>, LayerError> {
+        let (stride, dilation) =
+            (per_axis("stride", self.stride, kernel)?, per_axis("dilation", self.dilation, kernel)?);
+        let windows = kernel.iter().zip(stride).zip(dilation).zip(pads);
+        let windows = windows.map(|(((&kernel, stride), dilation), (pad_before, pad_after))| {
+            let window = Window { kernel, stride, dilation, pad_before, pad_after };
+            window.is_sane().then_some(window)
+        });
+        let windows: Option<Vec<Window>> = windows.collect();
+        windows.ok_or_else(|| invalid("kernel_size", kernel, "the window is empty or too large"))
+    }
+
+    /// The elements of weight and bias.
+    ///
+    /// # Errors
+    /// A weight that cannot be read.
+    pub(super) fn read<'s, T: Float>(
+        weight: &'s Weight,
+        bias: Option<&'s Weight>,
+        inputs: &[TensorView<'s>],
+    ) -> Result<Read<'s, T>, LayerError> {
+        let bias = bias.map(|bias| float::read::<T>(&bias.view(inputs)?)).transpose()?;
+        Ok((float::read::<T>(&weight.view(inputs)?)?, bias))
+    }
+
+    /// The cost, where `places` is the tensor at whose every element the window stands once.
+    pub(super) fn cost(&self, inputs: &[TensorMeta], outputs: &[TensorMeta], places: &TensorMeta) -> Cost {
+        let macs = || -> Option<u64> {
+            let weight = self.weight.meta(inputs).ok()?;
+            let taps = weight.dims().iter().skip(1).fold(Dim::Fixed(1), |product, dim| product * dim.clone());
+            u64::try_from((places.num_elements() * taps).fixed()?).ok()
+        };
+        Cost::of_moving(inputs, outputs).with_macs(macs().unwrap_or(0))
+    }
+}
+
+/// The elements of a weight, and of a bias where there is one.
+pub(super) type Read<'s, T> = (Cow<'s, [T]>, Option<Cow<'s, [T]>>);
+
+/// One number for each axis of the window.
+pub(super) fn per_axis(
+    key: &'static str,
+    values: &PerAxis,
+    kernel: &[usize],
+) -> Result<Vec<usize>, LayerError> {
+    let reason = format!("the weights have {} axes after the channels", kernel.len());
+    values.get(kernel.len()).ok_or_else(|| invalid(key, values.values(), &reason))
+}
+
+/// Computes one sample after the other, of so many elements each, with these factors and finish.
+pub(super) fn each_sample<T: Float, E: Into<LayerError>>(
+    (input, sample): (&[T], usize),
+    (output, out_sample): (&mut [T], usize),
+    factors: Factors<'_, T>,
+    finish: Option<&dyn Finish<T>>,
+    mut compute: impl FnMut(&[T], &Factors<'_, T>, &mut [T]) -> Result<(), E>,
+) -> Result<(), LayerError> {
+    for (index, output) in output.chunks_exact_mut(out_sample).enumerate() {
+        let input = input.get(index * sample..(index + 1) * sample).unwrap_or_default();
+        let finish = finish.map(|finish| (finish, index * out_sample));
+        compute(input, &Factors { finish, ..factors }, output).map_err(Into::into)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,373 @@
+//! Fourier transforms: the family of `torch.fft`.
+
+use crate::Limits;
+use crate::kernels::fourier::{Direction, Signal};
+use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
+use crate::ops::support::arguments::Argument;
+use crate::ops::support::choices::choices;
+use crate::ops::support::float;
+use crate::tensor::{Complex, DType, Dim, Tensor, TensorView, TensorViewMut, resolve_axes};
+use std::ops::RangeInclusive;
+
+choices! {
+    /// What a transform of n elements is multiplied by.
+    pub enum Norm {
+        /// 1 forward, 1/n backward.
+        Backward = "backward",
+        /// 1/n forward, 1 backward.
+        Forward = "forward",
+        /// 1/√n both ways.
+        Ortho = "ortho",
+    }
+}
+
+impl Norm {
+    /// The factor of a transform of so many elements.
+    pub(crate) fn factor(self, elements: f64, direction: Direction) -> f64 {
+        match (self, direction) {
+            (Norm::Ortho, _) => 1.0 / elements.sqrt(),
+            (Norm::Backward, Direction::Inverse) | (Norm::Forward, Direction::Forward) => 1.0 / elements,
+            _ => 1.0,
+        }
+    }
+}
+
+/// What a transform makes of what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Complex numbers of complex ones.
+    Complex,
+    /// Half of a spectrum of real numbers.
+    FromReal,
+    /// Real numbers of half of a spectrum.
+    ToReal,
+}
+
+/// A transform of known axes.
+pub(crate) struct Transform {
+    pub(crate) kind: Kind,
+    pub(crate) direction: Direction,
+    pub(crate) norm: Norm,
+    pub(crate) axes: Vec<usize>,
+    /// The length of the signal along each of these axes.
+    pub(crate) lens: Vec<Dim>,
+}
+
+/// The axes and lengths that an operator gives.
+struct Request {
+    kind: Kind,
+    direction: Direction,
+    norm: Option<Norm>,
+    axes: Option<Vec<i64>>,
+    lens: Option<Vec<Dim>>,
+}
+
+impl Request {
+    fn resolve(self, input: &TensorMeta) -> Result<Transform, LayerError> {
+        let rank = input.rank();
+        if rank == 0 && self.axes.as_ref().is_some_and(|axes| !axes.is_empty()) {
+            return Err(LayerError::shape("the input", "at least one axis", input));
+        }
+        let lens_count = self.lens.as_ref().map(Vec::len);
+        let axes = match (&self.axes, lens_count) {
+            (Some(axes), _) => resolve_axes(axes, rank)?,
+            (None, Some(count)) if count > rank => {
+                return Err(LayerError::shape("the input", format!("at least {count} axes"), input));
+            }
+            (None, count) => (rank - count.unwrap_or(rank)..rank).collect(),
+        };
+        let invalid = |key, found: String, reason: &str| {
+            Err(LayerError::InvalidParameter { key, found, reason: reason.to_owned() })
+        };
+        if lens_count.is_some_and(|count| count != axes.len()) {
+            return invalid("s", format!("{lens_count:?} lengths"), "there must be one for each axis");
+        }
+        if axes.iter().enumerate().any(|(i, axis)| axes[..i].contains(axis)) {
+            return invalid("dim", format!("{axes:?}"), "an axis is named twice");
+        }
+        if axes.is_empty() && self.kind != Kind::Complex {
+            return Err(LayerError::shape("the axes to transform", "at least one", input));
+        }
+        let natural = |(i, &axis): (usize, &usize)| {
+            let len = input.dims()[axis].clone();
+            if self.kind == Kind::ToReal && i + 1 == axes.len() { (len - 1) * 2 } else { len }
+        };
+        let natural = axes.iter().enumerate().map(natural);
+        let lens: Vec<Dim> = match &self.lens {
+            None => natural.collect(),
+            Some(lens) => {
+                natural.zip(lens).map(|(n, len)| if *len == -1 { n } else { len.clone() }).collect()
+            }
+        };
+        if let Some(len) = lens.iter().find(|len| len.fixed().is_some_and(|len| len < 1)) {
+            return Err(LayerError::shape("the length of a signal", "at least 1", len));
+        }
+        let norm = self.norm.unwrap_or(Norm::Backward);
+        Ok(Transform { kind: self.kind, direction: self.direction, norm, axes, lens })
+    }
+}
+
+/// The element type of a transform's real results: f32 or f64.
+///
+/// # Errors
+/// [`LayerError::DType`] for half precision, as in PyTorch on a CPU.
+pub(crate) fn precision(dtype: DType) -> Result<DType, LayerError> {
+    match dtype {
+        DType::F64 | DType::C128 => Ok(DType::F64),
+        DType::F16 | DType::Bf16 | DType::C32 => {
+            Err(LayerError::dtype("the input", "f32, f64, c64, c128, integers and bool", dtype))
+        }
+        _ => Ok(DType::F32),
+    }
+}
+
+/// The complex type of numbers of this precision.
+pub(crate) fn complex(precision: DType) -> DType {
+    if precision == DType::F64 { DType::C128 } else { DType::C64 }
+}
+
+/// All elements in row-major order as complex numbers. Transforms are computed in f64 whatever the input is: sums of many
+/// terms that cancel would else lose what a result of f32 can hold.
+pub(in crate::ops) fn read_complex(input: &TensorView<'_>) -> Result<Vec<Complex<f64>>, LayerError> {
+    if input.dtype().is_complex() {
+        return Ok(input.cast(DType::C128)?.to_vec()?);
+    }
+    let real = input.cast(DType::F64)?;
+    Ok(real.slice::<f64>()?.iter().map(|&real| Complex::new(real, 0.0)).collect())
+}
+
+impl Transform {
+    fn infer(&self, input: &TensorMeta) -> Result<TensorMeta, LayerError> {
+        let precision = precision(input.dtype())?;
+        if self.kind == Kind::FromReal && input.dtype().is_complex() {
+            return Err(LayerError::dtype("the input", "real numbers", input.dtype()));
+        }
+        let mut dims = input.dims().to_vec();
+        for (&axis, len) in self.axes.iter().zip(&self.lens) {
+            dims[axis] = len.clone();
+        }
+        if let (Kind::FromReal, Some(&last)) = (self.kind, self.axes.last()) {
+            dims[last] = dims[last].clone().floor_div(2) + 1;
+        }
+        let dtype = if self.kind == Kind::ToReal { precision } else { complex(precision) };
+        Ok(TensorMeta::new(dtype, dims))
+    }
+
+    fn run(
+        &self,
+        input: &TensorView<'_>,
+        output: &mut TensorViewMut<'_>,
+        limits: &Limits,
+    ) -> Result<(), LayerError> {
+        let lens: Option<Vec<usize>> =
+            self.lens.iter().map(|len| len.fixed().and_then(|len| usize::try_from(len).ok())).collect();
+        let lens = lens.unwrap_or_default();
+        self.check(input.shape(), &lens, size_of::<Complex<f64>>(), limits)?;
+        let mut signal = Signal::new(read_complex(input)?, input.shape());
+        let axes: Vec<(usize, usize)> = self.axes.iter().copied().zip(lens.iter().copied()).collect();
+        let elements: f64 = lens.iter().map(|&len| len as f64).product();
+        if let (Some((&(last, len), others)), true) = (axes.split_last(), self.kind != Kind::Complex) {
+            if self.kind == Kind::FromReal {
+                signal.resize(last, len);
+                signal.transform(last, self.direction, limits)?;
+                signal.resize(last, len / 2 + 1);
+            }
+            self.along(&mut signal, others, limits)?;
+            if self.kind == Kind::ToReal {
+                signal.mirror(last, len);
+                signal.transform(last, self.direction, limits)?;
+            }
+        } else {
+            self.along(&mut signal, &axes, limits)?;
+        }
+        let factor = self.norm.factor(elements, self.direction);
+        if factor != 1.0 {
+            signal.scale(factor);
+        }
+        if self.kind == Kind::ToReal {
+            return float::write::<f64>(output, |output| {
+                output.iter_mut().zip(signal.values()).for_each(|(to, from)| *to = from.re);
+                Ok(())
+            });
+        }
+        let shape = *output.shape();
+        Ok(output.cast_from(&Tensor::from_vec(signal.into_values(), &shape)?.view())?)
+    }
+
+    fn along(&self, signal: &mut Signal, axes: &[(usize, usize)], limits: &Limits) -> Result<(), LayerError> {
+        for &(axis, len) in axes {
+            signal.resize(axis, len);
+            signal.transform(axis, self.direction, limits)?;
+        }
+        Ok(())
+    }
+
+    /// Checks the largest signal on the way: with all axes as long as they get.
+    fn check(&self, shape: &[usize], lens: &[usize], size: usize, limits: &Limits) -> Result<(), LayerError> {
+        let mut largest = shape.to_vec();
+        for (&axis, &len) in self.axes.iter().zip(lens) {
+            largest[axis] = largest[axis].max(len);
+        }
+        let bytes = largest.iter().fold(size as u64, |bytes, &len| bytes.saturating_mul(len as u64));
+        Ok(limits.check_tensor("the numbers of a Fourier transform", bytes)?)
+    }
+}
+
+/// Declares transforms of one axis, which have a length `n`; of two; and of any number, which have lengths `s`.
+macro_rules! transforms {
+    (@fields line, [$($doc:literal)*] $name:ident $op_type:literal) => {
+        crate::operator! {
+            $(#[doc = $doc])*
+            pub struct $name for $op_type {
+                /// The length of the signal, which is cut off or continued by zeros; that of the axis where absent.
+                n: Option<Argument<i64>> = None,
+                /// The axis; may count from the end.
+                dim: Option<i64> = None,
+                /// What it is multiplied by; `backward` where absent.
+                norm: Option<Norm> = None,
+            }
+        }
+
+        impl $name {
+            fn num_lengths(&self) -> usize {
+                self.n.as_ref().map_or(0, Argument::num_inputs)
+            }
+
+            fn axes(&self) -> Option<Vec<i64>> {
+                Some(vec![self.dim.unwrap_or(-1)])
+            }
+
+            fn lens(&self, inputs: &[TensorMeta]) -> Result<Option<Vec<Dim>>, LayerError> {
+                self.n.as_ref().map(|n| Ok(vec![n.dim(inputs)?])).transpose()
+            }
+        }
+    };
+    (@fields plane, [$($doc:literal)*] $name:ident $op_type:literal) => {
+        transforms!(@lists [$($doc)*] $name $op_type, "The axes, which may count from the end; the last two where absent.");
+
+        impl $name {
+            fn axes(&self) -> Option<Vec<i64>> {
+                Some(self.dim.clone().unwrap_or_else(|| vec![-2, -1]))
+            }
+        }
+    };
+    (@fields volume, [$($doc:literal)*] $name:ident $op_type:literal) => {
+        transforms!(@lists [$($doc)*] $name $op_type, "The axes, which may count from the end; where absent, as many of the last as there are lengths, or all.");
+
+        impl $name {
+            fn axes(&self) -> Option<Vec<i64>> {
+                self.dim.clone()
+            }
+        }
+    };
+    (@lists [$($doc:literal)*] $name:ident $op_type:literal, $dim:literal) => {
+        crate::operator! {
+            $(#[doc = $doc])*
+            pub struct $name for $op_type {
+                /// The lengths of the signal, which is cut off or continued by zeros; -1 and absent ones are those of the
+                /// axes.
+                s: Option<Argument<Vec<i64>>> = None,
+                #[doc = $dim]
+                dim: Option<Vec<i64>> = None,
+                /// What it is multiplied by; `backward` where absent.
+                norm: Option<Norm> = None,
+            }
+        }
+
+        impl $name {
+            fn num_lengths(&self) -> usize {
+                self.s.as_ref().map_or(0, Argument::num_inputs)
+            }
+
+            fn lens(&self, inputs: &[TensorMeta]) -> Result<Option<Vec<Dim>>, LayerError> {
+                self.s.as_ref().map(|s| s.dims(inputs)).transpose()
+            }
+        }
+    };
+    ($($(#[doc = $doc:literal])* $name:ident for $op_type:literal is $form:ident $kind:ident $direction:ident;)*) => {
+        $(
+            transforms!(@fields $form, [$($doc)*] $name $op_type);
+
+            impl $name {
+                pub(crate) fn transform(&self, inputs: &[TensorMeta]) -> Result<Transform, LayerError> {
+                    let (kind, direction) = (Kind::$kind, Direction::$direction);
+                    let (axes, lens) = (self.axes(), self.lens(inputs)?);
+                    Request { kind, direction, norm: self.norm, axes, lens }.resolve(&inputs[0])
+                }
+            }
+
+            impl Layer for $name {
+                fn num_inputs(&self) -> RangeInclusive<usize> {
+                    let count = 1 + self.num_lengths();
+                    count..=count
+                }
+
+                fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+                    Ok(vec![self.transform(inputs)?.infer(&inputs[0])?])
+                }
+            }
+
+            impl CpuLayer for $name {
+                fn forward(
+                    &mut self,
+                    inputs: &[TensorView<'_>],
+                    outputs: &mut [TensorViewMut<'_>],
+                    context: &mut ForwardContext<'_>,
+                ) -> Result<(), LayerError> {
+                    let metas = TensorMeta::of_all(inputs);
+                    let transform = self.transform(&metas)?;
+                    let (output, limits) = (&mut outputs[0], context.limits());
+                    transform.run(&inputs[0], output, limits)
+                }
+            }
+        )*
+
+        /// Registers the layers of this family.
+        pub(in crate::ops) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
+            $(registry.register::<$name>()?;)*
+            Ok(())
+        }
+    };
+}
+
+transforms! {
+    /// `torch.fft.fft`: the spectrum of complex or real numbers along an axis.
+    Fft for "torch.fft.fft" is line Complex Forward;
+    /// `torch.fft.ifft`: the signal of a spectrum along an axis.
+    Ifft for "torch.fft.ifft" is line Complex Inverse;
+    /// `torch.fft.rfft`: the first half of the spectrum of real numbers along an axis, ⌊n/2⌋ + 1 of n.
+    Rfft for "torch.fft.rfft" is line FromReal Forward;
+    /// `torch.fft.irfft`: the real signal of the first half of a spectrum along an axis, 2(n − 1) numbers of n.
+    Irfft for "torch.fft.irfft" is line ToReal Inverse;
+    /// `torch.fft.hfft`: the real spectrum of the first half of a Hermitian signal along an axis, 2(n − 1) numbers of n.
+    Hfft for "torch.fft.hfft" is line ToReal Forward;
+    /// `torch.fft.ihfft`: the first half of the Hermitian signal of a real spectrum along an axis, ⌊n/2⌋ + 1 of n.
+    Ihfft for "torch.fft.ihfft" is line FromReal Inverse;
+    /// `torch.fft.fft2`: [`Fft`] along two axes.
+    Fft2 for "torch.fft.fft2" is plane Complex Forward;
+    /// `torch.fft.ifft2`: [`Ifft`] along two axes.
+    Ifft2 for "torch.fft.ifft2" is plane Complex Inverse;
+    /// `torch.fft.rfft2`: [`Rfft`] along the last of two axes, then [`Fft`] along the other.
+    Rfft2 for "torch.fft.rfft2" is plane FromReal Forward;
+    /// `torch.fft.irfft2`: [`Ifft`] along the first of two axes, then [`Irfft`] along the other.
+    Irfft2 for "torch.fft.irfft2" is plane ToReal Inverse;
+    /// `torch.fft.hfft2`: [`Fft`] along the first of two axes, then [`Hfft`] along the other.
+    Hfft2 for "torch.fft.hfft2" is plane ToReal Forward;
+    /// `torch.fft.ihfft2`: [`Ihfft`] along the last of two axes, then [`Ifft`] along the other.
+    Ihfft2 for "torch.fft.ihfft2" is plane FromReal Inverse;
+    /// `torch.fft.fftn`: [`Fft`] along any number of axes.
+    Fftn for "torch.fft.fftn" is volume Complex Forward;
+    /// `torch.fft.ifftn`: [`Ifft`] along any number of axes.
+    Ifftn for "torch.fft.ifftn" is volume Complex Inverse;
+    /// `torch.fft.rfftn`: [`Rfft`] along the last axis, then [`Fft`] along the others.
+    Rfftn for "torch.fft.rfftn" is volume FromReal Forward;
+    /// `torch.fft.irfftn`: [`Ifft`] along all axes but the last, then [`Irfft`] along that.
+    Irfftn for "torch.fft.irfftn" is volume ToReal Inverse;
+    /// `torch.fft.hfftn`: [`Fft`] along all axes but the last, then [`Hfft`] along that.
+    Hfftn for "torch.fft.hfftn" is volume ToReal Forward;
+    /// `torch.fft.ihfftn`: [`Ihfft`] along the last axis, then [`Ifft`] along the others.
+    Ihfftn for "torch.fft.ihfftn" is volume FromReal Inverse;
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,8 @@
+//! Elements by index, mask or condition.
+
+pub mod advanced;
+pub mod by_index;
+pub mod nonzero;
+pub mod scattering;
+pub mod selection;
+pub mod taking;

@@ -1,0 +1,103 @@
+//! Operators that return their input: copies, dropout that has nothing to drop, and no operator at all.
+
+use crate::op::{Layer, LayerError, Registry, RegistryError, TensorMeta, View};
+use crate::ops::support::choices::MemoryFormat;
+use crate::ops::support::views::view_layers;
+use crate::tensor::{Layout, Shape};
+
+crate::operator! {
+    /// `torch.clone` and `torch.Tensor.contiguous`: the same elements. Nobody writes to a tensor of a graph, so a view
+    /// serves as a copy, in whatever order its elements lie.
+    pub struct CloneTensor for
+        "torch.clone", "Tensor.clone", "Tensor.contiguous", "aten::detach", "aten::resolve_conj", "aten::resolve_neg"
+    {
+        /// Accepted for compatibility; how elements lie in memory cannot be seen from outside.
+        memory_format: Option<MemoryFormat> = None,
+    }
+}
+
+crate::operator! {
+    /// `torch.nn.Identity`: the input.
+    pub struct Identity for "nn.Identity" {}
+}
+
+crate::operator! {
+    /// `torch.nn.Dropout` and its relatives when they are evaluated: the input.
+    pub struct Dropout for
+        "nn.Dropout", "nn.Dropout1d", "nn.Dropout2d", "nn.Dropout3d", "nn.AlphaDropout", "nn.FeatureAlphaDropout",
+        "F.dropout", "F.dropoutnd", "F.dropout1d", "F.dropout2d", "F.dropout3d", "F.alpha_dropout", "F.feature_alpha_dropout"
+    {
+        /// The share of elements that are dropped in training.
+        p: f64 = 0.5,
+        /// Whether the model is trained; only `False` can be run.
+        training: bool = false,
+        /// Accepted for compatibility; the result is the same.
+        inplace: bool = false,
+    }
+    validate |dropout| {
+        if !dropout.training {
+            return Ok(());
+        }
+        let reason = "Ixion runs trained models; export it after `model.eval()`".to_owned();
+        Err(LayerError::InvalidParameter { key: "training", found: "True".to_owned(), reason })
+    }
+}
+
+macro_rules! identities {
+    ($($name:ident),+) => {$(
+        impl Layer for $name {
+            fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+                Ok(vec![inputs[0].clone()])
+            }
+
+            fn view(&self, _: usize, inputs: &[Layout], _: &Shape) -> Result<Option<View>, LayerError> {
+                Ok(Some(View { input: 0, layout: inputs[0] }))
+            }
+        }
+
+        view_layers!($name);
+    )+};
+}
+
+identities!(CloneTensor, Identity, Dropout);
+
+/// Registers the layers of this family.
+pub(in crate::ops) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
+    registry.register::<CloneTensor>()?;
+    registry.register::<Identity>()?;
+    registry.register::<Dropout>()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::ops::support::testing::{counting, operator};
+    use crate::tensor::DType;
+
+    #[test]
+    fn the_input_comes_back() {
+        let cases: [(&str, &[(&str, &str)]); 6] = [
+            ("torch.clone", &[("memory_format", "torch.channels_last")]),
+            ("Tensor.clone", &[]),
+            ("Tensor.contiguous", &[("memory_format", "torch.contiguous_format")]),
+            ("nn.Identity", &[]),
+            ("nn.Dropout2d", &[("p", "0.3"), ("inplace", "False")]),
+            ("F.dropout", &[("training", "False")]),
+        ];
+        let x = counting(DType::Bf16, &[2, 3]).permute(&[1, 0]).unwrap();
+        for (op_type, params) in cases {
+            let output = operator(op_type, params).run_one(&[&x]).unwrap();
+            assert!(output == x && output.shares_storage(&x), "{op_type}");
+            operator(op_type, params).survives(1);
+        }
+    }
+
+    #[test]
+    fn training_is_refused() {
+        let error =
+            operator("F.dropout", &[("p", "0.5"), ("training", "True")]).create(1).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "parameter `training` is True: Ixion runs trained models; export it after `model.eval()`"
+        );
+    }
+}

@@ -1,0 +1,16 @@
+//! The same elements in other shapes, orders and places.
+
+pub mod axes;
+pub mod concatenation;
+pub mod diagonals;
+pub mod identity;
+pub mod movement;
+pub mod padding;
+pub mod parts;
+pub mod repetition;
+pub mod reshaping;
+pub mod shuffling;
+pub mod slicing;
+pub mod splitting;
+pub mod stacking;
+pub mod striding;

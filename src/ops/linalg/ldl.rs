@@ -1,0 +1,114 @@
+//! LDL: symmetric and Hermitian matrices that need not be positive definite. No LAPACK.
+
+use super::lu::{pivots_of, unknowns};
+use super::stack::{Stack, each, each_pair, lens, put, put_matrices};
+use super::triangular::batch_of;
+use crate::Limits;
+use crate::kernels::matrix::{Fault, Field};
+use crate::kernels::symmetric::{self, Ldl};
+use crate::op::{Layer, LayerError, TensorMeta};
+use crate::ops::support::arguments::Operand;
+use crate::tensor::{DType, TensorView};
+use std::ops::RangeInclusive;
+
+crate::operator! {
+    /// `torch.linalg.ldl_factor`: L below the diagonal and D on it, with blocks of one or two rows, in one matrix, and the rows
+    /// that were swapped, as LAPACK writes them. Only the lower triangle of A is read. A block of D that is 0 is an error.
+    pub struct LdlFactor for "aten::linalg_ldl_factor" {
+        /// Whether a complex A is Hermitian, and not symmetric.
+        hermitian: bool = false,
+    }
+}
+
+crate::operator! {
+    /// `torch.linalg.ldl_factor_ex`: as `torch.linalg.ldl_factor`, and for each matrix the first row, counted from 1, where D is
+    /// 0; 0 where there is none.
+    pub struct LdlFactorEx for "aten::linalg_ldl_factor_ex" {
+        /// Whether a complex A is Hermitian, and not symmetric.
+        hermitian: bool = false,
+        /// Whether a block of D that is 0 is an error.
+        check_errors: bool = false,
+    }
+}
+
+crate::operator! {
+    /// `torch.linalg.ldl_solve`: the x with A·x = B of what `torch.linalg.ldl_factor` makes of A.
+    pub struct LdlSolve for "aten::linalg_ldl_solve" {
+        /// The rows that were swapped.
+        pivots: Operand,
+        /// The right-hand sides.
+        other as "B": Operand,
+        /// Whether a complex A is Hermitian, and not symmetric.
+        hermitian: bool = false,
+    }
+}
+
+/// Takes each matrix apart; `regular` refuses those with a block of D that is 0.
+fn factors<T: Field>(
+    input: &TensorView<'_>,
+    (hermitian, regular): (bool, bool),
+    limits: &Limits,
+) -> Result<Vec<Ldl<T>>, LayerError> {
+    each(input, limits, |a| {
+        let factors = Ldl::of(&a, hermitian, limits)?;
+        match factors.singular.filter(|_| regular) {
+            Some(at) => Err(Fault::Singular(at + 1)),
+            None => Ok(factors),
+        }
+    })
+}
+
+impl Layer for LdlFactor {
+    fn num_outputs(&self) -> usize {
+        2
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        let stack = Stack::of_square(inputs, 0)?;
+        Ok(vec![stack.meta(), stack.each(DType::I32, [stack.rows])])
+    }
+}
+
+by_matrices!(LdlFactor: |layer, inputs, outputs, limits| T => {
+    let factors = factors::<T>(&inputs[0], (layer.hermitian, true), limits)?;
+    put_matrices(&mut outputs[0], factors.iter().map(|part| &part.factors))?;
+    put(&mut outputs[1], factors.iter().flat_map(|part| part.pivots.iter().copied()))
+});
+
+impl Layer for LdlFactorEx {
+    fn num_outputs(&self) -> usize {
+        3
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        let stack = Stack::of_square(inputs, 0)?;
+        Ok(vec![stack.meta(), stack.each(DType::I32, [stack.rows]), stack.each(DType::I32, [])])
+    }
+}
+
+by_matrices!(LdlFactorEx: |layer, inputs, outputs, limits| T => {
+    let factors = factors::<T>(&inputs[0], (layer.hermitian, layer.check_errors), limits)?;
+    put_matrices(&mut outputs[0], factors.iter().map(|part| &part.factors))?;
+    put(&mut outputs[1], factors.iter().flat_map(|part| part.pivots.iter().copied()))?;
+    put(&mut outputs[2], factors.iter().map(|part| part.singular.map_or(0, |at| at as i32 + 1)))
+});
+
+impl Layer for LdlSolve {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        3..=3
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        let (factors, sides) = (Stack::of_square(inputs, 0)?, Stack::of(inputs, self.other.0)?);
+        unknowns([&factors, &sides], &inputs[self.pivots.0], true)
+    }
+}
+
+by_matrices!(LdlSolve: |layer, inputs, outputs, limits| T => {
+    let (pair, shape) = ([&inputs[0], &inputs[layer.other.0]], *outputs[0].shape());
+    let pivots = pivots_of(&inputs[layer.pivots.0], lens(pair[0])?.0.iter().product(), limits)?;
+    let x = each_pair::<T, _>(pair, batch_of(&shape), limits, |which, factors, b| {
+        symmetric::solve((&factors, &pivots[which], layer.hermitian), &b, limits)
+    })?;
+    put_matrices(&mut outputs[0], &x)
+});

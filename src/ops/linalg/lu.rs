@@ -1,0 +1,307 @@
+//! LU: a lower and an upper triangle with swapped rows, and equations that they solve. No LAPACK.
+
+use super::stack::{Stack, check_results, common_batch, each, each_pair, lens, put, put_matrices};
+use super::triangular::batch_of;
+use crate::Limits;
+use crate::kernels::elimination::{self, Lu as Factors, rows_of};
+use crate::kernels::matrix::{Fault, Field, adjoint};
+use crate::op::{Layer, LayerError, TensorMeta};
+use crate::ops::support::arguments::Operand;
+use crate::tensor::{DType, Dim, TensorView};
+use ndarray::{Array2, ArrayView2};
+use std::ops::RangeInclusive;
+
+crate::operator! {
+    /// `torch.linalg.lu`: P, L and U whose product is A: a permutation, a lower triangle with ones on its diagonal and an upper
+    /// one.
+    pub struct Lu for "aten::linalg_lu" {
+        /// Whether rows are swapped; on a CPU they must be, as in PyTorch.
+        pivot: bool = true,
+    }
+    validate |this| { with_pivots(this.pivot) }
+}
+
+crate::operator! {
+    /// `torch.linalg.lu_factor`: L below the diagonal and U on it and above, in one matrix, and the rows that were swapped,
+    /// counted from 1. A singular matrix is an error.
+    pub struct LuFactor for "aten::linalg_lu_factor" {
+        /// Whether rows are swapped; on a CPU they must be, as in PyTorch.
+        pivot: bool = true,
+    }
+    validate |this| { with_pivots(this.pivot) }
+}
+
+crate::operator! {
+    /// `torch.linalg.lu_factor_ex`: as `torch.linalg.lu_factor`, and for each matrix the first element of U's diagonal that is
+    /// 0, counted from 1; 0 where there is none.
+    pub struct LuFactorEx for "aten::linalg_lu_factor_ex" {
+        /// Whether rows are swapped; on a CPU they must be, as in PyTorch.
+        pivot: bool = true,
+        /// Whether a singular matrix is an error.
+        check_errors: bool = false,
+    }
+    validate |this| { with_pivots(this.pivot) }
+}
+
+crate::operator! {
+    /// `torch.lu_unpack`: P, L and U of what `torch.linalg.lu_factor` returns.
+    pub struct LuUnpack for "aten::lu_unpack" {
+        /// The rows that were swapped.
+        pivots as "LU_pivots": Operand,
+        /// Whether L and U are wanted; else they are empty.
+        unpack_data: bool = true,
+        /// Whether P is wanted; else it is empty.
+        unpack_pivots: bool = true,
+    }
+}
+
+crate::operator! {
+    /// `torch.linalg.lu_solve`: the x with A·x = B, or x·A = B, of what `torch.linalg.lu_factor` makes of A. A 0 on the diagonal
+    /// gives inf or NaN.
+    pub struct LuSolve for "aten::linalg_lu_solve" {
+        /// The rows that were swapped.
+        pivots: Operand,
+        /// The right-hand sides.
+        other as "B": Operand,
+        /// Whether A stands on the left of x.
+        left: bool = true,
+        /// Whether Aᴴ is meant.
+        adjoint: bool = false,
+    }
+}
+
+crate::operator! {
+    /// `torch.lu_solve`: the x with A·x = B, as `torch.linalg.lu_solve`, with B first.
+    pub struct LuSolveOfSides for "aten::lu_solve" {
+        /// L and U.
+        factors as "LU_data": Operand,
+        /// The rows that were swapped.
+        pivots as "LU_pivots": Operand,
+    }
+}
+
+fn with_pivots(pivot: bool) -> Result<(), LayerError> {
+    if pivot { Ok(()) } else { Err(LayerError::invalid("pivot", "False", "on a CPU rows are swapped")) }
+}
+
+/// P, L and U as tensors.
+fn three(stack: &Stack<'_>) -> Vec<TensorMeta> {
+    let k = stack.rank();
+    let dims = [[stack.rows, stack.rows], [stack.rows, &k], [&k, stack.columns]];
+    dims.map(|dims| stack.each(stack.dtype, dims)).to_vec()
+}
+
+/// Both triangles in one matrix, and pivots.
+fn packed(stack: &Stack<'_>) -> [TensorMeta; 2] {
+    [stack.meta(), stack.each(DType::I32, [&stack.rank()])]
+}
+
+fn factors<T: Field>(input: &TensorView<'_>, limits: &Limits) -> Result<Vec<Factors<T>>, LayerError> {
+    each(input, limits, |a| Ok(Factors::of(&a, limits)?))
+}
+
+/// The same of matrices that must not be singular.
+fn regular<T: Field>(input: &TensorView<'_>, limits: &Limits) -> Result<Vec<Factors<T>>, LayerError> {
+    each(input, limits, |a| {
+        let factors = Factors::of(&a, limits)?;
+        factors.singular.map_or(Ok(factors), |at| Err(Fault::Singular(at + 1)))
+    })
+}
+
+/// Rows as LAPACK counts them.
+fn pivots<T>(factors: &[Factors<T>]) -> impl Iterator<Item = i32> {
+    factors.iter().flat_map(|factors| factors.rows.iter().map(|&row| row as i32 + 1))
+}
+
+impl Layer for Lu {
+    fn num_outputs(&self) -> usize {
+        3
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        Ok(three(&Stack::of(inputs, 0)?))
+    }
+}
+
+by_matrices!(Lu: |layer, inputs, outputs, limits| T => {
+    let (factors, m) = (factors::<T>(&inputs[0], limits)?, lens(&inputs[0])?.1[0]);
+    let order: Vec<Array2<T>> = factors.iter().map(|part| elimination::permutation(&part.rows, m)).collect();
+    put_matrices(&mut outputs[0], &order)?;
+    put_matrices(&mut outputs[1], &factors.iter().map(Factors::lower).collect::<Vec<_>>())?;
+    put_matrices(&mut outputs[2], &factors.iter().map(Factors::upper).collect::<Vec<_>>())
+});
+
+impl Layer for LuFactor {
+    fn num_outputs(&self) -> usize {
+        2
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        Ok(packed(&Stack::of(inputs, 0)?).to_vec())
+    }
+}
+
+by_matrices!(LuFactor: |layer, inputs, outputs, limits| T => {
+    let factors = regular::<T>(&inputs[0], limits)?;
+    put_matrices(&mut outputs[0], factors.iter().map(|part| &part.factors))?;
+    put(&mut outputs[1], pivots(&factors))
+});
+
+impl Layer for LuFactorEx {
+    fn num_outputs(&self) -> usize {
+        3
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        let stack = Stack::of(inputs, 0)?;
+        let [factors, pivots] = packed(&stack);
+        Ok(vec![factors, pivots, stack.each(DType::I32, [])])
+    }
+}
+
+by_matrices!(LuFactorEx: |layer, inputs, outputs, limits| T => {
+    let factors = if layer.check_errors { regular::<T> } else { factors::<T> }(&inputs[0], limits)?;
+    put_matrices(&mut outputs[0], factors.iter().map(|part| &part.factors))?;
+    put(&mut outputs[1], pivots(&factors))?;
+    put(&mut outputs[2], factors.iter().map(|part| part.singular.map_or(0, |at| at as i32 + 1)))
+});
+
+/// Refuses pivots that are no integers, or not those of these factors.
+pub(super) fn check_pivots(factors: &Stack<'_>, pivots: &TensorMeta) -> Result<(), LayerError> {
+    if pivots.dtype() != DType::I32 {
+        return Err(LayerError::dtype("the pivots", "i32", pivots.dtype()));
+    }
+    let wanted = factors.each(DType::I32, [&factors.rank()]);
+    let differ = |(a, b): (&Dim, &Dim)| a.differs(b);
+    if pivots.rank() != wanted.rank() || pivots.dims().iter().zip(wanted.dims()).any(differ) {
+        return Err(LayerError::shape("the pivots", &wanted, pivots));
+    }
+    Ok(())
+}
+
+/// The pivots of each matrix.
+pub(super) fn pivots_of(
+    pivots: &TensorView<'_>,
+    count: usize,
+    limits: &Limits,
+) -> Result<Vec<Vec<i32>>, LayerError> {
+    check_results::<Vec<i32>>(count, limits)?;
+    let len = pivots.shape().last().copied().unwrap_or(0);
+    let all = pivots.to_tensor()?.to_vec::<i32>()?;
+    Ok((0..count).map(|index| all[index * len..][..len].to_vec()).collect())
+}
+
+/// The rows that were swapped in each matrix.
+fn rows(
+    pivots: &TensorView<'_>,
+    factors: &TensorView<'_>,
+    limits: &Limits,
+) -> Result<Vec<Vec<usize>>, LayerError> {
+    let (batch, [m, _]) = lens(factors)?;
+    let rows =
+        pivots_of(pivots, batch.iter().product(), limits)?.into_iter().map(|pivots| rows_of(&pivots, m));
+    rows.collect::<Result<_, Fault>>().map_err(|fault| LayerError::Unsupported(fault.to_string()))
+}
+
+impl Layer for LuUnpack {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        2..=2
+    }
+
+    fn num_outputs(&self) -> usize {
+        3
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        let stack = Stack::of(inputs, 0)?;
+        check_pivots(&stack, &inputs[self.pivots.0])?;
+        let wanted = [self.unpack_pivots, self.unpack_data, self.unpack_data].into_iter().zip(three(&stack));
+        let nothing = TensorMeta::new(stack.dtype, [Dim::Fixed(0)]);
+        Ok(wanted.map(|(wanted, meta)| if wanted { meta } else { nothing.clone() }).collect())
+    }
+}
+
+by_matrices!(LuUnpack: |layer, inputs, outputs, limits| T => {
+    if layer.unpack_pivots {
+        let (rows, m) = (rows(&inputs[layer.pivots.0], &inputs[0], limits)?, lens(&inputs[0])?.1[0]);
+        let order: Vec<Array2<T>> = rows.iter().map(|rows| elimination::permutation(rows, m)).collect();
+        put_matrices(&mut outputs[0], &order)?;
+    }
+    if layer.unpack_data {
+        put_matrices(&mut outputs[1], &each::<T, _>(&inputs[0], limits, |a| Ok(elimination::lower(&a)))?)?;
+        put_matrices(&mut outputs[2], &each::<T, _>(&inputs[0], limits, |a| Ok(elimination::upper(&a)))?)?;
+    }
+    Ok(())
+});
+
+/// The shape of x.
+pub(super) fn unknowns(
+    [factors, sides]: [&Stack<'_>; 2],
+    pivots: &TensorMeta,
+    left: bool,
+) -> Result<Vec<TensorMeta>, LayerError> {
+    check_pivots(factors, pivots)?;
+    let len = if left { sides.rows } else { sides.columns };
+    if factors.rows.differs(len) {
+        let wanted = format!("{} {}, as A has", factors.rows, if left { "rows" } else { "columns" });
+        return Err(LayerError::shape("B", wanted, sides.meta()));
+    }
+    let batch = common_batch(factors, sides)?;
+    Ok(vec![Stack { batch: &batch, ..*sides }.meta()])
+}
+
+/// The x of one matrix and one right-hand side.
+fn solved<T: Field>(
+    (factors, rows): (&ArrayView2<'_, T>, &[usize]),
+    b: &ArrayView2<'_, T>,
+    [left, turned]: [bool; 2],
+    limits: &Limits,
+) -> Result<Array2<T>, Fault> {
+    if left {
+        let solve = if turned { elimination::solve_adjoint } else { elimination::solve };
+        return solve(factors, rows, b, limits);
+    }
+    // x·A = B is Aᴴ·xᴴ = Bᴴ.
+    let x = solved((factors, rows), &adjoint(b).view(), [true, !turned], limits)?;
+    Ok(adjoint(&x.view()))
+}
+
+impl Layer for LuSolve {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        3..=3
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        let (factors, sides) = (Stack::of_square(inputs, 0)?, Stack::of(inputs, self.other.0)?);
+        unknowns([&factors, &sides], &inputs[self.pivots.0], self.left)
+    }
+}
+
+by_matrices!(LuSolve: |layer, inputs, outputs, limits| T => {
+    let (pair, shape) = ([&inputs[0], &inputs[layer.other.0]], *outputs[0].shape());
+    let rows = rows(&inputs[layer.pivots.0], pair[0], limits)?;
+    let x = each_pair::<T, _>(pair, batch_of(&shape), limits, |which, factors, b| {
+        solved((&factors, &rows[which]), &b, [layer.left, layer.adjoint], limits)
+    })?;
+    put_matrices(&mut outputs[0], &x)
+});
+
+impl Layer for LuSolveOfSides {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        3..=3
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        let (factors, sides) = (Stack::of_square(inputs, self.factors.0)?, Stack::of(inputs, 0)?);
+        unknowns([&factors, &sides], &inputs[self.pivots.0], true)
+    }
+}
+
+by_matrices!(LuSolveOfSides: |layer, inputs, outputs, limits| T => {
+    let (pair, shape) = ([&inputs[layer.factors.0], &inputs[0]], *outputs[0].shape());
+    let rows = rows(&inputs[layer.pivots.0], pair[0], limits)?;
+    let x = each_pair::<T, _>(pair, batch_of(&shape), limits, |which, factors, b| {
+        solved((&factors, &rows[which]), &b, [true, false], limits)
+    })?;
+    put_matrices(&mut outputs[0], &x)
+});

@@ -1,0 +1,191 @@
+//! Linear algebra: the operators of `torch.linalg`.
+//!
+//! Powers, exponentials, triangular systems, LU and LDL are always there. What else takes matrices apart (determinants,
+//! inverses, equations, QR, singular values, eigenvalues) is done by LAPACK, with the feature `linalg`; without it these
+//! operators have a shape and cannot run.
+//!
+//! A tensor is a stack of matrices, which lie along its last two axes.
+
+use crate::op::{LayerError, Registry, RegistryError};
+
+/// Calls a block with a type for each element type that matrices are computed in.
+macro_rules! with_field {
+    ($dtype:expr, $T:ident => $body:expr) => {
+        ixion_tensor::__with_type!(
+            $dtype, $T => $body;
+            F32 => f32, F64 => f64, C64 => $crate::tensor::Complex<f32>, C128 => $crate::tensor::Complex<f64>;
+            else found => Err($crate::ops::linalg::stack::wrong_type("the input", found))
+        )
+    };
+}
+
+/// Implements [`Layer`](crate::op::Layer) for layers that make of each square matrix another one.
+macro_rules! square_to_square {
+    ($($name:ident)+) => {$(
+        impl $crate::op::Layer for $name {
+            fn infer(
+                &self,
+                inputs: &[$crate::op::TensorMeta],
+            ) -> Result<Vec<$crate::op::TensorMeta>, $crate::op::LayerError> {
+                Ok(vec![$crate::ops::linalg::stack::Stack::of_square(inputs, 0)?.meta()])
+            }
+        }
+    )+};
+}
+
+/// Implements [`CpuLayer`](crate::op::CpuLayer) for a layer that computes with matrices: the block has a type for their
+/// elements.
+macro_rules! by_matrices {
+    ($name:ident: |$layer:ident, $inputs:ident, $outputs:ident, $limits:ident| $T:ident => $body:expr) => {
+        impl $crate::op::CpuLayer for $name {
+            fn forward(
+                &mut self,
+                $inputs: &[$crate::tensor::TensorView<'_>],
+                $outputs: &mut [$crate::tensor::TensorViewMut<'_>],
+                context: &mut $crate::op::ForwardContext<'_>,
+            ) -> Result<(), $crate::op::LayerError> {
+                let ($layer, $limits) = (&*self, context.limits());
+                let _ = $layer;
+                with_field!($inputs[0].dtype(), $T => $body)
+            }
+        }
+    };
+}
+
+/// The same for a layer that LAPACK computes: the block is there with the feature `linalg` alone.
+macro_rules! by_lapack {
+    ($name:ident: |$layer:ident, $inputs:ident, $outputs:ident, $limits:ident| $T:ident => $body:expr) => {
+        impl $crate::op::CpuLayer for $name {
+            fn initialize(&mut self) -> Result<(), $crate::op::LayerError> {
+                $crate::ops::linalg::available()
+            }
+
+            fn forward(
+                &mut self,
+                $inputs: &[$crate::tensor::TensorView<'_>],
+                $outputs: &mut [$crate::tensor::TensorViewMut<'_>],
+                context: &mut $crate::op::ForwardContext<'_>,
+            ) -> Result<(), $crate::op::LayerError> {
+                #[cfg(feature = "linalg")]
+                {
+                    let ($layer, $limits) = (&*self, context.limits());
+                    let _ = $layer;
+                    with_field!($inputs[0].dtype(), $T => $body)
+                }
+                #[cfg(not(feature = "linalg"))]
+                {
+                    let _ = ($inputs, $outputs, context);
+                    $crate::ops::linalg::available()
+                }
+            }
+        }
+    };
+}
+
+/// What the blocks of `by_lapack!` are written with.
+#[cfg(feature = "linalg")]
+mod blocks {
+    pub(super) use super::stack::{each, each_pair, lens, put, put_matrices};
+    pub(super) use crate::kernels::lapack::{self, Fault, Singular};
+    pub(super) use crate::tensor::{Scalar, TensorView};
+}
+
+mod cholesky;
+mod determinant;
+mod eigen;
+mod inverse;
+mod ldl;
+mod least_squares;
+mod lu;
+mod power;
+mod qr;
+mod reflection;
+mod singular;
+mod solve;
+mod stack;
+mod triangular;
+mod vandermonde;
+
+pub use cholesky::{Cholesky, CholeskyEx};
+pub use determinant::{Det, LogDet, SignAndLogDet};
+pub use eigen::{Eig, Eigh, Eigvals, Eigvalsh};
+pub use inverse::{Inverse, InverseEx, TensorInverse};
+pub use ldl::{LdlFactor, LdlFactorEx, LdlSolve};
+pub use least_squares::LeastSquares;
+pub use lu::{Lu, LuFactor, LuFactorEx, LuSolve, LuSolveOfSides, LuUnpack};
+pub use power::{MatrixExp, MatrixPower};
+pub use qr::Qr;
+pub use reflection::HouseholderProduct;
+pub use singular::{
+    Cond, MatrixRank, NuclearNorm, PseudoInverse, PseudoInverseOfTolerances, Svd, SvdOfThin, SvdVals,
+};
+pub use solve::{Solve, SolveEx, TensorSolve};
+pub use triangular::{CholeskyInverse, CholeskySolve, SolveTriangular, TriangularSolve};
+pub use vandermonde::{PowersOfEach, Vander};
+
+pub(super) use singular::{SingularNorm, with_last};
+pub(super) use stack::check_type;
+
+/// Whether LAPACK is there.
+///
+/// # Errors
+/// Where it is not: how to get it.
+pub(super) fn available() -> Result<(), LayerError> {
+    if cfg!(feature = "linalg") {
+        return Ok(());
+    }
+    let how = "cargo build --release --features linalg, with OpenBLAS installed";
+    Err(LayerError::Unsupported(format!(
+        "it needs LAPACK, but Ixion was built without the feature `linalg`: {how}"
+    )))
+}
+
+/// Registers the layers of this family.
+pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
+    registry.register::<Cholesky>()?;
+    registry.register::<CholeskyEx>()?;
+    registry.register::<CholeskyInverse>()?;
+    registry.register::<CholeskySolve>()?;
+    registry.register::<Cond>()?;
+    registry.register::<Det>()?;
+    registry.register::<Eig>()?;
+    registry.register::<Eigh>()?;
+    registry.register::<Eigvals>()?;
+    registry.register::<Eigvalsh>()?;
+    registry.register::<HouseholderProduct>()?;
+    registry.register::<Inverse>()?;
+    registry.register::<InverseEx>()?;
+    registry.register::<LdlFactor>()?;
+    registry.register::<LdlFactorEx>()?;
+    registry.register::<LdlSolve>()?;
+    registry.register::<LeastSquares>()?;
+    registry.register::<LogDet>()?;
+    registry.register::<Lu>()?;
+    registry.register::<LuFactor>()?;
+    registry.register::<LuFactorEx>()?;
+    registry.register::<LuSolve>()?;
+    registry.register::<LuSolveOfSides>()?;
+    registry.register::<LuUnpack>()?;
+    registry.register::<MatrixExp>()?;
+    registry.register::<MatrixPower>()?;
+    registry.register::<MatrixRank>()?;
+    registry.register::<NuclearNorm>()?;
+    registry.register::<PowersOfEach>()?;
+    registry.register::<PseudoInverse>()?;
+    registry.register::<PseudoInverseOfTolerances>()?;
+    registry.register::<Qr>()?;
+    registry.register::<SignAndLogDet>()?;
+    registry.register::<Solve>()?;
+    registry.register::<SolveEx>()?;
+    registry.register::<SolveTriangular>()?;
+    registry.register::<Svd>()?;
+    registry.register::<SvdOfThin>()?;
+    registry.register::<SvdVals>()?;
+    registry.register::<TensorInverse>()?;
+    registry.register::<TensorSolve>()?;
+    registry.register::<TriangularSolve>()?;
+    registry.register::<Vander>()
+}
+
+#[cfg(test)]
+mod tests;

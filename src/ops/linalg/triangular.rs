@@ -1,0 +1,176 @@
+//! Systems whose matrix is a triangle, and those whose matrix is known by its Cholesky factor. Substitution does it: no LAPACK.
+
+use super::stack::{Stack, common_batch, each, each_pair, lens, put_matrices};
+use crate::Limits;
+use crate::kernels::matrix::{Fault, Field, Triangle, adjoint, solve_triangular};
+use crate::op::{Layer, LayerError, TensorMeta};
+use crate::ops::support::arguments::Operand;
+use crate::tensor::Shape;
+use ndarray::{Array2, ArrayView2};
+use std::ops::RangeInclusive;
+
+crate::operator! {
+    /// `torch.linalg.solve_triangular`: the x with A·x = B, or x·A = B, for triangles A. A 0 on the diagonal gives inf or NaN.
+    pub struct SolveTriangular for "aten::linalg_solve_triangular" {
+        /// The right-hand sides.
+        other as "B": Operand,
+        /// Whether the triangle is the upper one; the other one is not read.
+        upper: bool,
+        /// Whether A stands on the left of x.
+        left: bool = true,
+        /// Whether the diagonal is taken for ones.
+        unitriangular: bool = false,
+    }
+}
+
+crate::operator! {
+    /// `torch.triangular_solve`: the x with A·x = b, for triangles A, and A itself.
+    pub struct TriangularSolve for "aten::triangular_solve" {
+        /// The triangles.
+        matrix as "A": Operand,
+        /// Whether the triangle is the upper one; the other one is not read.
+        upper: bool = true,
+        /// Whether A is transposed first.
+        transpose: bool = false,
+        /// Whether the diagonal is taken for ones.
+        unitriangular: bool = false,
+    }
+}
+
+crate::operator! {
+    /// `torch.cholesky_solve`: the x with A·x = B, for matrices A of which the Cholesky factor is given.
+    pub struct CholeskySolve for "aten::cholesky_solve" {
+        /// The factors.
+        factor as "input2": Operand,
+        /// Whether they are upper triangles.
+        upper: bool = false,
+    }
+}
+
+crate::operator! {
+    /// `torch.cholesky_inverse`: the inverses of matrices of which the Cholesky factor is given.
+    pub struct CholeskyInverse for "aten::cholesky_inverse" {
+        /// Whether the factors are upper triangles.
+        upper: bool = false,
+    }
+}
+
+/// The shapes of x and of the triangles, both broadcast.
+fn shapes(inputs: &[TensorMeta], [a, b]: [usize; 2], left: bool) -> Result<[TensorMeta; 2], LayerError> {
+    let (triangles, sides) = (Stack::of_square(inputs, a)?, Stack::of(inputs, b)?);
+    let len = if left { sides.rows } else { sides.columns };
+    if triangles.rows.differs(len) {
+        let wanted = format!("{} {}, as A has", triangles.rows, if left { "rows" } else { "columns" });
+        return Err(LayerError::shape("B", wanted, &inputs[b]));
+    }
+    let batch = common_batch(&triangles, &sides)?;
+    let whole = Stack { batch: &batch, ..sides };
+    Ok([whole.meta(), whole.each(triangles.dtype, [triangles.rows, triangles.columns])])
+}
+
+/// The x with a·x = b for a triangle.
+fn substituted<T: Field>(
+    a: &ArrayView2<'_, T>,
+    triangle: Triangle,
+    b: &ArrayView2<'_, T>,
+    limits: &Limits,
+) -> Result<Array2<T>, Fault> {
+    let mut x = b.as_standard_layout().into_owned();
+    solve_triangular(a, triangle, &mut x.view_mut(), limits)?;
+    Ok(x)
+}
+
+/// The x with a·x = b, for the Cholesky factor of a.
+fn by_factor<T: Field>(
+    factor: &ArrayView2<'_, T>,
+    upper: bool,
+    b: &ArrayView2<'_, T>,
+    limits: &Limits,
+) -> Result<Array2<T>, Fault> {
+    let triangle = Triangle { upper, unit: false };
+    let turned = adjoint(factor);
+    let (first, second) = ((factor.view(), triangle), (turned.view(), triangle.turned()));
+    // l·lᴴ with a lower triangle, uᴴ·u with an upper one.
+    let (first, second) = if upper { (second, first) } else { (first, second) };
+    substituted(&second.0, second.1, &substituted(&first.0, first.1, b, limits)?.view(), limits)
+}
+
+/// The axes before rows and columns.
+pub(super) fn batch_of(shape: &Shape) -> &[usize] {
+    let dims = shape.dims();
+    &dims[..dims.len().saturating_sub(2)]
+}
+
+impl Layer for SolveTriangular {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        2..=2
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        let [x, _] = shapes(inputs, [0, self.other.0], self.left)?;
+        Ok(vec![x])
+    }
+}
+
+by_matrices!(SolveTriangular: |layer, inputs, outputs, limits| T => {
+    let triangle = Triangle { upper: layer.upper, unit: layer.unitriangular };
+    let (pair, shape) = ([&inputs[0], &inputs[layer.other.0]], *outputs[0].shape());
+    let x = each_pair::<T, _>(pair, batch_of(&shape), limits, |_, a, b| {
+        if layer.left {
+            return substituted(&a, triangle, &b, limits);
+        }
+        Ok(substituted(&a.t(), triangle.turned(), &b.t(), limits)?.reversed_axes())
+    })?;
+    put_matrices(&mut outputs[0], &x)
+});
+
+impl Layer for TriangularSolve {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        2..=2
+    }
+
+    fn num_outputs(&self) -> usize {
+        2
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        Ok(shapes(inputs, [self.matrix.0, 0], true)?.to_vec())
+    }
+}
+
+by_matrices!(TriangularSolve: |layer, inputs, outputs, limits| T => {
+    let triangle = Triangle { upper: layer.upper, unit: layer.unitriangular };
+    let (a, shape) = (&inputs[layer.matrix.0], *outputs[0].shape());
+    let x = each_pair::<T, _>([a, &inputs[0]], batch_of(&shape), limits, |_, a, b| {
+        let (a, triangle) = if layer.transpose { (a.reversed_axes(), triangle.turned()) } else { (a, triangle) };
+        substituted(&a, triangle, &b, limits)
+    })?;
+    put_matrices(&mut outputs[0], &x)?;
+    let whole = a.with_layout(a.layout().expand(outputs[1].shape())?)?;
+    Ok(outputs[1].copy_from(&whole)?)
+});
+
+impl Layer for CholeskySolve {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        2..=2
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        let [x, _] = shapes(inputs, [self.factor.0, 0], true)?;
+        Ok(vec![x])
+    }
+}
+
+by_matrices!(CholeskySolve: |layer, inputs, outputs, limits| T => {
+    let (pair, shape) = ([&inputs[layer.factor.0], &inputs[0]], *outputs[0].shape());
+    let x = each_pair::<T, _>(pair, batch_of(&shape), limits, |_, factor, b| by_factor(&factor, layer.upper, &b, limits))?;
+    put_matrices(&mut outputs[0], &x)
+});
+
+square_to_square!(CholeskyInverse);
+
+by_matrices!(CholeskyInverse: |layer, inputs, outputs, limits| T => {
+    let unit = Array2::<T>::eye(lens(&inputs[0])?.1[0]);
+    let inverses = each(&inputs[0], limits, |factor| by_factor(&factor, layer.upper, &unit.view(), limits))?;
+    put_matrices(&mut outputs[0], &inverses)
+});

@@ -1,0 +1,111 @@
+//! Vandermonde matrices: the powers of each number as a row.
+
+use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
+use crate::ops::support::number::{self, Number};
+use crate::tensor::{Complex, DType, Dim, TensorView, TensorViewMut};
+
+crate::operator! {
+    /// `torch.linalg.vander`: a row for each number of a vector, its powers from the 0th on.
+    pub struct PowersOfEach for "aten::linalg_vander" {
+        /// How many powers, at least 2; as many as numbers where absent.
+        count as "N": Option<usize> = None,
+    }
+    validate |this| {
+        match this.count {
+            Some(count @ 0..=1) => Err(LayerError::invalid("N", count, "there must be at least two powers")),
+            _ => Ok(()),
+        }
+    }
+}
+
+crate::operator! {
+    /// `torch.vander`: a row for each number of a vector, its powers down to the 0th.
+    pub struct Vander for "aten::vander" {
+        /// How many powers; as many as numbers where absent.
+        count as "N": Option<usize> = None,
+        /// Whether powers rise from the 0th on.
+        increasing: bool = false,
+    }
+}
+
+/// The input's shape with one more axis for powers. Integers become i64.
+fn powers(input: &TensorMeta, count: Option<usize>) -> Result<Vec<TensorMeta>, LayerError> {
+    let Some(len) = input.dims().last() else {
+        return Err(LayerError::shape("the input", "a vector", input));
+    };
+    let count = count.map_or(len.clone(), Dim::from);
+    let dtype = match input.dtype() {
+        dtype if dtype.is_float() || dtype.is_complex() => dtype,
+        _ => DType::I64,
+    };
+    Ok(vec![input.with_dtype(dtype).with_dims(input.dims().iter().cloned().chain([count]))])
+}
+
+/// Writes so many powers of each number, one row behind the other.
+fn write<T: Number>(
+    input: &TensorView<'_>,
+    output: &mut TensorViewMut<'_>,
+    rising: bool,
+) -> Result<(), LayerError> {
+    let (numbers, count) = (number::read::<T>(input)?, output.shape().last().copied().unwrap_or(0));
+    number::write::<T>(output, |output| {
+        for (row, &number) in output.chunks_exact_mut(count.max(1)).zip(numbers.iter()) {
+            let powers = std::iter::successors(Some(T::of(1.0)), |&power| Some(T::times(power, number)));
+            row.iter_mut().zip(powers).for_each(|(to, power)| *to = power);
+            if !rising {
+                row.reverse();
+            }
+        }
+        Ok(())
+    })
+}
+
+fn run(input: &TensorView<'_>, output: &mut TensorViewMut<'_>, rising: bool) -> Result<(), LayerError> {
+    // In double precision: rounding would add up.
+    match output.dtype() {
+        DType::I64 => write::<i64>(input, output, rising),
+        dtype if dtype.is_complex() => write::<Complex<f64>>(input, output, rising),
+        _ => write::<f64>(input, output, rising),
+    }
+}
+
+impl Layer for PowersOfEach {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        let dtype = inputs[0].dtype();
+        if matches!(dtype, DType::Bool | DType::F16 | DType::Bf16 | DType::C32) {
+            return Err(LayerError::dtype("the input", "integers, f32, f64, c64 and c128", dtype));
+        }
+        powers(&inputs[0], self.count)
+    }
+}
+
+impl CpuLayer for PowersOfEach {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        _: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        run(&inputs[0], &mut outputs[0], true)
+    }
+}
+
+impl Layer for Vander {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        if inputs[0].rank() != 1 {
+            return Err(LayerError::shape("the input", "a vector", &inputs[0]));
+        }
+        powers(&inputs[0], self.count)
+    }
+}
+
+impl CpuLayer for Vander {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        _: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        run(&inputs[0], &mut outputs[0], self.increasing)
+    }
+}

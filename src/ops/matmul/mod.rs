@@ -1,0 +1,9 @@
+//! Products of matrices and what is made of them.
+
+pub mod contraction;
+pub mod covariance;
+pub mod einsum;
+pub mod kronecker;
+pub mod linear;
+pub mod matrices;
+pub mod product;

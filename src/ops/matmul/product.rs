@@ -1,0 +1,491 @@
+//! Products of vectors, matrices and batches of matrices.
+
+mod vdot;
+mod vecdot;
+
+use crate::Limits;
+use crate::kernels::elementwise::Finish;
+use crate::kernels::parallel::for_each_chunk;
+use crate::op::{Cost, CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
+use crate::ops::inserted::device_tactic::DeviceTactic;
+use crate::ops::support::arguments::Operand;
+use crate::ops::support::broadcast::broadcasts;
+use crate::ops::support::epilogue;
+use crate::ops::support::epilogue::Epilogue;
+use crate::ops::support::number;
+use crate::ops::support::number::{Number, with_number};
+use crate::tensor::{
+    DType, Dim, Layout, MAX_RANK, Shape, Tensor, TensorView, TensorViewMut, broadcast_shapes,
+};
+use ndarray::{ArrayView2, ArrayViewMut2, ShapeBuilder, s};
+use std::ops::RangeInclusive;
+pub use vdot::Vdot;
+pub use vecdot::Vecdot;
+
+crate::operator! {
+    /// `torch.matmul`: …×m×k times …×k×n gives …×m×n. The axes before are broadcast; a vector is a row on the left and a
+    /// column on the right, and its axis of length 1 disappears from the output.
+    pub struct Matmul for "torch.matmul", "Tensor.matmul" {
+        /// The right factor.
+        other: Operand,
+        /// What is done to the result before it is stored; Ixion's passes write it.
+        epilogue: Option<Epilogue> = None,
+        /// How a device computes it.
+        on_device: DeviceTactic,
+    }
+}
+
+impl Matmul {
+    pub(crate) fn product(&self) -> Product {
+        Product { factors: [0, self.other.0], ranks: None, added: None }
+    }
+
+    /// The product with its epilogue, which numbers that are computed as they are take piece by piece.
+    fn run(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        output: &mut TensorViewMut<'_>,
+        limits: &Limits,
+    ) -> Result<(), LayerError> {
+        let product = self.product();
+        match (output.dtype(), &mut self.epilogue) {
+            (DType::F32, epilogue) => {
+                epilogue::with::<f32>(epilogue.as_mut(), inputs, output, limits, |output, finish| {
+                    product.multiply(inputs, output, finish, limits)
+                })
+            }
+            (DType::F64, epilogue) => {
+                epilogue::with::<f64>(epilogue.as_mut(), inputs, output, limits, |output, finish| {
+                    product.multiply(inputs, output, finish, limits)
+                })
+            }
+            (dtype, epilogue) => {
+                with_number!(dtype, T => product.run::<T>(inputs, output, limits))?;
+                epilogue.as_mut().map_or(Ok(()), |epilogue| epilogue.apply(inputs, output, limits))
+            }
+        }
+    }
+}
+
+impl Layer for Matmul {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        let count = 2 + epilogue::num_inputs(self.epilogue.as_ref());
+        count..=count
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        let outputs = self.product().infer(inputs)?;
+        epilogue::check(self.epilogue.as_ref(), &outputs[0], inputs)?;
+        Ok(outputs)
+    }
+
+    fn cost(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Cost {
+        self.product().cost(inputs, outputs)
+    }
+}
+
+impl CpuLayer for Matmul {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        context: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        self.run(inputs, &mut outputs[0], context.limits())
+    }
+}
+
+crate::operator! {
+    /// `torch.mm`: the product of two matrices, m×k times k×n gives m×n.
+    pub struct Mm for "torch.mm" {
+        /// The right factor.
+        mat2: Operand,
+        /// How a device computes it.
+        on_device: DeviceTactic,
+    }
+}
+
+crate::operator! {
+    /// `torch.bmm`: the products of two batches of matrices, b×m×k times b×k×n gives b×m×n.
+    pub struct Bmm for "torch.bmm" {
+        /// The right factor.
+        mat2: Operand,
+        /// How a device computes it.
+        on_device: DeviceTactic,
+    }
+}
+
+crate::operator! {
+    /// `torch.mv`: a matrix times a vector, m×k times k gives m.
+    pub struct Mv for "torch.mv" {
+        /// The vector.
+        vec: Operand,
+        /// How a device computes it.
+        on_device: DeviceTactic,
+    }
+}
+
+crate::operator! {
+    /// `torch.dot`: the sum of the products of two vectors' elements.
+    pub struct Dot for "aten::dot" {
+        /// The other vector.
+        tensor: Operand,
+        /// How a device computes it.
+        on_device: DeviceTactic,
+    }
+}
+
+crate::operator! {
+    /// `torch.addmv`: `beta` · input + `alpha` · (m×k times k). The input is broadcast to m.
+    pub struct Addmv for "aten::addmv" {
+        /// The matrix.
+        mat: Operand,
+        /// The vector.
+        vec: Operand,
+        /// Factor of the input; where it is 0, the input is not looked at, and its NaN are not passed on.
+        beta: f64 = 1.0,
+        /// Factor of the product.
+        alpha: f64 = 1.0,
+        /// How a device computes it.
+        on_device: DeviceTactic,
+    }
+}
+
+crate::operator! {
+    /// `torch.addmm`: `beta` · input + `alpha` · (m×k times k×n). The input is broadcast to m×n.
+    pub struct Addmm for "torch.addmm" {
+        /// The left factor.
+        mat1: Operand,
+        /// The right factor.
+        mat2: Operand,
+        /// Factor of the input; where it is 0, the input is not looked at, and its NaN are not passed on.
+        beta: f64 = 1.0,
+        /// Factor of the product.
+        alpha: f64 = 1.0,
+        /// How a device computes it.
+        on_device: DeviceTactic,
+    }
+}
+
+crate::operator! {
+    /// `torch.baddbmm`: `beta` · input + `alpha` · (b×m×k times b×k×n). The input is broadcast to b×m×n.
+    pub struct Baddbmm for "torch.baddbmm" {
+        /// The left factor.
+        batch1: Operand,
+        /// The right factor.
+        batch2: Operand,
+        /// Factor of the input; where it is 0, the input is not looked at, and its NaN are not passed on.
+        beta: f64 = 1.0,
+        /// Factor of the product.
+        alpha: f64 = 1.0,
+        /// How a device computes it.
+        on_device: DeviceTactic,
+    }
+}
+
+/// A product, and what is added to it.
+pub(crate) struct Product {
+    /// Positions of the factors.
+    pub(crate) factors: [usize; 2],
+    /// How many axes each factor has; any number where it is not said.
+    ranks: Option<[usize; 2]>,
+    /// Factors of input 0 and of the product, where input 0 is added.
+    pub(crate) added: Option<[f64; 2]>,
+}
+
+impl Product {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        let count = if self.added.is_some() { 3 } else { 2 };
+        count..=count
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        let input = &inputs[0];
+        number::check("the input", input.dtype())?;
+        let factors = self.factors.map(|position| &inputs[position]);
+        if let Some(other) = factors.into_iter().find(|other| other.dtype() != input.dtype()) {
+            let what = "another input".to_owned();
+            return Err(LayerError::DType { what, wanted: input.dtype().to_string(), found: other.dtype() });
+        }
+        let [left, right] = factors;
+        for (position, (factor, rank)) in
+            [left, right].into_iter().zip(self.ranks.into_iter().flatten()).enumerate()
+        {
+            if factor.rank() != rank {
+                let side = if position == 0 { "the left factor" } else { "the right factor" };
+                return Err(LayerError::shape(side, format!("{rank} axes"), factor));
+            }
+        }
+        let output = left.with_dims(product_dims(left, right, self.ranks.is_none())?);
+        match self.added {
+            Some(_) if !broadcasts(input.dims(), output.dims()) => {
+                Err(LayerError::shape("the input", format!("a shape that broadcasts to {output}"), input))
+            }
+            _ => Ok(vec![output]),
+        }
+    }
+
+    fn run<T: Number>(
+        &self,
+        inputs: &[TensorView<'_>],
+        output: &mut TensorViewMut<'_>,
+        limits: &Limits,
+    ) -> Result<(), LayerError> {
+        let shape = *output.shape();
+        number::write::<T>(output, |output| {
+            self.multiply(inputs, output, None, limits)?;
+            let Some([beta, alpha]) = self.added else { return Ok(()) };
+            let (alpha, zero) = (T::of(alpha), T::default());
+            if beta == 0.0 {
+                output.iter_mut().for_each(|y| *y = T::weighted(alpha, *y, zero, zero));
+                return Ok(());
+            }
+            let expanded = inputs[0].with_layout(inputs[0].layout().expand(&shape)?)?;
+            let (added, beta) = (number::read::<T>(&expanded)?, T::of(beta));
+            output.iter_mut().zip(added.iter()).for_each(|(y, &x)| *y = T::weighted(alpha, *y, beta, x));
+            Ok(())
+        })
+    }
+
+    /// Writes the product, whose factors fit each other, in row-major order.
+    fn multiply<T: Number>(
+        &self,
+        inputs: &[TensorView<'_>],
+        output: &mut [T],
+        finish: Option<&dyn Finish<T>>,
+        limits: &Limits,
+    ) -> Result<(), LayerError> {
+        let [left, right] = self.factors.map(|position| &inputs[position]);
+        let (mut left_copy, mut right_copy) = (None, None);
+        let left = elements::<T>(left, &mut left_copy)?;
+        let right = elements::<T>(right, &mut right_copy)?;
+        Factors::new(&left, &right)?.multiply(output, finish, limits)
+    }
+
+    fn cost(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Cost {
+        let inner = inputs.get(self.factors[0]).and_then(|left| left.dims().last().cloned());
+        let macs =
+            inner.zip(outputs.first()).and_then(|(inner, output)| (output.num_elements() * inner).fixed());
+        Cost::of_moving(inputs, outputs)
+            .with_macs(macs.and_then(|macs| u64::try_from(macs).ok()).unwrap_or(0))
+    }
+}
+
+/// The dimensions of a product; batches are broadcast where that is allowed.
+fn product_dims(left: &TensorMeta, right: &TensorMeta, broadcast: bool) -> Result<Vec<Dim>, LayerError> {
+    let refuse = |wanted: String| Err(LayerError::shape("the right factor", wanted, right));
+    let (left_batch, rows) = split_at_last(left.dims(), 2);
+    let (right_batch, columns) = split_at_last(right.dims(), 2);
+    let (Some(inner), Some(right_inner)) = (rows.last(), columns.first()) else {
+        return refuse(format!("two factors of at least one axis, and the left is {left},"));
+    };
+    if inner.differs(right_inner) {
+        return refuse(format!("{inner} rows, as the left factor {left} has columns,"));
+    }
+    let mut dims = Vec::new();
+    for i in (1..=left_batch.len().max(right_batch.len())).rev() {
+        let of = |dims: &[Dim]| dims.len().checked_sub(i).map_or(Dim::Fixed(1), |axis| dims[axis].clone());
+        let (left, right) = (of(left_batch), of(right_batch));
+        dims.push(match (left.fixed(), right.fixed()) {
+            (Some(a), Some(b)) if a != b && !(broadcast && (a == 1 || b == 1)) => {
+                return refuse(format!("a batch that fits {left}, not {right}"));
+            }
+            (Some(1), _) => right,
+            (_, Some(1)) => left,
+            (Some(_), _) => left,
+            (_, Some(_)) => right,
+            _ => left.max(right),
+        });
+    }
+    dims.extend(rows.iter().rev().skip(1).chain(columns.iter().skip(1)).cloned());
+    Ok(dims)
+}
+
+/// What stands before the last `count` axes, and those, or as many as there are.
+fn split_at_last(dims: &[Dim], count: usize) -> (&[Dim], &[Dim]) {
+    dims.split_at(dims.len().saturating_sub(count))
+}
+
+/// The elements where they lie, if they are `T`; `copy` keeps them otherwise.
+fn elements<'a, T: Number>(
+    view: &TensorView<'a>,
+    copy: &'a mut Option<Tensor>,
+) -> Result<TensorView<'a>, LayerError> {
+    if view.dtype() == T::DTYPE {
+        return Ok(*view);
+    }
+    Ok(copy.insert(view.cast(T::DTYPE)?).view())
+}
+
+/// Two factors, seen as batches of matrices of one number.
+struct Factors<'a, T> {
+    /// The elements of each, from its first one on.
+    elements: [&'a [T]; 2],
+    /// Where the matrices of each lie.
+    layouts: [Layout; 2],
+    /// Lengths of the batch's axes, of which there may be none.
+    batch: Shape,
+    /// Rows, inner length and columns.
+    dims: [usize; 3],
+}
+
+/// Rows of one product that are computed at a time, so that what becomes of them is computed while they are in the cache.
+const ROWS: usize = 512;
+
+impl<'a, T: Number> Factors<'a, T> {
+    /// Vectors become a row on the left and a column on the right; batches are broadcast.
+    fn new(left: &TensorView<'a>, right: &TensorView<'a>) -> Result<Self, LayerError> {
+        let (mut a, mut b) = (*left.layout(), *right.layout());
+        if a.shape().rank() == 1 {
+            a = a.unsqueeze(0)?;
+        }
+        if b.shape().rank() == 1 {
+            b = b.unsqueeze(1)?;
+        }
+        let (rank, inner) = (a.shape().rank(), a.shape().last().copied().unwrap_or(1));
+        if b.shape().rank() == 2 && rank > 2 {
+            // One matrix for the whole batch: its rows may as well stand in one matrix too.
+            let rows: usize = a.shape()[..rank - 1].iter().product();
+            a = a.reshape(&Shape::new(&[rows, inner])?)?.unwrap_or(a);
+        }
+        let batch = |layout: &Layout| Shape::new(&layout.shape()[..layout.shape().rank() - 2]);
+        let batch = broadcast_shapes(&batch(&a)?, &batch(&b)?)?;
+        let matrices = |layout: Layout| -> Result<Layout, LayerError> {
+            let mut dims = [1; MAX_RANK];
+            let (all, own) = (batch.rank() + 2, layout.shape());
+            dims[..batch.rank()].copy_from_slice(&batch);
+            dims[all - 2..all].copy_from_slice(&own[own.rank() - 2..]);
+            Ok(layout.expand(&dims[..all])?)
+        };
+        let [rows, columns] = [a.shape()[a.shape().rank() - 2], b.shape()[b.shape().rank() - 1]];
+        Ok(Self {
+            elements: [storage(left)?, storage(right)?],
+            layouts: [matrices(a)?, matrices(b)?],
+            batch,
+            dims: [rows, inner, columns],
+        })
+    }
+
+    /// Writes all products, one matrix after the other.
+    fn multiply(
+        &self,
+        output: &mut [T],
+        finish: Option<&dyn Finish<T>>,
+        limits: &Limits,
+    ) -> Result<(), LayerError> {
+        let [rows, _, columns] = self.dims;
+        // Matrices without elements are not there to be written.
+        let of_matrix = (rows * columns).max(1);
+        for_each_chunk(output, of_matrix, &|start, output: &mut [T]| {
+            let [a, b] = [0, 1].map(|factor| self.matrix(factor, start / of_matrix));
+            let (a, b) = (a?, b?);
+            for_each_chunk(output, ROWS * columns, &|from, output: &mut [T]| {
+                limits.check_deadline()?;
+                let (first, rows) = (from / columns, output.len() / columns);
+                let product = ArrayViewMut2::from_shape((rows, columns), &mut *output)?;
+                T::multiply(a.slice(s![first..first + rows, ..]), b, product);
+                Ok(finish.map_or(Ok(()), |finish| finish.finish(start + from, output))?)
+            })
+        })
+    }
+
+    /// One matrix of a factor.
+    fn matrix(&self, factor: usize, index: usize) -> Result<ArrayView2<'a, T>, LayerError> {
+        let (layout, axes) = (&self.layouts[factor], self.batch.rank());
+        let (mut rest, mut offset) = (index, 0);
+        for (&len, &stride) in self.batch.iter().zip(layout.strides()).rev() {
+            offset += rest % len * stride;
+            rest /= len;
+        }
+        let (rows, columns) = (layout.shape()[axes], layout.shape()[axes + 1]);
+        let strides = (layout.strides()[axes], layout.strides()[axes + 1]);
+        if rows * columns == 0 {
+            return Ok(ArrayView2::from_shape((rows, columns), &[])?);
+        }
+        let elements = self.elements[factor].get(offset..).unwrap_or_default();
+        Ok(ArrayView2::from_shape((rows, columns).strides(strides), elements)?)
+    }
+}
+
+/// The elements of a view from its first one on, as far as it reaches.
+pub(in crate::ops) fn storage<'a, T: Number>(view: &TensorView<'a>) -> Result<&'a [T], LayerError> {
+    let layout = view.layout();
+    let len = layout.span() - layout.offset();
+    Ok(view.with_layout(Layout::strided(Shape::new(&[len])?, &[1], layout.offset())?)?.slice()?)
+}
+
+macro_rules! product_layers {
+    ($($name:ident |$layer:ident| $product:expr;)*) => {$(
+        impl $name {
+            pub(crate) fn product(&self) -> Product {
+                let $layer = self;
+                $product
+            }
+        }
+
+        impl Layer for $name {
+            fn num_inputs(&self) -> RangeInclusive<usize> {
+                self.product().num_inputs()
+            }
+
+            fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+                self.product().infer(inputs)
+            }
+
+            fn cost(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Cost {
+                self.product().cost(inputs, outputs)
+            }
+        }
+
+        impl CpuLayer for $name {
+            fn forward(
+                &mut self,
+                inputs: &[TensorView<'_>],
+                outputs: &mut [TensorViewMut<'_>],
+                context: &mut ForwardContext<'_>,
+            ) -> Result<(), LayerError> {
+                let limits = context.limits();
+                with_number!(inputs[0].dtype(), T => self.product().run::<T>(inputs, &mut outputs[0], limits))
+            }
+        }
+    )*};
+}
+
+product_layers! {
+    Mm |layer| Product { factors: [0, layer.mat2.0], ranks: Some([2, 2]), added: None };
+    Bmm |layer| Product { factors: [0, layer.mat2.0], ranks: Some([3, 3]), added: None };
+    Mv |layer| Product { factors: [0, layer.vec.0], ranks: Some([2, 1]), added: None };
+    Dot |layer| Product { factors: [0, layer.tensor.0], ranks: Some([1, 1]), added: None };
+    Addmv |layer| Product {
+        factors: [layer.mat.0, layer.vec.0],
+        ranks: Some([2, 1]),
+        added: Some([layer.beta, layer.alpha]),
+    };
+    Addmm |layer| Product {
+        factors: [layer.mat1.0, layer.mat2.0],
+        ranks: Some([2, 2]),
+        added: Some([layer.beta, layer.alpha]),
+    };
+    Baddbmm |layer| Product {
+        factors: [layer.batch1.0, layer.batch2.0],
+        ranks: Some([3, 3]),
+        added: Some([layer.beta, layer.alpha]),
+    };
+}
+
+/// Registers the layers of this family.
+pub(in crate::ops) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
+    registry.register::<Matmul>()?;
+    registry.register::<Mm>()?;
+    registry.register::<Bmm>()?;
+    registry.register::<Mv>()?;
+    registry.register::<Dot>()?;
+    registry.register::<Vdot>()?;
+    registry.register::<Vecdot>()?;
+    registry.register::<Addmv>()?;
+    registry.register::<Addmm>()?;
+    registry.register::<Baddbmm>()
+}
+
+#[cfg(test)]
+mod tests;

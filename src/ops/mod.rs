@@ -1,0 +1,212 @@
+//! The operators: what each means, and how it runs on the CPU.
+//!
+//! A folder or a file for each family. An operator is a struct that [`operator!`](crate::operator) declares with its parameters and
+//! weights; [`Layer`](crate::op::Layer) gives its shape rule and [`CpuLayer`] its arithmetic,
+//! usually a call of a kernel from [`kernels`](crate::kernels). A new operator is such a file and one line in
+//! [`registry`].
+//!
+//! # Adding an operator
+//!
+//! This is all that a new element-wise operator takes:
+//!
+//! ```
+//! use ixion::op::{CpuLayer, ForwardContext, Layer, LayerError, Registry, TensorMeta};
+//! use ixion::ops::support::float;
+//! use ixion::tensor::{TensorView, TensorViewMut};
+//!
+//! ixion::operator! {
+//!     /// x where |x| is at most `limit`, else 0.
+//!     pub struct Gate for "my.Gate" {
+//!         /// The largest magnitude that passes.
+//!         limit: f64 = 1.0,
+//!     }
+//! }
+//!
+//! impl Layer for Gate {
+//!     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+//!         float::same_as_input(inputs)
+//!     }
+//! }
+//!
+//! impl CpuLayer for Gate {
+//!     fn forward(&mut self, inputs: &[TensorView], outputs: &mut [TensorViewMut], _: &mut ForwardContext) -> Result<(), LayerError> {
+//!         let limit = self.limit;
+//!         float::map(&inputs[0], &mut outputs[0], |x| if x.abs() <= limit as f32 { x } else { 0.0 },
+//!             |x| if x.abs() <= limit { x } else { 0.0 })
+//!     }
+//! }
+//!
+//! let mut registry = Registry::default();
+//! registry.register::<Gate>()?;
+//!
+//! let text = "7767517\n3 2\npnnx.Input in 0 1 x\nmy.Gate gate 1 1 x y limit=2.0\npnnx.Output out 1 0 y\n";
+//! let model = ixion::pnnx::Graph::parse(text, &ixion::Limits::default())?;
+//! let mut graph = ixion::graph::RuntimeGraph::from_pnnx(model).with_registry(registry);
+//! graph.build()?;
+//! let outputs = graph.run_with(vec![ixion::tensor::Tensor::from_vec(vec![1.0f32, -3.0], &[2])?])?;
+//! assert_eq!(outputs[0].to_vec::<f32>()?, [1.0, 0.0]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! [`operator!`](crate::operator) lists the types that a field can have. An operator of more than one input says how
+//! many in [`Layer::num_inputs`](crate::op::Layer::num_inputs), compares their shapes in `infer`, and declares an
+//! input that files name (`$other=…`) as a field of type [`Operand`](support::arguments::Operand).
+//!
+//! A graph uses a new operator through [`RuntimeGraph::with_registry`](crate::graph::RuntimeGraph::with_registry). An operator of
+//! Ixion itself stands in a file of this folder, and [`registry`] has a line for it.
+//!
+//! # What PNNX leaves as it is
+//!
+//! Types of operators that have no layer are listed in the error of [`RuntimeGraph::build`](crate::graph::RuntimeGraph::build),
+//! all of them with their lines, and a layer that you register supplies each:
+//!
+//! - A module that was kept whole (`pnnx model.pt moduleop=models.common.Focus`) is one operator whose type is the
+//!   module's class. Its weights are attributes by their names in the module: `weight as "conv.weight": Weight`.
+//! - A custom operator is a `pnnx.custom_op.<namespace>.<name>`. Its arguments are `arg_0`, `arg_1` and so on: the tensors
+//!   among them inputs, the rest parameters.
+//! - At optimisation levels 0 and 1, and where PNNX knows no operator, types of TorchScript stay, such as `aten::add`.
+//!   Their inputs have no names; they are the layer's fields in their order, after `input`. Constants become parameters
+//!   before a layer is created, so a layer need not know from which level a file is.
+//!
+//! `examples/custom_operator.rs` supplies a module with weights and a custom operator.
+
+pub mod activation;
+pub mod arithmetic;
+pub mod attention;
+pub mod conversion;
+pub mod convolution;
+pub mod creation;
+#[cfg(feature = "fourier")]
+pub mod fourier;
+pub mod indexing;
+pub mod inserted;
+pub mod layout;
+pub mod linalg;
+pub mod matmul;
+pub mod naive;
+pub mod normalization;
+pub mod onnx;
+pub mod pooling;
+pub mod quantized;
+pub mod recurrent;
+pub mod reduction;
+pub mod sorting;
+pub mod support;
+pub mod vision;
+
+use crate::op::{CpuLayer, Registry};
+use std::sync::OnceLock;
+
+impl Default for Registry<dyn CpuLayer> {
+    /// All layers that come with Ixion: those of [`registry`].
+    fn default() -> Self {
+        static BUILT_IN: OnceLock<Registry> = OnceLock::new();
+        BUILT_IN.get_or_init(registry).clone()
+    }
+}
+
+/// All layers that come with Ixion, for the CPU.
+pub fn registry() -> Registry<dyn CpuLayer> {
+    let mut registry = Registry::empty();
+    let families = [
+        activation::elementwise::register,
+        activation::gelu::register,
+        pooling::adaptive::register,
+        indexing::advanced::register,
+        arithmetic::binary::register,
+        attention::dot_product::register,
+        layout::axes::register,
+        arithmetic::bitwise::register,
+        arithmetic::comparison::register,
+        layout::concatenation::register,
+        creation::constant::register,
+        matmul::contraction::register,
+        conversion::register,
+        convolution::register,
+        matmul::covariance::register,
+        creation::filled::register,
+        layout::diagonals::register,
+        reduction::difference::register,
+        reduction::distance::register,
+        matmul::einsum::register,
+        arithmetic::expression::register,
+        reduction::extremes::register,
+        arithmetic::finite::register,
+        pooling::folding::register,
+        #[cfg(feature = "fourier")]
+        fourier::transforms::register,
+        activation::gating::register,
+        vision::grid::register,
+        layout::identity::register,
+        indexing::by_index::register,
+        vision::interpolation::register,
+        matmul::kronecker::register,
+        normalization::last_axes::register,
+        linalg::register,
+        matmul::linear::register,
+        matmul::matrices::register,
+        reduction::median::register,
+        layout::movement::register,
+        attention::multihead::register,
+        indexing::nonzero::register,
+        normalization::channels::register,
+        onnx::register,
+        layout::padding::register,
+        layout::parts::register,
+        pooling::sliding::register,
+        matmul::product::register,
+        quantized::register,
+        creation::random::register,
+        recurrent::register,
+        reduction::along_axes::register,
+        vision::regions::register,
+        layout::repetition::register,
+        layout::reshaping::register,
+        reduction::running::register,
+        reduction::scan::register,
+        indexing::scattering::register,
+        indexing::selection::register,
+        layout::shuffling::register,
+        layout::slicing::register,
+        activation::softmax::register,
+        sorting::register,
+        arithmetic::special::register,
+        #[cfg(feature = "fourier")]
+        fourier::spectrum::register,
+        layout::splitting::register,
+        layout::stacking::register,
+        layout::striding::register,
+        indexing::taking::register,
+        reduction::trapezoid::register,
+        pooling::unpooling::register,
+    ];
+    for register in families {
+        if let Err(duplicate) = register(&mut registry) {
+            log::error!("{duplicate}");
+        }
+    }
+    registry
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::op::FromOperator;
+
+    #[test]
+    fn no_type_is_registered_twice() {
+        let mut registry = super::registry();
+        assert!(registry.register::<activation::elementwise::ReLU>().is_err());
+        assert!(activation::elementwise::ReLU::TYPES.iter().all(|op_type| registry.get(op_type).is_ok()));
+    }
+
+    #[test]
+    fn every_operator_and_field_is_documented() {
+        for (op_type, creator) in super::registry().iter() {
+            assert!(!creator.doc.trim().is_empty(), "{op_type} has no doc comment");
+            for field in &creator.fields {
+                assert!(!field.doc.trim().is_empty(), "{op_type}: field `{}` has no doc comment", field.key);
+            }
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! What a sliding window does to shapes.
+
+use crate::kernels::window::Window;
+use crate::op::{LayerError, TensorMeta};
+use crate::tensor::Dim;
+
+// ANCHOR: windows
+/// The window over rows, and the window over columns, from parameters that have the rows first.
+pub fn windows(
+    kernel_size: [usize; 2],
+    stride: [usize; 2],
+    padding: [usize; 2],
+    dilation: [usize; 2],
+) -> [Window; 2] {
+    // ANCHOR: windows_todo -- task 2: a window for each axis; the same padding on both sides
+    [0, 1].map(|axis| Window {
+        kernel: kernel_size[axis],
+        stride: stride[axis],
+        dilation: dilation[axis],
+        pad_before: padding[axis],
+        pad_after: padding[axis],
+    })
+    // ANCHOR_END: windows_todo
+}
+// ANCHOR_END: windows
+
+// ANCHOR: slid
+/// How often a window fits on an axis whose length may be a symbol: ⌊(len + padding − reach) / stride⌋ + 1.
+pub fn slid(len: &Dim, window: &Window) -> Dim {
+    // ANCHOR: slid_todo -- task 2: how often a window fits, in the arithmetic of Dim
+    let reach = window.dilation * window.kernel.saturating_sub(1) + 1;
+    let room = len.clone() + window.pad_before + window.pad_after - reach;
+    room.floor_div(window.stride) + 1
+    // ANCHOR_END: slid_todo
+}
+// ANCHOR_END: slid
+
+// ANCHOR: planes
+/// The dimensions of N×C×H×W after windows slid over H and W.
+///
+/// # Errors
+/// A [`LayerError`] for another rank, and where a window does not fit.
+pub fn planes(input: &TensorMeta, windows: &[Window; 2]) -> Result<[Dim; 4], LayerError> {
+    let [batch, channels, height, width] = input.dims() else {
+        return Err(LayerError::shape("the input", "N×C×H×W", input));
+    };
+    let [height, width] = [slid(height, &windows[0]), slid(width, &windows[1])];
+    if [&height, &width].iter().any(|len| len.fixed().is_some_and(|len| len < 1)) {
+        return Err(LayerError::shape("the window does not fit", "a larger picture", input));
+    }
+    Ok([batch.clone(), channels.clone(), height, width])
+}
+
+/// Refuses windows that cannot slide.
+///
+/// # Errors
+/// A [`LayerError`] that names the window.
+pub fn check(windows: &[Window; 2]) -> Result<(), LayerError> {
+    match windows.iter().find(|window| !window.is_sane()) {
+        Some(window) => Err(LayerError::invalid("kernel_size", format!("{window:?}"), "it cannot slide")),
+        None => Ok(()),
+    }
+}
+// ANCHOR_END: planes
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::support::rules::positions;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// What is written down plainly here is what the layers do that are fast.
+        #[test]
+        fn slid_is_the_rule_of_all_layers(
+            (kernel, stride, dilation) in (1..6usize, 1..4usize, 1..4usize),
+            (pad_before, pad_after) in (0..4usize, 0..4usize),
+            len in 0..40usize,
+        ) {
+            let window = Window { kernel, stride, dilation, pad_before, pad_after };
+            for len in [Dim::from(len), Dim::symbol("h"), Dim::symbol("h") * 2 + len] {
+                prop_assert_eq!(slid(&len, &window), positions(&window, &len, false));
+            }
+        }
+    }
+}

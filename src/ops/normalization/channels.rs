@@ -1,0 +1,412 @@
+//! Normalisation of channels: by stored statistics (batch norm) or by those of a sample (instance and group norm).
+
+use crate::kernels::Float;
+use crate::kernels::norm::{Affine, Norm};
+use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta, Weight};
+use crate::ops::support::float;
+use crate::ops::support::float::with_float;
+use crate::ops::support::views::with_first;
+use crate::ops::support::weights;
+use crate::tensor::{Dim, TensorView, TensorViewMut};
+use std::ops::RangeInclusive;
+
+crate::operator! {
+    /// `torch.nn.BatchNorm1d`, `2d`, `3d` (Ioffe and Szegedy 2015) when they are evaluated: each channel of N×C×… minus
+    /// its running mean, over √(running variance + eps), times a weight, plus a bias.
+    pub struct BatchNorm for "nn.BatchNorm2d", "nn.BatchNorm1d", "nn.BatchNorm3d", "F.batch_norm" {
+        /// Number of channels; only compared with the input.
+        num_features: Option<usize> = None,
+        /// Added to the variance.
+        eps: f64 = 1e-5,
+        /// Whether there are weights.
+        affine: bool = false,
+        /// Whether the model is trained; only `False` can be run.
+        training: bool = false,
+        /// How fast running statistics change in training.
+        momentum: Option<f64> = None,
+        /// The mean of each channel.
+        running_mean: Weight,
+        /// The variance of each channel.
+        running_var: Weight,
+        /// A factor for each channel.
+        weight: Option<Weight> = None,
+        /// A summand for each channel.
+        bias: Option<Weight> = None,
+    }
+    validate |layer| {
+        if layer.training {
+            let reason = "Ixion runs trained models; export it after `model.eval()`".to_owned();
+            return Err(LayerError::InvalidParameter { key: "training", found: "True".to_owned(), reason });
+        }
+        weights::check_promised(layer.affine, layer.weight.as_ref())
+    }
+}
+
+crate::operator! {
+    /// `torch.nn.functional.instance_norm` (Ulyanov et al. 2016): each channel of each sample of N×C×… minus its mean, over
+    /// √(its variance + eps), times a weight, plus a bias.
+    pub struct InstanceNorm for "F.instance_norm", "aten::instance_norm" {
+        /// Whether mean and variance are the sample's own; otherwise they are the running ones.
+        use_input_stats: bool = true,
+        /// Added to the variance.
+        eps: f64 = 1e-5,
+        /// How fast running statistics change in training.
+        momentum: Option<f64> = None,
+        /// The mean of each channel; unused where the sample's own is taken.
+        running_mean: Option<Weight> = None,
+        /// The variance of each channel; unused where the sample's own is taken.
+        running_var: Option<Weight> = None,
+        /// A factor for each channel.
+        weight: Option<Weight> = None,
+        /// A summand for each channel.
+        bias: Option<Weight> = None,
+    }
+    validate |layer| { layer.norm().map(drop) }
+}
+
+macro_rules! instance_norms {
+    ($($(#[doc = $doc:literal])* $name:ident($axes:literal) for $op_type:literal;)*) => {$(
+        crate::operator! {
+            $(#[doc = $doc])*
+            pub struct $name for $op_type {
+                /// Number of channels; only compared with the input.
+                num_features: Option<usize> = None,
+                /// Added to the variance.
+                eps: f64 = 1e-5,
+                /// Whether there are weights.
+                affine: bool = false,
+                /// Whether mean and variance are the running ones, and not the sample's own.
+                track_running_stats: bool = false,
+                /// How fast running statistics change in training.
+                momentum: Option<f64> = None,
+                /// The mean of each channel.
+                running_mean: Option<Weight> = None,
+                /// The variance of each channel.
+                running_var: Option<Weight> = None,
+                /// A factor for each channel.
+                weight: Option<Weight> = None,
+                /// A summand for each channel.
+                bias: Option<Weight> = None,
+            }
+            validate |layer| {
+                weights::check_promised(layer.affine, layer.weight.as_ref())?;
+                layer.norm().map(drop)
+            }
+        }
+
+        impl $name {
+            pub(crate) fn norm(&self) -> Result<ChannelNorm<'_>, LayerError> {
+                Ok(ChannelNorm {
+                    place: Place::Before { axes: $axes },
+                    channels: self.num_features,
+                    statistics: if self.track_running_stats {
+                        stored(&self.running_mean, &self.running_var)?
+                    } else {
+                        Statistics::OfChannels
+                    },
+                    eps: self.eps,
+                    weight: self.weight.as_ref(),
+                    bias: self.bias.as_ref(),
+                })
+            }
+
+            fn weights(&self) -> [Option<&Weight>; 4] {
+                [&self.running_mean, &self.running_var, &self.weight, &self.bias].map(Option::as_ref)
+            }
+        }
+
+        channel_layer!($name);
+    )*};
+}
+
+crate::operator! {
+    /// `torch.nn.GroupNorm` (Wu and He 2018): each group of channels of each sample of N×C×… minus its mean, over
+    /// √(its variance + eps), times a weight for each channel, plus a bias.
+    pub struct GroupNorm for "nn.GroupNorm", "F.group_norm" {
+        /// Number of groups; the number of channels is a multiple of it.
+        num_groups: usize,
+        /// Number of channels; only compared with the input.
+        num_channels: Option<usize> = None,
+        /// Added to the variance.
+        eps: f64 = 1e-5,
+        /// Whether there are weights.
+        affine: bool = false,
+        /// A factor for each channel.
+        weight: Option<Weight> = None,
+        /// A summand for each channel.
+        bias: Option<Weight> = None,
+    }
+    validate |layer| {
+        if layer.num_groups == 0 {
+            let reason = "it must be at least 1".to_owned();
+            return Err(LayerError::InvalidParameter { key: "num_groups", found: "0".to_owned(), reason });
+        }
+        weights::check_promised(layer.affine, layer.weight.as_ref())
+    }
+}
+
+/// A normalisation as all operators of this family understand it.
+pub(crate) struct ChannelNorm<'a> {
+    place: Place,
+    channels: Option<usize>,
+    pub(crate) statistics: Statistics<'a>,
+    pub(crate) eps: f64,
+    pub(crate) weight: Option<&'a Weight>,
+    pub(crate) bias: Option<&'a Weight>,
+}
+
+/// Where the channels stand.
+pub(crate) enum Place {
+    /// Axis 1 of a tensor that has at least so many axes.
+    One { least_rank: usize },
+    /// Before the last so many axes; there may be a batch before them.
+    Before { axes: usize },
+}
+
+/// What is subtracted and divided by.
+pub(crate) enum Statistics<'a> {
+    /// Mean and variance that are stored.
+    Stored(&'a Weight, &'a Weight),
+    /// Those of each channel of each sample.
+    OfChannels,
+    /// Those of each of so many groups of channels of each sample.
+    OfGroups(usize),
+}
+
+fn stored<'a>(mean: &'a Option<Weight>, variance: &'a Option<Weight>) -> Result<Statistics<'a>, LayerError> {
+    let missing = |key: &str| LayerError::MissingWeight { key: key.to_owned() };
+    let mean = mean.as_ref().ok_or_else(|| missing("running_mean"))?;
+    Ok(Statistics::Stored(mean, variance.as_ref().ok_or_else(|| missing("running_var"))?))
+}
+
+impl ChannelNorm<'_> {
+    pub(crate) fn axis(&self, rank: usize) -> Option<usize> {
+        match self.place {
+            Place::One { least_rank } => (rank >= least_rank).then_some(1),
+            Place::Before { axes } => rank.checked_sub(axes + 1).filter(|batch| *batch <= 1),
+        }
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        let input = &inputs[0];
+        float::check("the input", input)?;
+        let axis = self.axis(input.rank()).ok_or_else(|| {
+            let wanted = match self.place {
+                Place::One { least_rank } => format!("at least {least_rank} axes"),
+                Place::Before { axes } => format!("{} or {} axes", axes + 1, axes + 2),
+            };
+            LayerError::shape("the input", wanted, input)
+        })?;
+        let channels = &input.dims()[axis];
+        let groups = if let Statistics::OfGroups(groups) = self.statistics { groups } else { 1 };
+        let fits = |len: i64| {
+            let len = usize::try_from(len).unwrap_or(0);
+            self.channels.is_none_or(|channels| channels == len) && len % groups == 0
+        };
+        if !channels.fixed().is_none_or(fits) {
+            let wanted = match self.channels {
+                Some(channels) => format!("{channels} channels in {groups} groups along axis {axis}"),
+                None => format!("a multiple of {groups} channels along axis {axis}"),
+            };
+            return Err(LayerError::shape("the input", wanted, input));
+        }
+        let each_channel: [Dim; 1] = [channels.clone()];
+        if let Statistics::Stored(mean, variance) = self.statistics {
+            weights::check("the running mean", Some(mean), inputs, &each_channel)?;
+            weights::check("the running variance", Some(variance), inputs, &each_channel)?;
+        }
+        weights::check("the weight", self.weight, inputs, &each_channel)?;
+        weights::check("the bias", self.bias, inputs, &each_channel)?;
+        Ok(vec![input.with_dims(input.dims().to_vec())])
+    }
+
+    /// Scratch memory for one factor and one summand for each channel, where statistics are stored.
+    fn workspace(&self, inputs: &[TensorMeta]) -> usize {
+        let Statistics::Stored(..) = self.statistics else { return 0 };
+        let channels = self.axis(inputs[0].rank()).and_then(|axis| inputs[0].dims()[axis].fixed());
+        let channels = channels.and_then(|channels| usize::try_from(channels).ok()).unwrap_or(0);
+        channels.saturating_mul(2 * float::computed_size(inputs[0].dtype()))
+    }
+
+    /// Where there is no input, the output holds it; the weights are among `inputs`.
+    fn run<T: Float>(
+        &self,
+        input: Option<&TensorView<'_>>,
+        inputs: &[TensorView<'_>],
+        output: &mut TensorViewMut<'_>,
+        context: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        let (weight, bias) =
+            (weights::read::<T>(self.weight, inputs)?, weights::read::<T>(self.bias, inputs)?);
+        let affine = Affine { weight: weight.as_deref(), bias: bias.as_deref() };
+        let shape = *output.shape();
+        let axis = self.axis(shape.rank()).unwrap_or(0);
+        let (channels, inner) = (shape[axis], shape[axis + 1..].iter().product::<usize>());
+        let in_group = match self.statistics {
+            Statistics::Stored(mean, variance) => {
+                let mean = float::read::<T>(&mean.view(inputs)?)?;
+                let variance = float::read::<T>(&variance.view(inputs)?)?;
+                let (scale, shift) = context.scratch::<T>(2 * channels)?.split_at_mut(channels);
+                self.stored_affine(&mean, &variance, affine, scale, shift);
+                let affine = Affine { weight: Some(scale), bias: Some(shift) };
+                return match inner {
+                    1 => float::change_rows::<T>(input, output, channels, |_, row| affine.apply(row)),
+                    _ => float::change_rows::<T>(input, output, inner, |plane, data| {
+                        affine.apply_to_planes(data, inner, plane);
+                    }),
+                };
+            }
+            Statistics::OfChannels => 1,
+            Statistics::OfGroups(groups) => channels / groups,
+        };
+        let norm = Norm::Standard { eps: self.eps };
+        float::change_rows::<T>(input, output, in_group * inner, |group, data| {
+            norm.planes(data, inner, group * in_group, affine);
+        })
+    }
+
+    /// Writes one factor and one summand for each channel, which do what stored statistics and weights do together.
+    fn stored_affine<T: Float>(
+        &self,
+        mean: &[T],
+        variance: &[T],
+        affine: Affine<'_, T>,
+        scale: &mut [T],
+        shift: &mut [T],
+    ) {
+        let wide = |x: T| x.to_f64().unwrap_or(f64::NAN);
+        let statistics = mean.iter().zip(variance).enumerate();
+        for ((channel, (&mean, &variance)), (scale, shift)) in statistics.zip(scale.iter_mut().zip(shift)) {
+            let (weight, bias) = affine.at(channel);
+            let factor = wide(weight) / (wide(variance) + self.eps).sqrt();
+            (*scale, *shift) = (T::of(factor), T::of(wide(bias) - wide(mean) * factor));
+        }
+    }
+}
+
+impl BatchNorm {
+    pub(crate) fn norm(&self) -> Result<ChannelNorm<'_>, LayerError> {
+        Ok(ChannelNorm {
+            place: Place::One { least_rank: 2 },
+            channels: self.num_features,
+            statistics: Statistics::Stored(&self.running_mean, &self.running_var),
+            eps: self.eps,
+            weight: self.weight.as_ref(),
+            bias: self.bias.as_ref(),
+        })
+    }
+
+    fn weights(&self) -> [Option<&Weight>; 4] {
+        [Some(&self.running_mean), Some(&self.running_var), self.weight.as_ref(), self.bias.as_ref()]
+    }
+}
+
+impl InstanceNorm {
+    pub(crate) fn norm(&self) -> Result<ChannelNorm<'_>, LayerError> {
+        Ok(ChannelNorm {
+            place: Place::One { least_rank: 3 },
+            channels: None,
+            statistics: match self.use_input_stats {
+                true => Statistics::OfChannels,
+                false => stored(&self.running_mean, &self.running_var)?,
+            },
+            eps: self.eps,
+            weight: self.weight.as_ref(),
+            bias: self.bias.as_ref(),
+        })
+    }
+
+    fn weights(&self) -> [Option<&Weight>; 4] {
+        [&self.running_mean, &self.running_var, &self.weight, &self.bias].map(Option::as_ref)
+    }
+}
+
+impl GroupNorm {
+    pub(crate) fn norm(&self) -> Result<ChannelNorm<'_>, LayerError> {
+        Ok(ChannelNorm {
+            place: Place::One { least_rank: 2 },
+            channels: self.num_channels,
+            statistics: Statistics::OfGroups(self.num_groups),
+            eps: self.eps,
+            weight: self.weight.as_ref(),
+            bias: self.bias.as_ref(),
+        })
+    }
+
+    fn weights(&self) -> [Option<&Weight>; 2] {
+        [self.weight.as_ref(), self.bias.as_ref()]
+    }
+}
+
+macro_rules! channel_layer {
+    ($name:ident) => {
+        impl Layer for $name {
+            fn num_inputs(&self) -> RangeInclusive<usize> {
+                let count = 1 + weights::num_inputs(self.weights());
+                count..=count
+            }
+
+            fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+                self.norm()?.infer(inputs)
+            }
+
+            fn in_place(&self, _: usize) -> Option<usize> {
+                Some(0)
+            }
+        }
+
+        impl CpuLayer for $name {
+            fn forward(
+                &mut self,
+                inputs: &[TensorView<'_>],
+                outputs: &mut [TensorViewMut<'_>],
+                context: &mut ForwardContext<'_>,
+            ) -> Result<(), LayerError> {
+                let (norm, output) = (self.norm()?, &mut outputs[0]);
+                with_float!(output.dtype(), T => norm.run::<T>(Some(&inputs[0]), inputs, output, context))
+            }
+
+            fn forward_in_place(
+                &mut self,
+                data: &mut TensorViewMut<'_>,
+                others: &[TensorView<'_>],
+                context: &mut ForwardContext<'_>,
+            ) -> Result<(), LayerError> {
+                let (norm, inputs) = (self.norm()?, with_first(others)?);
+                with_float!(data.dtype(), T => norm.run::<T>(None, &inputs, data, context))
+            }
+
+            fn workspace(&self, inputs: &[TensorMeta], _: &[TensorMeta]) -> usize {
+                self.norm().map_or(0, |norm| norm.workspace(inputs))
+            }
+        }
+    };
+}
+
+channel_layer!(BatchNorm);
+channel_layer!(InstanceNorm);
+channel_layer!(GroupNorm);
+
+instance_norms! {
+    /// `torch.nn.InstanceNorm1d` when it is evaluated: [`InstanceNorm`] of N×C×L or C×L.
+    InstanceNorm1d(1) for "nn.InstanceNorm1d";
+
+    /// `torch.nn.InstanceNorm2d` when it is evaluated: [`InstanceNorm`] of N×C×H×W or C×H×W.
+    InstanceNorm2d(2) for "nn.InstanceNorm2d";
+
+    /// `torch.nn.InstanceNorm3d` when it is evaluated: [`InstanceNorm`] of N×C×D×H×W or C×D×H×W.
+    InstanceNorm3d(3) for "nn.InstanceNorm3d";
+}
+
+/// Registers the layers of this family.
+pub(in crate::ops) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
+    registry.register::<BatchNorm>()?;
+    registry.register::<InstanceNorm>()?;
+    registry.register::<InstanceNorm1d>()?;
+    registry.register::<InstanceNorm2d>()?;
+    registry.register::<InstanceNorm3d>()?;
+    registry.register::<GroupNorm>()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,4 @@
+//! Normalization.
+
+pub mod channels;
+pub mod last_axes;

@@ -1,0 +1,307 @@
+//! Sliding windows laid out as columns, and columns added up to an image: unfold and fold.
+
+use crate::kernels::folding::{self, FoldShape};
+use crate::kernels::window::Window;
+use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
+use crate::ops::support::arguments::Argument;
+use crate::ops::support::choices::{PerAxis, per_axis};
+use crate::ops::support::float;
+use crate::ops::support::float::with_float;
+use crate::tensor::{Dim, Shape, TensorView, TensorViewMut};
+use std::ops::RangeInclusive;
+
+crate::operator! {
+    /// `torch.nn.functional.unfold` and `torch.nn.Unfold`: what each tap of a window sees of N×C×H×W or C×H×W, one row
+    /// for each channel and tap, one column for each position. Output: N×(C·taps)×positions, or without N.
+    pub struct Unfold for "F.unfold", "nn.Unfold" {
+        /// Height and width of the window, or one number for both.
+        kernel_size: PerAxis,
+        /// Distance between the places that the window looks at.
+        dilation: PerAxis = PerAxis::all(1),
+        /// Places of zeros added on both sides of each axis.
+        padding: PerAxis = PerAxis::all(0),
+        /// Distance between one position of the window and the next.
+        stride: PerAxis = PerAxis::all(1),
+    }
+    validate |layer| { layer.windows().map(drop) }
+}
+
+crate::operator! {
+    /// `torch.nn.functional.fold` and `torch.nn.Fold`: columns N×(C·taps)×positions or (C·taps)×positions, as
+    /// [`Unfold`] makes them, added up to N×C×H×W or C×H×W.
+    pub struct Fold for "F.fold", "nn.Fold" {
+        /// Height and width of the output, or one number for both.
+        output_size: Argument<Vec<i64>>,
+        /// Height and width of the window, or one number for both.
+        kernel_size: PerAxis,
+        /// Distance between the places that the window looks at.
+        dilation: PerAxis = PerAxis::all(1),
+        /// Places on both sides of each axis that columns have and the output lacks.
+        padding: PerAxis = PerAxis::all(0),
+        /// Distance between one position of the window and the next.
+        stride: PerAxis = PerAxis::all(1),
+    }
+    validate |layer| { layer.windows().map(drop) }
+}
+
+/// The window along both axes.
+fn windows(keys: [(&'static str, &PerAxis); 4]) -> Result<[Window; 2], LayerError> {
+    let invalid = |key, values: &PerAxis, reason: &str| {
+        Err(LayerError::invalid(key, format!("{:?}", values.values()), reason))
+    };
+    let pair = |(key, values): (&'static str, &PerAxis)| per_axis(key, values.values(), 2);
+    let [kernel, dilation, padding, stride] = keys.map(pair);
+    let (kernel, dilation, padding, stride) = (kernel?, dilation?, padding?, stride?);
+    let window = |axis: usize| Window {
+        kernel: kernel[axis],
+        stride: stride[axis],
+        dilation: dilation[axis],
+        pad_before: padding[axis],
+        pad_after: padding[axis],
+    };
+    let windows = [window(0), window(1)];
+    let zero = keys.iter().find(|(key, values)| *key != "padding" && values.values().contains(&0));
+    match zero {
+        Some((key, values)) => invalid(key, values, "it must be at least 1"),
+        None if windows.iter().all(Window::is_sane) => Ok(windows),
+        None => invalid("kernel_size", keys[0].1, "the window or its padding is absurdly large"),
+    }
+}
+
+/// The number of positions of a window along an axis.
+fn positions(window: &Window, len: &Dim) -> Result<Dim, LayerError> {
+    let reach = window.dilation * (window.kernel - 1) + 1;
+    let room = len.clone() + 2 * window.pad_before - reach;
+    if room.fixed().is_some_and(|room| room < 0) {
+        let wanted = format!("at least {} elements", reach.saturating_sub(2 * window.pad_before));
+        return Err(LayerError::shape("an axis that the window slides over", wanted, len));
+    }
+    Ok(room.floor_div(window.stride) + 1)
+}
+
+/// The number of taps of a window of two axes.
+fn taps(windows: &[Window; 2]) -> usize {
+    windows[0].kernel.saturating_mul(windows[1].kernel)
+}
+
+/// Checks that only the batch may be empty.
+fn not_empty(input: &TensorMeta, axes: usize) -> Result<(), LayerError> {
+    match input.dims().iter().rev().take(axes).any(|len| *len == 0usize) {
+        true => Err(LayerError::shape("the input", "elements along each axis but the batch", input)),
+        false => Ok(()),
+    }
+}
+
+/// The last two lengths, and how a window slides over them.
+fn fold_shape(image: &Shape, windows: [Window; 2]) -> FoldShape {
+    let rank = image.rank();
+    FoldShape { lens: [image[rank - 2], image[rank - 1]], windows }
+}
+
+impl Unfold {
+    pub(crate) fn windows(&self) -> Result<[Window; 2], LayerError> {
+        windows([
+            ("kernel_size", &self.kernel_size),
+            ("dilation", &self.dilation),
+            ("padding", &self.padding),
+            ("stride", &self.stride),
+        ])
+    }
+}
+
+impl Layer for Unfold {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        let input = &inputs[0];
+        float::check("the input", input)?;
+        let (batch, [channels, height, width]) = match input.dims() {
+            [batch @ .., channels, height, width] if batch.len() < 2 => (batch, [channels, height, width]),
+            _ => return Err(LayerError::shape("the input", "N×C×H×W or C×H×W", input)),
+        };
+        not_empty(input, 3)?;
+        let windows = self.windows()?;
+        let count = positions(&windows[0], height)? * positions(&windows[1], width)?;
+        let rows = channels.clone() * taps(&windows);
+        Ok(vec![input.with_dims(batch.iter().cloned().chain([rows, count]))])
+    }
+}
+
+impl CpuLayer for Unfold {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        context: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        let shape = fold_shape(inputs[0].shape(), self.windows()?);
+        with_float!(inputs[0].dtype(), T => {
+            let input = float::read::<T>(&inputs[0])?;
+            float::write::<T>(&mut outputs[0], |output| {
+                Ok(folding::unfold(&shape, &input, output, context.limits())?)
+            })
+        })
+    }
+}
+
+impl Fold {
+    pub(crate) fn windows(&self) -> Result<[Window; 2], LayerError> {
+        windows([
+            ("kernel_size", &self.kernel_size),
+            ("dilation", &self.dilation),
+            ("padding", &self.padding),
+            ("stride", &self.stride),
+        ])
+    }
+
+    /// Height and width of the output.
+    fn size(&self, inputs: &[TensorMeta]) -> Result<[Dim; 2], LayerError> {
+        let size = self.output_size.dims(inputs)?;
+        let pair = match size.as_slice() {
+            [both] => Some([both.clone(), both.clone()]),
+            [height, width] => Some([height.clone(), width.clone()]),
+            _ => None,
+        };
+        let pair = pair.filter(|pair| pair.iter().all(|len| len.fixed().is_none_or(|len| len >= 1)));
+        pair.ok_or_else(|| LayerError::InvalidParameter {
+            key: "output_size",
+            found: format!("{size:?}"),
+            reason: "height and width are needed, both at least 1".to_owned(),
+        })
+    }
+}
+
+impl Layer for Fold {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        let count = 1 + self.output_size.num_inputs();
+        count..=count
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        let input = &inputs[0];
+        float::check("the input", input)?;
+        let (batch, [rows, columns]) = match input.dims() {
+            [batch @ .., rows, columns] if batch.len() < 2 => (batch, [rows, columns]),
+            _ => return Err(LayerError::shape("the input", "N×(C·taps)×positions or without N", input)),
+        };
+        not_empty(input, 2)?;
+        let (windows, [height, width]) = (self.windows()?, self.size(inputs)?);
+        let taps = taps(&windows);
+        if rows.fixed().is_some_and(|rows| usize::try_from(rows).is_ok_and(|rows| rows % taps != 0)) {
+            let wanted = format!("a multiple of the {taps} places of the window");
+            return Err(LayerError::shape("the number of rows", wanted, rows));
+        }
+        let count = positions(&windows[0], &height)? * positions(&windows[1], &width)?;
+        if let (Some(wanted), Some(found)) = (count.fixed(), columns.fixed())
+            && wanted != found
+        {
+            return Err(LayerError::shape("the number of positions", wanted, found));
+        }
+        let channels = rows.clone().floor_div(taps);
+        Ok(vec![input.with_dims(batch.iter().cloned().chain([channels, height, width]))])
+    }
+}
+
+impl CpuLayer for Fold {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        context: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        let shape = fold_shape(outputs[0].shape(), self.windows()?);
+        with_float!(inputs[0].dtype(), T => {
+            let input = float::read::<T>(&inputs[0])?;
+            float::write::<T>(&mut outputs[0], |output| {
+                Ok(folding::fold(&shape, &input, output, context.limits())?)
+            })
+        })
+    }
+}
+
+/// Registers the layers of this family.
+pub(in crate::ops) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
+    registry.register::<Unfold>()?;
+    registry.register::<Fold>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::support::testing::{assert_close, operator, tensor, waves};
+    use crate::tensor::DType;
+
+    #[test]
+    fn columns_are_those_of_pytorch() {
+        let got = operator("F.unfold", &[("kernel_size", "(2,3)")]).run_one(&[&waves(&[1, 3, 4])]).unwrap();
+        let want = [
+            -2.75, -0.25, -0.5, -1.25, -0.25, 0.0, -1.25, 1.5, 0.0, -2.0, 1.5, 2.0, -0.5, -1.25, 0.25, 2.0,
+            -1.25, 1.5, 2.0, 1.5, 1.5, 2.0, 1.5, -1.25,
+        ];
+        assert_close(&got, &[6, 4], &want);
+        let params = [("kernel_size", "(2,1)"), ("dilation", "(1,2)"), ("padding", "(0,1)"), ("stride", "2")];
+        let got = operator("nn.Unfold", &params).run_one(&[&waves(&[2, 2, 3, 3])]).unwrap();
+        let want = [
+            0.0, -0.25, 0.0, 0.0, -0.5, 0.0, 0.0, 1.5, 0.0, 0.0, -2.0, 0.0, 0.0, -0.75, 0.0, 0.0, -1.75, 0.0,
+            0.0, -1.25, 0.0, 0.0, 0.25, 0.0,
+        ];
+        assert_close(&got, &[2, 4, 3], &want);
+    }
+
+    #[test]
+    fn images_are_those_of_pytorch() {
+        let params = [("output_size", "(3,4)"), ("kernel_size", "2")];
+        let want = [-2.75, 1.25, 2.0, 0.25, -2.5, 2.25, -0.5, -2.0, -0.25, 0.0, -3.5, -2.75];
+        for dtype in [DType::F64, DType::F32, DType::F16, DType::Bf16] {
+            let columns = waves(&[4, 6]).cast(dtype).unwrap();
+            assert_close(&operator("F.fold", &params).run_one(&[&columns]).unwrap(), &[1, 3, 4], &want);
+        }
+        let params = [("output_size", "3"), ("kernel_size", "(2,1)")];
+        let want = [
+            -2.75, -0.25, 0.0, -0.5, 1.5, -1.0, 2.0, 1.5, -1.25, -0.5, -2.0, 0.0, 2.5, -3.5, -2.5, 2.75,
+            -1.75, -2.75, -0.25, 0.0, -2.0, 1.5, -1.0, 3.5, 1.5, -1.25, -0.5, -2.0, 0.0, -0.25, -3.5, -2.5,
+            5.5, -1.75, -2.75, -0.25,
+        ];
+        let got = operator("nn.Fold", &params).run_one(&[&waves(&[2, 4, 6])]).unwrap();
+        assert_close(&got, &[2, 2, 3, 3], &want);
+        let params = [("kernel_size", "(2,3)"), ("dilation", "(2,1)"), ("padding", "1"), ("stride", "2")];
+        let fold = operator("F.fold", &params).with_names(&["input", "output_size"]);
+        let got = fold.run_one(&[&waves(&[1, 6, 4]), &tensor(&[2], &[4i64, 4])]).unwrap();
+        let want =
+            [0.0, 0.0, 0.0, 0.0, -1.25, -3.25, 0.25, 1.5, 0.0, 0.0, 0.0, 0.0, 2.75, -2.0, -0.75, -2.75];
+        assert_close(&got, &[1, 1, 4, 4], &want);
+    }
+
+    #[test]
+    fn sizes_are_symbols_until_they_are_known() {
+        let dims = [Dim::symbol("n"), Dim::Fixed(3), Dim::symbol("h"), Dim::Fixed(7)];
+        let image = TensorMeta::new(DType::F32, dims);
+        let unfold = operator("F.unfold", &[("kernel_size", "(1,3)"), ("stride", "2")]);
+        assert_eq!(unfold.infer(&[image]).unwrap()[0].to_string(), "n×9×(((h + 1) / 2) * 3) f32");
+        let columns = TensorMeta::new(DType::F32, [Dim::symbol("n"), Dim::Fixed(8), Dim::symbol("l")]);
+        let fold = operator("F.fold", &[("kernel_size", "2"), ("output_size", "(3,4)")]);
+        assert_eq!(fold.infer(&[columns]).unwrap()[0].to_string(), "n×2×3×4 f32");
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let refused = |op_type, params: &[(&str, &str)], shape: &[usize]| {
+            let error = operator(op_type, params).run(&[&waves(shape)]).unwrap_err().to_string();
+            assert!(!error.is_empty());
+            error
+        };
+        refused("F.unfold", &[("kernel_size", "0")], &[1, 4, 4]);
+        refused("F.unfold", &[("kernel_size", "(1,2,3)")], &[1, 4, 4]);
+        refused("F.unfold", &[("kernel_size", "2"), ("stride", "0")], &[1, 4, 4]);
+        refused("F.unfold", &[("kernel_size", "2"), ("padding", "99999999999")], &[1, 4, 4]);
+        let error = refused("F.unfold", &[("kernel_size", "5")], &[1, 4, 4]);
+        assert_eq!(error, "an axis that the window slides over: at least 5 elements needed, but it is 4");
+        let fold = |size| [("kernel_size", "2"), ("output_size", size)];
+        let error = refused("F.fold", &fold("(3,4)"), &[4, 5]);
+        assert_eq!(error, "the number of positions: 6 needed, but it is 5");
+        refused("F.fold", &fold("(3,4)"), &[3, 6]);
+        refused("F.fold", &fold("(3,0)"), &[4, 6]);
+        refused("F.fold", &fold("(3,3,3)"), &[4, 6]);
+        refused("F.fold", &fold("(99999999999,99999999999)"), &[4, 6]);
+        operator("F.unfold", &[("kernel_size", "(2,1)"), ("padding", "1")]).survives(1);
+        operator("F.fold", &[("kernel_size", "(2,1)"), ("output_size", "(2,3)")]).survives(1);
+    }
+}

@@ -1,0 +1,305 @@
+//! From real numbers to whole ones and back.
+
+use super::factors::{OfSlices, OfTensor, by_runs, position};
+use super::{QuantizedType, quantization, range, with_whole, write};
+use crate::kernels::quantization::Quantization;
+use crate::kernels::quantized::Whole;
+use crate::kernels::widest;
+use crate::op::{
+    CpuLayer, FieldValue, ForwardContext, FromParameter, Layer, LayerError, OperatorReader, Registry,
+    RegistryError, TensorMeta, View,
+};
+use crate::ops::support::arguments::{Argument, Operand};
+use crate::ops::support::float;
+use crate::ops::support::views::view_layers;
+use crate::tensor::{DType, Layout, Shape, TensorView, TensorViewMut};
+use std::ops::RangeInclusive;
+
+/// The element type that the file records for the output, else the one that it asks for: PNNX says `torch.qint8` of
+/// every module that quantises.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WantedType(pub DType);
+
+impl FieldValue for WantedType {
+    const KIND: &'static str = <QuantizedType as FromParameter>::KIND;
+
+    fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>, LayerError> {
+        let asked = <QuantizedType as FieldValue>::read(reader, key)?.map(|asked| asked.0);
+        let recorded = reader.output_dtype(0).filter(|&dtype| range(dtype).is_ok());
+        Ok(recorded.or(asked).map(Self))
+    }
+}
+
+crate::operator! {
+    /// `torch.quantize_per_tensor`: floats as whole numbers, `zero_point + round(x / scale)` with halves to the even number,
+    /// saturated. The quotient is x times 1/scale in f32.
+    pub struct QuantizePerTensor for
+        "torch.quantize_per_tensor", "aten::quantize_per_tensor", "nn.quantized.Quantize"
+    {
+        /// What one step of the whole numbers stands for; above zero.
+        scale: Argument<f64>,
+        /// The whole number that stands for zero.
+        zero_point: Argument<i64>,
+        /// The type of the whole numbers; what the file records of the output counts more.
+        dtype: WantedType,
+    }
+}
+
+crate::operator! {
+    /// `torch.quantize_per_channel`: as `torch.quantize_per_tensor`, with a scale and a zero point for each slice along an
+    /// axis.
+    pub struct QuantizePerChannel for "aten::quantize_per_channel" {
+        /// One scale for each slice.
+        scale: Operand,
+        /// One zero point for each slice.
+        zero_point: Operand,
+        /// The axis.
+        axis: i64,
+        /// The type of the whole numbers; what the file records of the output counts more.
+        dtype: WantedType,
+    }
+}
+
+crate::operator! {
+    /// `torch.dequantize`: the real numbers that whole ones stand for, `(q − zero_point) · scale`, as f32. Scale and zero
+    /// point are those of the operator that quantised the tensor; they are put here when a model is built.
+    pub struct DeQuantize for "torch.dequantize", "nn.quantized.DeQuantize" {
+        /// What one step of the whole numbers stands for.
+        scale: Argument<f64>,
+        /// The whole number that stands for zero.
+        zero_point: Argument<i64>,
+        /// The axis each slice along which has a scale and a zero point of its own.
+        axis: Option<i64> = None,
+    }
+}
+
+crate::operator! {
+    /// `torch.Tensor.int_repr`: the whole numbers of a quantised tensor, as a tensor of integers.
+    pub struct IntRepr for "aten::int_repr" {}
+}
+
+/// Scale and zero point as something to compute with.
+fn usable((scale, zero_point): (f64, f64), dtype: DType) -> Result<Quantization, LayerError> {
+    quantization(["scale", "zero_point"], scale, zero_point as i64, dtype)
+}
+
+/// Checks scale and zero point as far as they are known before running.
+fn check(of: OfTensor<'_>, inputs: &[TensorMeta], dtype: DType) -> Result<(), LayerError> {
+    of.constants().map_or(Ok(()), |(scale, zero)| usable((scale, zero as f64), dtype).map(drop))?;
+    of.check(inputs)
+}
+
+fn of_slices(of: OfSlices, inputs: &[TensorView<'_>], dtype: DType) -> Result<Vec<Quantization>, LayerError> {
+    of.numbers(inputs)?.into_iter().map(|pair| usable(pair, dtype)).collect()
+}
+
+/// Quantises runs of elements, each run by the next of these, over and over.
+fn quantize(
+    input: &TensorView<'_>,
+    output: &mut TensorViewMut<'_>,
+    hows: &[Quantization],
+    run: usize,
+) -> Result<(), LayerError> {
+    let values = input.to_tensor()?.cast(DType::F32)?.to_vec::<f32>()?;
+    with_whole!(output.dtype(), Q => write::<Q>(output, |output| {
+        widest(|| by_runs(&values, output, (hows, run), |how: &Quantization, x| Q::of(how.quantize(x))));
+        Ok(())
+    }))
+}
+
+/// What the whole numbers of runs of elements stand for.
+fn dequantize(
+    input: &TensorView<'_>,
+    output: &mut TensorViewMut<'_>,
+    hows: &[Quantization],
+    run: usize,
+) -> Result<(), LayerError> {
+    with_whole!(input.dtype(), Q => {
+        let values = input.to_vec::<Q>()?;
+        float::write::<f32>(output, |output| {
+            widest(|| by_runs(&values, output, (hows, run), |how: &Quantization, q: Q| how.dequantize(q.value())));
+            Ok(())
+        })
+    })
+}
+
+impl QuantizePerTensor {
+    fn factors(&self) -> OfTensor<'_> {
+        OfTensor { scale: &self.scale, zero_point: &self.zero_point }
+    }
+}
+
+impl Layer for QuantizePerTensor {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        self.factors().num_inputs()
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        float::check("the input", &inputs[0])?;
+        check(self.factors(), inputs, self.dtype.0)?;
+        Ok(vec![inputs[0].with_dtype(self.dtype.0)])
+    }
+}
+
+impl CpuLayer for QuantizePerTensor {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        _: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        let how = usable(self.factors().numbers(inputs)?, self.dtype.0)?;
+        quantize(&inputs[0], &mut outputs[0], &[how], usize::MAX)
+    }
+}
+
+impl QuantizePerChannel {
+    fn factors(&self) -> OfSlices {
+        OfSlices { scale: self.scale.0, zero_point: self.zero_point.0, axis: self.axis }
+    }
+}
+
+impl Layer for QuantizePerChannel {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        3..=3
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        float::check("the input", &inputs[0])?;
+        self.factors().check(inputs)?;
+        Ok(vec![inputs[0].with_dtype(self.dtype.0)])
+    }
+}
+
+impl CpuLayer for QuantizePerChannel {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        _: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        let hows = of_slices(self.factors(), inputs, self.dtype.0)?;
+        quantize(&inputs[0], &mut outputs[0], &hows, self.factors().run(inputs[0].shape())?)
+    }
+}
+
+impl DeQuantize {
+    fn factors(&self) -> OfTensor<'_> {
+        OfTensor { scale: &self.scale, zero_point: &self.zero_point }
+    }
+
+    /// Where slices have their own.
+    fn of_slices(&self) -> Result<Option<OfSlices>, LayerError> {
+        match (self.axis, position(&self.scale), position(&self.zero_point)) {
+            (None, ..) => Ok(None),
+            (Some(axis), Some(scale), Some(zero_point)) => Ok(Some(OfSlices { scale, zero_point, axis })),
+            (Some(axis), ..) => {
+                let reason = "scale and zero point of each slice must be inputs";
+                Err(LayerError::invalid("axis", axis, reason))
+            }
+        }
+    }
+}
+
+impl Layer for DeQuantize {
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        self.factors().num_inputs()
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        range(inputs[0].dtype())?;
+        match self.of_slices()? {
+            Some(slices) => slices.check(inputs)?,
+            None => check(self.factors(), inputs, inputs[0].dtype())?,
+        }
+        Ok(vec![inputs[0].with_dtype(DType::F32)])
+    }
+}
+
+impl CpuLayer for DeQuantize {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        _: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        let dtype = inputs[0].dtype();
+        if let Some(slices) = self.of_slices()? {
+            let hows = of_slices(slices, inputs, dtype)?;
+            return dequantize(&inputs[0], &mut outputs[0], &hows, slices.run(inputs[0].shape())?);
+        }
+        let how = usable(self.factors().numbers(inputs)?, dtype)?;
+        dequantize(&inputs[0], &mut outputs[0], &[how], usize::MAX)
+    }
+}
+
+impl Layer for IntRepr {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        range(inputs[0].dtype())?;
+        Ok(vec![inputs[0].clone()])
+    }
+
+    fn view(&self, _: usize, inputs: &[Layout], _: &Shape) -> Result<Option<View>, LayerError> {
+        Ok(Some(View { input: 0, layout: inputs[0] }))
+    }
+}
+
+view_layers!(IntRepr);
+
+pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
+    registry.register::<QuantizePerTensor>()?;
+    registry.register::<QuantizePerChannel>()?;
+    registry.register::<DeQuantize>()?;
+    registry.register::<IntRepr>()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::ops::support::testing::{assert_close, operator, tensor};
+
+    #[test]
+    fn numbers_are_rounded_to_even_and_saturated() {
+        let quantize = |dtype| {
+            let params = [("scale", "0.5"), ("zero_point", "3"), ("dtype", dtype)];
+            let x = tensor(&[7], &[0.25f32, 0.75, -0.75, 1.0, 1e9, -1e9, f32::NAN]);
+            operator("torch.quantize_per_tensor", &params).run_one(&[&x]).unwrap()
+        };
+        assert_eq!(quantize("torch.quint8").to_vec::<u8>().unwrap(), [3, 5, 1, 5, 255, 0, 3]);
+        assert_eq!(quantize("torch.qint8").to_vec::<i8>().unwrap(), [3, 5, 1, 5, 127, -128, 3]);
+        let back = operator("torch.dequantize", &[("scale", "0.5"), ("zero_point", "3")]);
+        let back = back.run_one(&[&tensor(&[3], &[3u8, 0, 255])]).unwrap();
+        assert_close(&back, &[3], &[0.0, -1.5, 126.0]);
+    }
+
+    #[test]
+    fn every_slice_has_its_own_scale() {
+        let (scales, zeros) = (tensor(&[2], &[0.5f32, 0.25]), tensor(&[2], &[0i64, 10]));
+        let names = ["input", "scale", "zero_point"];
+        let params = [("axis", "1"), ("dtype", "torch.qint8")];
+        let quantize = operator("aten::quantize_per_channel", &params).with_names(&names);
+        let x = tensor(&[1, 2, 2], &[1.0f32, 2.0, 1.0, 2.0]);
+        let q = quantize.run_one(&[&x, &scales, &zeros]).unwrap();
+        assert_eq!(q.to_vec::<i8>().unwrap(), [2, 4, 14, 18]);
+        let back = operator("torch.dequantize", &[("axis", "1")]).with_names(&names);
+        assert_close(&back.run_one(&[&q, &scales, &zeros]).unwrap(), &[1, 2, 2], &[1.0, 2.0, 1.0, 2.0]);
+        assert!(back.run(&[&q, &tensor(&[3], &[1.0f32; 3]), &zeros]).is_err());
+    }
+
+    #[test]
+    fn scales_and_zero_points_that_stand_for_nothing() {
+        let with = |scale, zero| {
+            let params = [("scale", scale), ("zero_point", zero), ("dtype", "torch.quint8")];
+            operator("torch.quantize_per_tensor", &params).run(&[&tensor(&[1], &[1.0f32])])
+        };
+        for (scale, zero) in
+            [("0.0", "0"), ("-1.0", "0"), ("nan", "0"), ("inf", "0"), ("1.0", "256"), ("1e-45", "0")]
+        {
+            assert!(with(scale, zero).is_err(), "{scale} {zero}");
+        }
+        assert!(operator("torch.dequantize", &[]).create(1).is_err());
+        operator("torch.dequantize", &[("scale", "1.0"), ("zero_point", "0")]).survives(1);
+        operator("aten::int_repr", &[]).survives(1);
+        let params = [("axis", "1"), ("dtype", "torch.qint8")];
+        operator("aten::quantize_per_channel", &params).survives(3);
+    }
+}

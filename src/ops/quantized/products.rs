@@ -1,0 +1,468 @@
+//! Convolutions and linear maps of quantised tensors.
+
+use super::{check_bytes, quantization, with_whole, write};
+use crate::Limits;
+use crate::kernels::conv::ConvShape;
+use crate::kernels::quantization::{Quantization, Requantization};
+use crate::kernels::quantized::{ByColumn, ByRow, Rows, Strips, Whole, WholeConv, centered, product};
+use crate::kernels::window::Window;
+use crate::op::{
+    CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, RuntimeAttribute, TensorMeta,
+    Weight,
+};
+use crate::ops::layout::padding::PaddingMode;
+use crate::ops::support::choices::{PerAxis, per_axis};
+use crate::ops::support::ready::Ready;
+use crate::tensor::{DType, Dim, TensorView, TensorViewMut};
+
+/// Declares the forms of an operator without and with ReLU, which have the same keys.
+macro_rules! forms {
+    ($(
+        $(#[doc = $doc:literal])*
+        $name:ident for $op_type:literal, relu: $relu:literal, $shapes:ident of $weights:ty { $($fields:tt)* }
+    )*) => {$(
+        crate::operator! {
+            $(#[doc = $doc])*
+            pub struct $name for $op_type {
+                $($fields)*
+                /// O×… weights of i8.
+                weight: Weight,
+                /// The scale of each output's weights.
+                scales as "weight.q_per_channel_scales": Weight,
+                /// The zero point of each output's weights.
+                zero_points as "weight.q_per_channel_zero_points": Weight,
+                /// One real number for each output, added at the end.
+                bias: Option<Weight> = None,
+                /// What one step of the output stands for.
+                scale: f64,
+                /// The number of the output that stands for zero.
+                zero_point: i64,
+                /// What one step of the input stands for, put here when a model is built.
+                input_scale: f64,
+                /// The number of the input that stands for zero, put here when a model is built.
+                input_zero_point: i64,
+                /// The weights as they are multiplied, for inputs of the type of the last run.
+                ready: Ready<(DType, $weights)>,
+            }
+            validate |layer| { layer.factors().validate()?; layer.check() }
+        }
+
+        impl $name {
+            fn factors(&self) -> Factors<'_> {
+                Factors {
+                    weight: &self.weight,
+                    scales: &self.scales,
+                    zero_points: &self.zero_points,
+                    bias: self.bias.as_ref(),
+                    output: (self.scale, self.zero_point),
+                    input: (self.input_scale, self.input_zero_point),
+                    relu: $relu,
+                }
+            }
+        }
+
+        impl Layer for $name {
+            fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+                check_bytes("the input", &inputs[0])?;
+                self.factors().quantizations(inputs[0].dtype())?;
+                self.shapes(&inputs[0])
+            }
+        }
+
+        impl CpuLayer for $name {
+            fn forward(
+                &mut self,
+                inputs: &[TensorView<'_>],
+                outputs: &mut [TensorViewMut<'_>],
+                context: &mut ForwardContext<'_>,
+            ) -> Result<(), LayerError> {
+                let mut ready = self.ready.take();
+                let weights = ready.of(inputs[0].dtype(), |&dtype| self.prepare(dtype));
+                let (input, output) = (&inputs[0], &mut outputs[0]);
+                let result = weights.and_then(|weights| {
+                    with_whole!(input.dtype(), Q => self.run::<Q>(input, weights, output, context.limits()))
+                });
+                self.ready = ready;
+                result
+            }
+        }
+
+        $shapes!($name);
+    )*};
+}
+
+/// What both operators multiply with.
+struct Factors<'a> {
+    weight: &'a Weight,
+    scales: &'a Weight,
+    zero_points: &'a Weight,
+    bias: Option<&'a Weight>,
+    output: (f64, i64),
+    input: (f64, i64),
+    relu: bool,
+}
+
+impl Factors<'_> {
+    fn attribute<'w>(key: &str, weight: &'w Weight) -> Result<&'w RuntimeAttribute, LayerError> {
+        match weight {
+            Weight::Attribute(attribute) => Ok(attribute),
+            Weight::Input(_) => Err(LayerError::MissingWeight { key: key.to_owned() }),
+        }
+    }
+
+    fn all(&self) -> Result<[Option<&RuntimeAttribute>; 4], LayerError> {
+        Ok([
+            Some(Self::attribute("weight", self.weight)?),
+            Some(Self::attribute("weight.q_per_channel_scales", self.scales)?),
+            Some(Self::attribute("weight.q_per_channel_zero_points", self.zero_points)?),
+            self.bias.map(|bias| Self::attribute("bias", bias)).transpose()?,
+        ])
+    }
+
+    /// Weights of fitting shapes and types.
+    fn validate(&self) -> Result<(), LayerError> {
+        let [weight, scales, zero_points, bias] = self.all()?;
+        let Some((weight, &outputs)) = weight.and_then(|weight| Some((weight, weight.shape().first()?)))
+        else {
+            return Err(LayerError::shape("the weight", "at least one axis", "a scalar"));
+        };
+        if weight.dtype() != DType::I8 {
+            return Err(LayerError::dtype("the weight", DType::I8, weight.dtype()));
+        }
+        let others = [("the scales", scales), ("the zero points", zero_points), ("the bias", bias)];
+        for (what, other) in others.into_iter().filter_map(|(what, other)| Some((what, other?))) {
+            if other.dtype().is_complex() {
+                return Err(LayerError::dtype(what, "real numbers", other.dtype()));
+            }
+            if other.shape() != [outputs] {
+                return Err(LayerError::shape(
+                    what,
+                    format!("{outputs} numbers"),
+                    format!("{:?}", other.shape()),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// What the numbers of input and output stand for, which are of the same type.
+    fn quantizations(&self, dtype: DType) -> Result<[Quantization; 2], LayerError> {
+        Ok([
+            quantization(["input_scale", "input_zero_point"], self.input.0, self.input.1, dtype)?,
+            quantization(["scale", "zero_point"], self.output.0, self.output.1, dtype)?,
+        ])
+    }
+
+    /// The weights without zero points, and what makes whole numbers of sums.
+    fn prepare(&self, dtype: DType) -> Result<(Rows, Vec<Requantization>), LayerError> {
+        let [input, mut output] = self.quantizations(dtype)?;
+        if self.relu {
+            output.range[0] = output.range[0].max(output.zero_point);
+        }
+        let [weight, scales, zero_points, bias] = self.all()?;
+        let numbers = |attribute: Option<&RuntimeAttribute>| -> Result<Vec<f64>, LayerError> {
+            attribute.map_or(Ok(Vec::new()), |found| Ok(found.decode()?.cast(DType::F64)?.to_vec()?))
+        };
+        let (scales, zero_points, bias) = (numbers(scales)?, numbers(zero_points)?, numbers(bias)?);
+        let values = match weight {
+            Some(weight) => weight.decode()?.to_vec::<i8>()?,
+            None => Vec::new(),
+        };
+        let depth = values.len() / scales.len().max(1);
+        let (mut weights, mut outputs) = (Vec::with_capacity(values.len()), Vec::with_capacity(scales.len()));
+        for (o, (&scale, &zero)) in scales.iter().zip(&zero_points).enumerate() {
+            let keys = ["weight.q_per_channel_scales", "weight.q_per_channel_zero_points"];
+            let how = quantization(keys, scale, zero as i64, DType::I8)?;
+            weights.extend(centered(&values[o * depth..][..depth], how.zero_point));
+            let step = input.scale * how.scale;
+            let bias = bias.get(o).map_or(0.0, |&bias| bias as f32 / step);
+            outputs.push(Requantization { multiplier: step / output.scale, bias, output });
+        }
+        Ok((Rows::new(&weights, [outputs.len(), depth]), outputs))
+    }
+}
+
+/// Shapes and arithmetic of a convolution.
+macro_rules! convolution {
+    ($name:ident) => {
+        impl $name {
+            fn convolution(&self) -> Convolution<'_> {
+                Convolution {
+                    weight: &self.weight,
+                    says: [self.in_channels, self.out_channels],
+                    kernel_size: self.kernel_size.as_ref(),
+                    distances: [&self.stride, &self.padding, &self.dilation],
+                    groups: self.groups,
+                }
+            }
+
+            fn check(&self) -> Result<(), LayerError> {
+                if self.padding_mode != PaddingMode::Zeros {
+                    let reason = "quantised tensors are padded with zeros only";
+                    return Err(LayerError::invalid(
+                        "padding_mode",
+                        format!("{:?}", self.padding_mode),
+                        reason,
+                    ));
+                }
+                self.convolution().windows().map(drop)
+            }
+
+            fn shapes(&self, input: &TensorMeta) -> Result<Vec<TensorMeta>, LayerError> {
+                self.convolution().infer(input)
+            }
+
+            fn prepare(&self, dtype: DType) -> Result<(Rows, ByRow), LayerError> {
+                let (rows, outputs) = self.factors().prepare(dtype)?;
+                Ok((rows, ByRow(outputs)))
+            }
+
+            fn run<Q: Whole>(
+                &self,
+                input: &TensorView<'_>,
+                weights: &(Rows, ByRow),
+                output: &mut TensorViewMut<'_>,
+                limits: &Limits,
+            ) -> Result<(), LayerError> {
+                let zero_point = self.input_zero_point as i32;
+                self.convolution().run::<Q>(input, zero_point, weights, output, limits)
+            }
+        }
+    };
+}
+
+/// A convolution of pictures.
+struct Convolution<'a> {
+    weight: &'a Weight,
+    /// What the file says of input and output channels.
+    says: [Option<usize>; 2],
+    kernel_size: Option<&'a PerAxis>,
+    /// Stride, padding and dilation.
+    distances: [&'a PerAxis; 3],
+    groups: usize,
+}
+
+impl Convolution<'_> {
+    /// Output channels, channels of a group and the windows.
+    fn windows(&self) -> Result<(usize, usize, [Window; 2]), LayerError> {
+        let shape = Factors::attribute("weight", self.weight)?.shape();
+        let &[out_channels, channels, rows, columns] = shape else {
+            return Err(LayerError::shape("the weight", "O×C×h×w", format!("{shape:?}")));
+        };
+        if self.groups == 0 || out_channels % self.groups != 0 {
+            let reason = format!("{out_channels} channels do not divide by it");
+            return Err(LayerError::invalid("groups", self.groups, reason));
+        }
+        let all = channels.saturating_mul(self.groups);
+        for (key, said, is) in
+            [("in_channels", self.says[0], all), ("out_channels", self.says[1], out_channels)]
+        {
+            if let Some(said) = said.filter(|&said| said != is) {
+                return Err(LayerError::invalid(key, said, format!("the weights have {is}")));
+            }
+        }
+        if let Some(said) = self.kernel_size.filter(|said| said.get(2).as_deref() != Some(&[rows, columns])) {
+            return Err(LayerError::invalid(
+                "kernel_size",
+                format!("{:?}", said.values()),
+                "the weights differ",
+            ));
+        }
+        let [stride, padding, dilation] = self.distances;
+        let [stride, padding, dilation] = [
+            per_axis("stride", stride.values(), 2)?,
+            per_axis("padding", padding.values(), 2)?,
+            per_axis("dilation", dilation.values(), 2)?,
+        ];
+        let window = |axis: usize, kernel| Window {
+            kernel,
+            stride: stride[axis],
+            dilation: dilation[axis],
+            pad_before: padding[axis],
+            pad_after: padding[axis],
+        };
+        let windows = [window(0, rows), window(1, columns)];
+        if !windows.iter().all(|window| window.is_sane() && window.dilation > 0) {
+            let reason = "the window is empty or too large, or one of its distances is 0";
+            return Err(LayerError::invalid("kernel_size", format!("{rows}×{columns}"), reason));
+        }
+        Ok((out_channels, channels, windows))
+    }
+
+    fn infer(&self, input: &TensorMeta) -> Result<Vec<TensorMeta>, LayerError> {
+        let (out_channels, channels, windows) = self.windows()?;
+        let channels = channels.saturating_mul(self.groups);
+        let [samples, found, lens @ ..] = input.dims() else {
+            return Err(LayerError::shape("the input", "N×C×H×W", input));
+        };
+        if lens.len() != 2 || found.differs(&Dim::from(channels)) {
+            return Err(LayerError::shape("the input", format!("N×{channels}×H×W"), input));
+        }
+        let mut dims = vec![samples.clone(), Dim::from(out_channels)];
+        for (window, len) in windows.iter().zip(lens) {
+            let reach = window.dilation * (window.kernel - 1) + 1;
+            let room = len.clone() + (window.pad_before + window.pad_after) - reach;
+            if room.fixed().is_some_and(|room| room < 0) {
+                return Err(LayerError::shape(
+                    "the input",
+                    "rows and columns that the window fits on",
+                    input,
+                ));
+            }
+            dims.push(room.floor_div(window.stride) + 1);
+        }
+        Ok(vec![input.with_dims(dims)])
+    }
+
+    fn run<Q: Whole>(
+        &self,
+        input: &TensorView<'_>,
+        zero_point: i32,
+        weights: &(Rows, ByRow),
+        output: &mut TensorViewMut<'_>,
+        limits: &Limits,
+    ) -> Result<(), LayerError> {
+        let (out_channels, channels, windows) = self.windows()?;
+        let dims = *input.shape();
+        let conv = WholeConv::new(ConvShape {
+            channels: channels.saturating_mul(self.groups),
+            out_channels,
+            groups: self.groups,
+            lens: vec![dims[2], dims[3]],
+            windows: windows.to_vec(),
+        });
+        limits.check_tensor("the rows of a quantised convolution", conv.held_bytes())?;
+        let (values, samples) = (centered(&input.to_vec::<Q>()?, zero_point), dims[0].max(1));
+        let size = values.len() / samples;
+        write::<Q>(output, |output| {
+            let each = output.len() / samples;
+            for (sample, output) in output.chunks_exact_mut(each.max(1)).enumerate() {
+                conv.run(&values[sample * size..][..size], &weights.0, &weights.1, output, limits)?;
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Shapes and arithmetic of a linear map.
+macro_rules! linear {
+    ($name:ident) => {
+        impl $name {
+            fn check(&self) -> Result<(), LayerError> {
+                let [outputs, features] = matrix(&self.weight)?;
+                let says = [
+                    ("out_features", self.out_features, outputs),
+                    ("in_features", self.in_features, features),
+                ];
+                for (key, said, is) in says {
+                    if let Some(said) = said.filter(|&said| said != is) {
+                        return Err(LayerError::invalid(key, said, format!("the weights have {is}")));
+                    }
+                }
+                Ok(())
+            }
+
+            fn shapes(&self, input: &TensorMeta) -> Result<Vec<TensorMeta>, LayerError> {
+                let [outputs, features] = matrix(&self.weight)?;
+                match input.dims().split_last() {
+                    Some((last, rest)) if !last.differs(&Dim::from(features)) => {
+                        Ok(vec![input.with_dims(rest.iter().cloned().chain([Dim::from(outputs)]))])
+                    }
+                    _ => Err(LayerError::shape("the last axis of the input", features, input)),
+                }
+            }
+
+            fn prepare(&self, dtype: DType) -> Result<(Strips, ByColumn), LayerError> {
+                let (rows, outputs) = self.factors().prepare(dtype)?;
+                Ok((Strips::of_rows(&rows), ByColumn(outputs)))
+            }
+
+            fn run<Q: Whole>(
+                &self,
+                input: &TensorView<'_>,
+                weights: &(Strips, ByColumn),
+                output: &mut TensorViewMut<'_>,
+                limits: &Limits,
+            ) -> Result<(), LayerError> {
+                let [_, features] = matrix(&self.weight)?;
+                let values = centered(&input.to_vec::<Q>()?, self.input_zero_point as i32);
+                let dims = input.shape().dims();
+                let count = dims[..dims.len().saturating_sub(1)].iter().product();
+                let (rows, (strips, outcome)) = (Rows::new(&values, [count, features]), weights);
+                write::<Q>(output, |output| Ok(product(&rows, strips, outcome, output, limits)?))
+            }
+        }
+    };
+}
+
+fn matrix(weight: &Weight) -> Result<[usize; 2], LayerError> {
+    let shape = Factors::attribute("weight", weight)?.shape();
+    let wrong = || LayerError::shape("the weight", "out_features×in_features", format!("{shape:?}"));
+    shape.try_into().map_err(|_| wrong())
+}
+
+/// Declares convolutions.
+macro_rules! convolutions {
+    ($($(#[doc = $doc:literal])* $name:ident for $op_type:literal, relu: $relu:literal;)*) => {
+        forms! {$(
+            $(#[doc = $doc])*
+            $name for $op_type, relu: $relu, convolution of (Rows, ByRow) {
+                /// Number of input channels; only compared with the weights.
+                in_channels: Option<usize> = None,
+                /// Number of output channels; only compared with the weights.
+                out_channels: Option<usize> = None,
+                /// Lengths of the window; only compared with the weights.
+                kernel_size: Option<PerAxis> = None,
+                /// Distance between one position of the window and the next.
+                stride: PerAxis = PerAxis::all(1),
+                /// Places added around the input, which stand for zero.
+                padding: PerAxis = PerAxis::all(0),
+                /// Distance between the places that the window looks at.
+                dilation: PerAxis = PerAxis::all(1),
+                /// Number of groups; each sees its own share of the channels.
+                groups: usize = 1,
+                /// What lies outside of the input; only zeros.
+                padding_mode: PaddingMode = PaddingMode::Zeros,
+            }
+        )*}
+    };
+}
+
+convolutions! {
+    /// `torch.ao.nn.quantized.Conv2d`: cross-correlation of a quantised N×C×H×W with quantised weights O×(C/groups)×h×w.
+    /// The sum of products, and the bias, times input scale · weight scale / output scale, rounded half to even, from the
+    /// zero point on, saturated.
+    QuantizedConv2d for "nn.quantized.Conv2d", relu: false;
+    /// `torch.ao.nn.intrinsic.quantized.ConvReLU2d`: as `nn.quantized.Conv2d`, and what stands for less than zero becomes
+    /// zero.
+    QuantizedConvReLU2d for "nn.intrinsic.quantized.ConvReLU2d", relu: true;
+}
+
+forms! {
+    /// `torch.ao.nn.quantized.Linear`: a quantised …×I times the transpose of quantised weights O×I, rounded as
+    /// `nn.quantized.Conv2d` does.
+    QuantizedLinear for "nn.quantized.Linear", relu: false, linear of (Strips, ByColumn) {
+        /// I; only compared with the weights.
+        in_features: Option<usize> = None,
+        /// O; only compared with the weights.
+        out_features: Option<usize> = None,
+    }
+    /// `torch.ao.nn.intrinsic.quantized.LinearReLU`: as `nn.quantized.Linear`, and what stands for less than zero becomes
+    /// zero.
+    QuantizedLinearReLU for "nn.intrinsic.quantized.LinearReLU", relu: true, linear of (Strips, ByColumn) {
+        /// I; only compared with the weights.
+        in_features: Option<usize> = None,
+        /// O; only compared with the weights.
+        out_features: Option<usize> = None,
+    }
+}
+
+pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
+    registry.register::<QuantizedConv2d>()?;
+    registry.register::<QuantizedConvReLU2d>()?;
+    registry.register::<QuantizedLinear>()?;
+    registry.register::<QuantizedLinearReLU>()
+}
+
+#[cfg(test)]
+mod tests;

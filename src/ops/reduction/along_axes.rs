@@ -1,0 +1,417 @@
+//! Reductions along axes to one number: sum, mean, product, extremes, variance, norm, any and all.
+
+mod composed;
+mod fold;
+
+pub use composed::{
+    DeviationAndMean, LinalgNorm, MatrixNorm, MinAndMax, NanMean, NanSum, Order, VarianceAndMean, VectorNorm,
+};
+
+use crate::Limits;
+use crate::kernels::reduce;
+use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
+use crate::ops::support::arguments::Accumulator;
+use crate::ops::support::broadcast::Converted;
+use crate::tensor::{
+    Complex, DType, Dim, Element, MAX_RANK, Tensor, TensorView, TensorViewMut, Workspace, resolve_axis,
+};
+use smallvec::{SmallVec, smallvec};
+
+/// The axes of a reduction, for an input of some rank.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Axes {
+    pub(crate) reduced: SmallVec<[bool; MAX_RANK]>,
+    keep: bool,
+}
+
+impl Axes {
+    /// The axes that `dim` names; all where it is absent or empty.
+    ///
+    /// # Errors
+    /// An axis that is out of range or named twice.
+    pub(crate) fn new(dim: Option<&[i64]>, keep: bool, rank: usize) -> Result<Self, LayerError> {
+        let mut reduced: SmallVec<[bool; MAX_RANK]> = smallvec![false; rank];
+        for &axis in dim.unwrap_or_default() {
+            let axis = resolve_axis(axis, rank)?;
+            // A tensor without axes may be reduced along "axis 0" all the same.
+            let Some(place) = reduced.get_mut(axis) else { continue };
+            if std::mem::replace(place, true) {
+                let (found, reason) = (format!("{dim:?}"), "it names an axis twice".to_owned());
+                return Err(LayerError::InvalidParameter { key: "dim", found, reason });
+            }
+        }
+        if dim.unwrap_or_default().is_empty() {
+            reduced.fill(true);
+        }
+        Ok(Self { reduced, keep })
+    }
+
+    /// The dimensions of the output.
+    pub(in crate::ops) fn dims(&self, input: &TensorMeta) -> Vec<Dim> {
+        let axes = input.dims().iter().zip(&self.reduced);
+        axes.filter_map(|(dim, &reduced)| match (reduced, self.keep) {
+            (false, _) => Some(dim.clone()),
+            (true, true) => Some(Dim::Fixed(1)),
+            (true, false) => None,
+        })
+        .collect()
+    }
+
+    /// The number of elements that become one.
+    pub(in crate::ops) fn len(&self, shape: &[usize]) -> usize {
+        shape.iter().zip(&self.reduced).filter(|(_, reduced)| **reduced).map(|(len, _)| len).product()
+    }
+
+    /// The input with the reduced axes last, so that what becomes one number is a row.
+    pub(in crate::ops) fn rows<'a>(&self, input: &TensorView<'a>) -> Result<TensorView<'a>, LayerError> {
+        let axes = |are_reduced: bool| {
+            self.reduced.iter().enumerate().filter(move |axis| *axis.1 == are_reduced).map(|axis| axis.0)
+        };
+        let order: SmallVec<[usize; MAX_RANK]> = axes(false).chain(axes(true)).collect();
+        Ok(input.with_layout(input.layout().permute(&order)?)?)
+    }
+
+    /// Refuses to reduce no elements, for which there is no result.
+    pub(in crate::ops) fn check_not_empty(&self, input: &TensorMeta) -> Result<(), LayerError> {
+        let mut axes = input.dims().iter().zip(&self.reduced);
+        if axes.any(|(dim, &reduced)| reduced && *dim == 0usize) {
+            return Err(LayerError::shape("the input", "at least one element along the axes", input));
+        }
+        Ok(())
+    }
+}
+
+/// What a row becomes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Operation {
+    Sum,
+    Mean,
+    Product,
+    Max,
+    Min,
+    Variance { correction: f64 },
+    Deviation { correction: f64 },
+    LogSumExp,
+    Norm { p: f64 },
+}
+
+impl Operation {
+    /// A complex number, of which what is real has no imaginary part.
+    fn apply_to_complex(self, row: &[Complex<f64>]) -> Complex<f64> {
+        let norm = |p| reduce::norm(&row.iter().map(|z| z.norm()).collect::<Vec<f64>>(), p);
+        match self {
+            Self::Mean => reduce::complex::sum(row) / row.len() as f64,
+            Self::Product => reduce::complex::product(row),
+            Self::LogSumExp => reduce::complex::log_sum_exp(row),
+            Self::Variance { correction } => reduce::complex::variance(row, correction).into(),
+            Self::Deviation { correction } => reduce::complex::variance(row, correction).sqrt().into(),
+            Self::Norm { p } => norm(p).into(),
+            _ => reduce::complex::sum(row),
+        }
+    }
+
+    /// The element type that the input is converted to.
+    pub(crate) fn computed(self, input: DType, wanted: Option<DType>) -> Result<DType, LayerError> {
+        let inexact = input.is_float() || input.is_complex();
+        let dtype = wanted.unwrap_or(match self {
+            Self::Sum | Self::Product if !inexact => DType::I64,
+            Self::LogSumExp if !inexact => DType::F32,
+            _ => input,
+        });
+        let ordered = matches!(self, Self::Max | Self::Min);
+        let integers = ordered || matches!(self, Self::Sum | Self::Product);
+        if dtype.is_float() || (integers && !dtype.is_complex()) || (dtype.is_complex() && !ordered) {
+            return Ok(dtype);
+        }
+        let wanted = if ordered { "real numbers" } else { "floats and complex numbers" };
+        Err(LayerError::DType { what: "the input".to_owned(), wanted: wanted.to_owned(), found: dtype })
+    }
+
+    /// The element type of the result: a spread or a norm is real.
+    fn dtype(self, input: DType, wanted: Option<DType>) -> Result<DType, LayerError> {
+        let computed = self.computed(input, wanted)?;
+        let is_real = matches!(self, Self::Variance { .. } | Self::Deviation { .. } | Self::Norm { .. });
+        Ok(if is_real { computed.real() } else { computed })
+    }
+}
+
+/// Writes what rows of `len` elements become, converted to the output's type.
+fn write_rows<T: Element>(
+    rows: &[T],
+    len: usize,
+    reduce: impl Fn(&[T]) -> T,
+    output: &mut TensorViewMut<'_>,
+) -> Result<(), LayerError> {
+    let row = |index| rows.get(index * len..(index + 1) * len).unwrap_or_default();
+    let values: Vec<T> = (0..output.num_elements()).map(|index| reduce(row(index))).collect();
+    let shape = *output.shape();
+    Ok(output.copy_from(&Tensor::from_vec(values, &shape)?.cast(output.dtype())?.view())?)
+}
+
+/// A reduction with all that is said of it.
+pub(crate) struct Reduction<'a> {
+    pub(crate) operation: Operation,
+    pub(crate) dim: Option<&'a [i64]>,
+    pub(crate) keepdim: bool,
+    pub(crate) dtype: Accumulator,
+}
+
+impl Reduction<'_> {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        let axes = Axes::new(self.dim, self.keepdim, inputs[0].rank())?;
+        if matches!(self.operation, Operation::Max | Operation::Min) {
+            axes.check_not_empty(&inputs[0])?;
+        }
+        let dtype = self.operation.dtype(inputs[0].dtype(), self.dtype.of(inputs[0].dtype()))?;
+        Ok(vec![TensorMeta::new(dtype, axes.dims(&inputs[0]))])
+    }
+
+    fn forward(
+        &self,
+        input: &TensorView<'_>,
+        output: &mut TensorViewMut<'_>,
+        context: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        let axes = Axes::new(self.dim, self.keepdim, input.shape().rank())?;
+        let len = axes.len(input.shape());
+        let computed = self.operation.computed(input.dtype(), self.dtype.of(input.dtype()))?;
+        if computed.is_complex() {
+            let rows = axes.rows(input)?.cast(computed)?.cast(DType::C128)?;
+            return write_rows(rows.slice()?, len, |row| self.operation.apply_to_complex(row), output);
+        }
+        // Integers are summed as they are; all else is converted to what it is computed in.
+        let is_whole = !input.dtype().is_float() && !input.dtype().is_complex();
+        let computed = if is_whole && computed == DType::I64 { input.dtype() } else { computed };
+        let input = Converted::of(input, computed)?;
+        self.operation.fold(&input.view(), &axes.reduced, len, output, context)
+    }
+
+    /// As [`Reduction::forward`], with scratch memory of its own.
+    fn forward_alone(
+        &self,
+        input: &TensorView<'_>,
+        output: &mut TensorViewMut<'_>,
+    ) -> Result<(), LayerError> {
+        let (mut workspace, limits) = (Workspace::new()?, Limits::default());
+        workspace.reserve(fold::scratch_bytes(output.num_elements()))?;
+        self.forward(input, output, &mut ForwardContext::new(&mut workspace, &limits))
+    }
+}
+
+/// Bytes of scratch memory that a reduction to such an output needs.
+pub(in crate::ops) fn workspace(outputs: &[TensorMeta]) -> usize {
+    let results = outputs.first().and_then(|output| usize::try_from(output.num_elements().fixed()?).ok());
+    fold::scratch_bytes(results.unwrap_or(0))
+}
+
+/// Writes the largest or smallest of all elements; NaN where there is one. The workspace is that of a reduction.
+///
+/// # Errors
+/// [`LayerError::DType`] for complex numbers.
+pub(in crate::ops) fn extreme_of_all(
+    largest: bool,
+    input: &TensorView<'_>,
+    output: &mut TensorViewMut<'_>,
+    context: &mut ForwardContext<'_>,
+) -> Result<(), LayerError> {
+    let operation = if largest { Operation::Max } else { Operation::Min };
+    let reduced = &[true; MAX_RANK][..input.shape().rank()];
+    operation.fold(input, reduced, input.num_elements(), output, context)
+}
+
+macro_rules! reductions {
+    ($(
+        $(#[doc = $doc:literal])*
+        $name:ident for $($op_type:literal),+ { $($fields:tt)* } |$layer:ident| $operation:expr, $dtype:expr;
+    )*) => {$(
+        crate::operator! {
+            $(#[doc = $doc])*
+            pub struct $name for $($op_type),+ {
+                $($fields)*
+                /// The axes; all where absent. They may count from the end.
+                dim: Option<Vec<i64>> = None,
+                /// Whether reduced axes stay, with length 1.
+                keepdim: bool = false,
+            }
+        }
+
+        impl $name {
+            pub(crate) fn reduction(&self) -> Reduction<'_> {
+                let $layer = self;
+                let (operation, dtype) = ($operation, $dtype);
+                Reduction { operation, dim: self.dim.as_deref(), keepdim: self.keepdim, dtype }
+            }
+        }
+
+        impl Layer for $name {
+            fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+                self.reduction().infer(inputs)
+            }
+        }
+
+        impl CpuLayer for $name {
+            fn forward(
+                &mut self,
+                inputs: &[TensorView<'_>],
+                outputs: &mut [TensorViewMut<'_>],
+                context: &mut ForwardContext<'_>,
+            ) -> Result<(), LayerError> {
+                self.reduction().forward(&inputs[0], &mut outputs[0], context)
+            }
+
+            fn workspace(&self, _: &[TensorMeta], outputs: &[TensorMeta]) -> usize {
+                workspace(outputs)
+            }
+        }
+    )*};
+}
+
+reductions! {
+    /// `torch.sum`: the sum; of integers and bool as i64. 0 of no elements.
+    Sum for "torch.sum", "aten::sum" {
+        /// The element type that the input is converted to first.
+        dtype: Accumulator = Accumulator(None),
+    } |layer| Operation::Sum, layer.dtype;
+
+    /// `torch.mean`: the mean; NaN of no elements.
+    Mean for "torch.mean", "aten::mean" {
+        /// The element type that the input is converted to first.
+        dtype: Accumulator = Accumulator(None),
+    } |layer| Operation::Mean, layer.dtype;
+
+    /// `torch.prod`: the product; of integers and bool as i64. 1 of no elements.
+    Product for "torch.prod", "aten::prod" {
+        /// The element type that the input is converted to first.
+        dtype: Accumulator = Accumulator(None),
+    } |layer| Operation::Product, layer.dtype;
+
+    /// `torch.amax`: the largest element; NaN where there is one.
+    Amax for "torch.amax" {} |_layer| Operation::Max, Accumulator(None);
+
+    /// `torch.amin`: the smallest element; NaN where there is one.
+    Amin for "torch.amin" {} |_layer| Operation::Min, Accumulator(None);
+
+    /// `torch.logsumexp`: the logarithm of the sum of powers of e.
+    LogSumExp for "torch.logsumexp" {} |_layer| Operation::LogSumExp, Accumulator(None);
+
+    /// `torch.var`: the variance; NaN where there are no elements, or no more than `correction`.
+    Variance for "torch.var", "aten::var" {
+        /// What is subtracted from the number of elements that is divided by.
+        correction: Option<f64> = None,
+        /// Instead of `correction`: whether it is 1, and not 0; or its value, as PNNX writes it.
+        unbiased: Unbiased = Unbiased(1.0),
+    } |layer| Operation::Variance { correction: layer.correction.unwrap_or(layer.unbiased.0) }, Accumulator(None);
+
+    /// `torch.std`: the standard deviation, the root of the variance.
+    Deviation for "torch.std", "aten::std" {
+        /// What is subtracted from the number of elements that is divided by.
+        correction: Option<f64> = None,
+        /// Instead of `correction`: whether it is 1, and not 0; or its value, as PNNX writes it.
+        unbiased: Unbiased = Unbiased(1.0),
+    } |layer| Operation::Deviation { correction: layer.correction.unwrap_or(layer.unbiased.0) }, Accumulator(None);
+
+    /// `torch.norm`: the p-norm (Σ|x|ᵖ)^(1/p).
+    Norm for "torch.norm" {
+        /// The power: a number, `inf`, `-inf`, or `fro` for 2.
+        p: Power = Power(2.0),
+        /// The element type that the input is converted to first.
+        dtype: Accumulator = Accumulator(None),
+    } |layer| Operation::Norm { p: layer.p.0 }, layer.dtype;
+}
+
+/// The correction that `unbiased` stands for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Unbiased(pub f64);
+
+impl crate::op::FromParameter for Unbiased {
+    const KIND: &'static str = "a bool or a number";
+
+    fn from_parameter(parameter: &crate::op::RuntimeParameter) -> Option<Self> {
+        let truth = parameter.as_bool().map(|unbiased| f64::from(u8::from(unbiased)));
+        truth.or_else(|_| parameter.as_f64()).ok().map(Self)
+    }
+}
+
+/// The power of a [`Norm`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Power(pub f64);
+
+impl crate::op::FromParameter for Power {
+    const KIND: &'static str = "a number, or fro";
+
+    fn from_parameter(parameter: &crate::op::RuntimeParameter) -> Option<Self> {
+        match parameter.raw() {
+            "fro" | "None" => Some(Self(2.0)),
+            _ => parameter.as_f64().ok().map(Self),
+        }
+    }
+}
+
+macro_rules! quantifiers {
+    ($($(#[doc = $doc:literal])* $name:ident for $($op_type:literal),+ is $method:ident;)*) => {$(
+        crate::operator! {
+            $(#[doc = $doc])*
+            pub struct $name for $($op_type),+ {
+                /// The axes; all where absent. They may count from the end.
+                dim: Option<Vec<i64>> = None,
+                /// Whether reduced axes stay, with length 1.
+                keepdim: bool = false,
+            }
+        }
+
+        impl Layer for $name {
+            fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+                let axes = Axes::new(self.dim.as_deref(), self.keepdim, inputs[0].rank())?;
+                let dtype = if inputs[0].dtype() == DType::U8 { DType::U8 } else { DType::Bool };
+                Ok(vec![TensorMeta::new(dtype, axes.dims(&inputs[0]))])
+            }
+        }
+
+        impl CpuLayer for $name {
+            fn forward(
+                &mut self,
+                inputs: &[TensorView<'_>],
+                outputs: &mut [TensorViewMut<'_>],
+                _: &mut ForwardContext<'_>,
+            ) -> Result<(), LayerError> {
+                let axes = Axes::new(self.dim.as_deref(), self.keepdim, inputs[0].shape().rank())?;
+                let len = axes.len(inputs[0].shape());
+                let truth = axes.rows(&inputs[0])?.cast(DType::Bool)?;
+                let truth = truth.slice::<bool>()?;
+                let row = |index: usize| truth.get(index * len..(index + 1) * len).unwrap_or_default();
+                let count = outputs[0].num_elements();
+                let values: Vec<bool> = (0..count).map(|index| row(index).iter().$method(|&x| x)).collect();
+                let shape = *outputs[0].shape();
+                let result = Tensor::from_vec(values, &shape)?.cast(outputs[0].dtype())?;
+                Ok(outputs[0].copy_from(&result.view())?)
+            }
+        }
+    )*};
+}
+
+quantifiers! {
+    /// `torch.any`: whether one element or more is not zero.
+    Any for "torch.any", "aten::any" is any;
+
+    /// `torch.all`: whether no element is zero.
+    All for "torch.all", "aten::all" is all;
+}
+
+/// Registers the layers of this family.
+pub(in crate::ops) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
+    registry.register::<Sum>()?;
+    registry.register::<Mean>()?;
+    registry.register::<Product>()?;
+    registry.register::<Amax>()?;
+    registry.register::<Amin>()?;
+    registry.register::<LogSumExp>()?;
+    registry.register::<Variance>()?;
+    registry.register::<Deviation>()?;
+    registry.register::<Norm>()?;
+    registry.register::<Any>()?;
+    registry.register::<All>()?;
+    composed::register(registry)
+}
+
+#[cfg(test)]
+mod tests;

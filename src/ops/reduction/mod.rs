@@ -1,0 +1,10 @@
+//! Reductions and running results along axes.
+
+pub mod along_axes;
+pub mod difference;
+pub mod distance;
+pub mod extremes;
+pub mod median;
+pub mod running;
+pub mod scan;
+pub mod trapezoid;

@@ -1,0 +1,101 @@
+//! Parameters that name one of a few choices, and parameters that have a value for each axis.
+
+use crate::op::{FromParameter, LayerError, RuntimeParameter};
+use std::fmt::Debug;
+
+/// Declares an enum that is read from a string parameter; a variant may have more spellings than one.
+macro_rules! choices {
+    (
+        $(#[doc = $doc:literal])*
+        pub enum $name:ident {
+            $($(#[doc = $variant_doc:literal])* $variant:ident = $text:literal $(| $other:literal)*),* $(,)?
+        }
+    ) => {
+        $(#[doc = $doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum $name { $($(#[doc = $variant_doc])* $variant),* }
+
+        impl $crate::op::FromParameter for $name {
+            const KIND: &'static str = concat!("one of", $(" ", $text),*);
+
+            fn from_parameter(parameter: &$crate::op::RuntimeParameter) -> Option<Self> {
+                match parameter.raw() {
+                    $($text $(| $other)* => Some(Self::$variant),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+pub(in crate::ops) use choices;
+
+choices! {
+    /// In which order elements lie in memory. It cannot be seen from outside: nobody writes to a tensor of a graph.
+    pub enum MemoryFormat {
+        /// That of the input.
+        Preserve = "torch.preserve_format",
+        /// Row by row.
+        Contiguous = "torch.contiguous_format",
+        /// The channels of a place of a picture beside each other.
+        ChannelsLast = "torch.channels_last",
+        /// The channels of a place of a volume beside each other.
+        ChannelsLast3d = "torch.channels_last_3d",
+    }
+}
+
+/// A number for each axis of a window, or one number for all of them, as `kernel_size`, `stride` and `dilation` are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PerAxis(Vec<usize>);
+
+impl PerAxis {
+    /// One number for all axes.
+    pub fn all(value: usize) -> Self {
+        Self(vec![value])
+    }
+
+    /// These numbers, one for each axis.
+    pub fn of(values: impl Into<Vec<usize>>) -> Self {
+        Self(values.into())
+    }
+
+    /// The numbers for `axes` axes, or `None` when there are neither one nor that many.
+    pub fn get(&self, axes: usize) -> Option<Vec<usize>> {
+        match self.0.as_slice() {
+            [value] => Some(vec![*value; axes]),
+            values => (values.len() == axes).then(|| values.to_vec()),
+        }
+    }
+
+    /// The numbers as they were given.
+    pub fn values(&self) -> &[usize] {
+        &self.0
+    }
+}
+
+/// The values of a parameter for `axes` axes, where one value may stand for all.
+pub(in crate::ops) fn per_axis<V: Clone + Debug>(
+    key: &'static str,
+    values: &[V],
+    axes: usize,
+) -> Result<Vec<V>, LayerError> {
+    match values {
+        [value] => Ok(vec![value.clone(); axes]),
+        values if values.len() == axes => Ok(values.to_vec()),
+        values => {
+            let reason = format!("one number is needed, or one for each of {axes} axes");
+            Err(LayerError::invalid(key, format!("{values:?}"), reason))
+        }
+    }
+}
+
+impl FromParameter for PerAxis {
+    const KIND: &'static str = "an integer of at least 0, or one for each axis";
+
+    fn from_parameter(parameter: &RuntimeParameter) -> Option<Self> {
+        let values = Vec::<i64>::from_parameter(parameter)?;
+        let values: Option<Vec<usize>> =
+            values.into_iter().map(|value| usize::try_from(value).ok()).collect();
+        values.filter(|values| !values.is_empty()).map(Self)
+    }
+}

@@ -1,0 +1,5 @@
+//! Resampling of pictures and feature maps.
+
+pub mod grid;
+pub mod interpolation;
+pub mod regions;
