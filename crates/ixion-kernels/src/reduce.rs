@@ -2,6 +2,7 @@
 
 pub mod axes;
 pub mod complex;
+pub mod numbers;
 
 use super::{Float, Work, run_widest};
 

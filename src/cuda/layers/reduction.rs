@@ -147,7 +147,7 @@ macro_rules! reductions {
             fn configure(&mut self, inputs: &[TensorMeta], _: &[TensorMeta]) -> Result<(), LayerError> {
                 let dtype = inputs.first().map_or(DType::F32, TensorMeta::dtype);
                 let reduction = self.reduction();
-                computed_in(reduction.operation.computed(dtype, reduction.dtype.of(dtype))?).map(drop)
+                computed_in(reduction.computed(dtype)?).map(drop)
             }
 
             fn forward(
@@ -183,7 +183,7 @@ fn reduce(
     context: &mut CudaContext<'_>,
 ) -> Result<(), LayerError> {
     let axes = Axes::new(reduction.dim, reduction.keepdim, x.shape().len())?;
-    let computed = reduction.operation.computed(x.dtype(), reduction.dtype.of(x.dtype()))?;
+    let computed = reduction.computed(x.dtype())?;
     Recipe::of(reduction.operation, computed).run(&axes.reduced, [x, y], computed, context)
 }
 

@@ -9,6 +9,7 @@ pub use composed::{
 
 use crate::Limits;
 use crate::kernels::reduce;
+pub(crate) use crate::kernels::reduce::numbers::Operation;
 use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
 use crate::ops::support::arguments::Accumulator;
 use crate::ops::support::broadcast::Converted;
@@ -81,57 +82,17 @@ impl Axes {
     }
 }
 
-/// What a row becomes.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Operation {
-    Sum,
-    Mean,
-    Product,
-    Max,
-    Min,
-    Variance { correction: f64 },
-    Deviation { correction: f64 },
-    LogSumExp,
-    Norm { p: f64 },
-}
-
-impl Operation {
-    /// A complex number, of which what is real has no imaginary part.
-    fn apply_to_complex(self, row: &[Complex<f64>]) -> Complex<f64> {
-        let norm = |p| reduce::norm(&row.iter().map(|z| z.norm()).collect::<Vec<f64>>(), p);
-        match self {
-            Self::Mean => reduce::complex::sum(row) / row.len() as f64,
-            Self::Product => reduce::complex::product(row),
-            Self::LogSumExp => reduce::complex::log_sum_exp(row),
-            Self::Variance { correction } => reduce::complex::variance(row, correction).into(),
-            Self::Deviation { correction } => reduce::complex::variance(row, correction).sqrt().into(),
-            Self::Norm { p } => norm(p).into(),
-            _ => reduce::complex::sum(row),
-        }
-    }
-
-    /// The element type that the input is converted to.
-    pub(crate) fn computed(self, input: DType, wanted: Option<DType>) -> Result<DType, LayerError> {
-        let inexact = input.is_float() || input.is_complex();
-        let dtype = wanted.unwrap_or(match self {
-            Self::Sum | Self::Product if !inexact => DType::I64,
-            Self::LogSumExp if !inexact => DType::F32,
-            _ => input,
-        });
-        let ordered = matches!(self, Self::Max | Self::Min);
-        let integers = ordered || matches!(self, Self::Sum | Self::Product);
-        if dtype.is_float() || (integers && !dtype.is_complex()) || (dtype.is_complex() && !ordered) {
-            return Ok(dtype);
-        }
-        let wanted = if ordered { "real numbers" } else { "floats and complex numbers" };
-        Err(LayerError::DType { what: "the input".to_owned(), wanted: wanted.to_owned(), found: dtype })
-    }
-
-    /// The element type of the result: a spread or a norm is real.
-    fn dtype(self, input: DType, wanted: Option<DType>) -> Result<DType, LayerError> {
-        let computed = self.computed(input, wanted)?;
-        let is_real = matches!(self, Self::Variance { .. } | Self::Deviation { .. } | Self::Norm { .. });
-        Ok(if is_real { computed.real() } else { computed })
+/// What a row of complex numbers becomes; what is real has no imaginary part.
+fn complex(operation: Operation, row: &[Complex<f64>]) -> Complex<f64> {
+    let norm = |p| reduce::norm(&row.iter().map(|z| z.norm()).collect::<Vec<f64>>(), p);
+    match operation {
+        Operation::Mean => reduce::complex::sum(row) / row.len() as f64,
+        Operation::Product => reduce::complex::product(row),
+        Operation::LogSumExp => reduce::complex::log_sum_exp(row),
+        Operation::Variance { correction } => reduce::complex::variance(row, correction).into(),
+        Operation::Deviation { correction } => reduce::complex::variance(row, correction).sqrt().into(),
+        Operation::Norm { p } => norm(p).into(),
+        _ => reduce::complex::sum(row),
     }
 }
 
@@ -157,12 +118,39 @@ pub(crate) struct Reduction<'a> {
 }
 
 impl Reduction<'_> {
+    /// The element type that the input is converted to.
+    pub(crate) fn computed(&self, input: DType) -> Result<DType, LayerError> {
+        let inexact = input.is_float() || input.is_complex();
+        let dtype = self.dtype.of(input).unwrap_or(match self.operation {
+            Operation::Sum | Operation::Product if !inexact => DType::I64,
+            Operation::LogSumExp if !inexact => DType::F32,
+            _ => input,
+        });
+        let ordered = matches!(self.operation, Operation::Max | Operation::Min);
+        let integers = ordered || matches!(self.operation, Operation::Sum | Operation::Product);
+        if dtype.is_float() || (integers && !dtype.is_complex()) || (dtype.is_complex() && !ordered) {
+            return Ok(dtype);
+        }
+        let wanted = if ordered { "real numbers" } else { "floats and complex numbers" };
+        Err(LayerError::DType { what: "the input".to_owned(), wanted: wanted.to_owned(), found: dtype })
+    }
+
+    /// The element type of the result: a spread or a norm is real.
+    fn result_dtype(&self, input: DType) -> Result<DType, LayerError> {
+        let computed = self.computed(input)?;
+        let is_real = matches!(
+            self.operation,
+            Operation::Variance { .. } | Operation::Deviation { .. } | Operation::Norm { .. }
+        );
+        Ok(if is_real { computed.real() } else { computed })
+    }
+
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
         let axes = Axes::new(self.dim, self.keepdim, inputs[0].rank())?;
         if matches!(self.operation, Operation::Max | Operation::Min) {
             axes.check_not_empty(&inputs[0])?;
         }
-        let dtype = self.operation.dtype(inputs[0].dtype(), self.dtype.of(inputs[0].dtype()))?;
+        let dtype = self.result_dtype(inputs[0].dtype())?;
         Ok(vec![TensorMeta::new(dtype, axes.dims(&inputs[0]))])
     }
 
@@ -174,16 +162,16 @@ impl Reduction<'_> {
     ) -> Result<(), LayerError> {
         let axes = Axes::new(self.dim, self.keepdim, input.shape().rank())?;
         let len = axes.len(input.shape());
-        let computed = self.operation.computed(input.dtype(), self.dtype.of(input.dtype()))?;
+        let computed = self.computed(input.dtype())?;
         if computed.is_complex() {
             let rows = axes.rows(input)?.cast(computed)?.cast(DType::C128)?;
-            return write_rows(rows.slice()?, len, |row| self.operation.apply_to_complex(row), output);
+            return write_rows(rows.slice()?, len, |row| complex(self.operation, row), output);
         }
         // Integers are summed as they are; all else is converted to what it is computed in.
         let is_whole = !input.dtype().is_float() && !input.dtype().is_complex();
         let computed = if is_whole && computed == DType::I64 { input.dtype() } else { computed };
         let input = Converted::of(input, computed)?;
-        self.operation.fold(&input.view(), &axes.reduced, len, output, context)
+        fold::fold(self.operation, &input.view(), &axes.reduced, len, output, context)
     }
 
     /// As [`Reduction::forward`], with scratch memory of its own.
@@ -216,7 +204,7 @@ pub(in crate::ops) fn extreme_of_all(
 ) -> Result<(), LayerError> {
     let operation = if largest { Operation::Max } else { Operation::Min };
     let reduced = &[true; MAX_RANK][..input.shape().rank()];
-    operation.fold(input, reduced, input.num_elements(), output, context)
+    fold::fold(operation, input, reduced, input.num_elements(), output, context)
 }
 
 macro_rules! reductions {

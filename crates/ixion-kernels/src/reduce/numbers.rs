@@ -1,0 +1,262 @@
+//! What real numbers along any axes of an array become: sums, products, extremes, spreads and norms.
+
+use super::axes::{BLOCK, Beside, Fold, Make, Numbers, Walk};
+use crate::{Float, math, widest};
+use ixion_tensor::{Half, bf16, f16};
+use std::ops::Range;
+
+/// What numbers become.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Operation {
+    /// Their sum.
+    Sum,
+    /// Their mean.
+    Mean,
+    /// Their product.
+    Product,
+    /// The largest; NaN where there is one.
+    Max,
+    /// The smallest; NaN where there is one.
+    Min,
+    /// The sum of squared differences from the mean, over their number less `correction`.
+    Variance {
+        /// What the number is lessened by: 1 for a sample.
+        correction: f64,
+    },
+    /// The square root of the variance.
+    Deviation {
+        /// As for the variance.
+        correction: f64,
+    },
+    /// The logarithm of the sum of powers of e.
+    LogSumExp,
+    /// A norm.
+    Norm {
+        /// Its order.
+        p: f64,
+    },
+}
+
+/// Floating-point elements, from the first of a storage on.
+#[derive(Debug, Clone, Copy)]
+#[expect(missing_docs, reason = "named after the types of elements")]
+pub enum Floats<'a> {
+    F32(&'a [f32]),
+    F64(&'a [f64]),
+    F16(&'a [f16]),
+    Bf16(&'a [bf16]),
+}
+
+/// Integers and bools, from the first of a storage on.
+#[derive(Debug, Clone, Copy)]
+#[expect(missing_docs, reason = "named after the types of elements")]
+pub enum Integers<'a> {
+    I64(&'a [i64]),
+    I32(&'a [i32]),
+    U8(&'a [u8]),
+    Bool(&'a [bool]),
+}
+
+impl Operation {
+    /// Folds floats, of which `len` become one of the results, in f64. `beside` is as long as the results, and holds what is
+    /// found first, such as means.
+    pub fn floats(
+        self,
+        walk: &Walk,
+        elements: Floats<'_>,
+        len: usize,
+        results: &mut [f64],
+        beside: &mut [f64],
+    ) {
+        match elements {
+            Floats::F32(elements) => self.numbers(walk, Numbers::Here(elements), len, results, beside),
+            Floats::F64(elements) => self.numbers(walk, Numbers::Here(elements), len, results, beside),
+            Floats::F16(elements) => {
+                self.numbers(walk, Numbers::Made(&halves(elements)), len, results, beside)
+            }
+            Floats::Bf16(elements) => {
+                self.numbers(walk, Numbers::Made(&halves(elements)), len, results, beside)
+            }
+        }
+    }
+
+    fn numbers<N: Float>(
+        self,
+        walk: &Walk,
+        numbers: Numbers<'_, N>,
+        len: usize,
+        results: &mut [f64],
+        beside: &mut [f64],
+    ) {
+        let count = len as f64;
+        match self {
+            Self::Sum => sum(walk, numbers, &[], results),
+            Self::Mean => {
+                sum(walk, numbers, &[], results);
+                each(results, |sum| sum / count);
+            }
+            Self::Product => product(walk, &terms(numbers, |x, _| x), results),
+            Self::Max => largest(walk, numbers, f64::NEG_INFINITY, results),
+            Self::Min => smallest(walk, numbers, results),
+            Self::Variance { correction } => variances(walk, numbers, count, correction, results, beside),
+            Self::Deviation { correction } => {
+                variances(walk, numbers, count, correction, results, beside);
+                each(results, f64::sqrt);
+            }
+            Self::LogSumExp => log_sum_exp(walk, numbers, results, beside),
+            Self::Norm { p } => norms(walk, numbers, p, results),
+        }
+    }
+
+    /// Folds integers: the product, the largest or the smallest, and for all else the sum. It wraps around.
+    pub fn integers(self, walk: &Walk, elements: Integers<'_>, results: &mut [i64]) {
+        match elements {
+            Integers::I64(elements) => self.wide(walk, Numbers::Here(elements), results),
+            Integers::I32(elements) => self.wide(walk, Numbers::Made(&integers(elements)), results),
+            Integers::U8(elements) => self.wide(walk, Numbers::Made(&integers(elements)), results),
+            Integers::Bool(elements) => self.wide(walk, Numbers::Made(&integers(elements)), results),
+        }
+    }
+
+    fn wide(self, walk: &Walk, numbers: Numbers<'_, i64>, results: &mut [i64]) {
+        fn fold(
+            walk: &Walk,
+            numbers: Numbers<'_, i64>,
+            results: &mut [i64],
+            start: i64,
+            join: impl Fn(i64, i64) -> i64,
+        ) {
+            walk.fold_numbers(numbers, &[], results, &Fold { start, lift: |x: i64, _| x, join });
+        }
+        match self {
+            Self::Product => fold(walk, numbers, results, 1, i64::wrapping_mul),
+            Self::Max => fold(walk, numbers, results, i64::MIN, i64::max),
+            Self::Min => fold(walk, numbers, results, i64::MAX, i64::min),
+            _ => fold(walk, numbers, results, 0, i64::wrapping_add),
+        }
+    }
+}
+
+/// Elements of half precision as numbers.
+fn halves<H: Half>(elements: &[H]) -> impl Fn(Range<usize>, Beside<'_>, &mut [f32]) {
+    |range, _, to| {
+        let elements = elements.get(range).unwrap_or_default();
+        widest(|| H::load_all(elements, to));
+    }
+}
+
+/// Integers of another type as numbers.
+fn integers<T: Copy + Into<i64>>(elements: &[T]) -> impl Fn(Range<usize>, Beside<'_>, &mut [i64]) {
+    |range, _, to| {
+        let elements = elements.get(range).unwrap_or_default();
+        widest(|| to.iter_mut().zip(elements).for_each(|(to, &x)| *to = x.into()));
+    }
+}
+
+/// What is made of each number and of the one beside it, in f64. So there is one loop over axes for all such functions.
+fn terms<N: Float>(
+    numbers: Numbers<'_, N>,
+    term: impl Fn(f64, f64) -> f64,
+) -> impl Fn(Range<usize>, Beside<'_>, &mut [f64]) {
+    move |range, beside, to| match numbers {
+        Numbers::Here(elements) => lift(elements.get(range).unwrap_or_default(), beside, &term, to),
+        Numbers::Made(make) => {
+            let mut buffer = [N::zero(); BLOCK];
+            let block = buffer.get_mut(..range.len()).unwrap_or_default();
+            make(range, Beside::One(0.0), block);
+            lift(block, beside, &term, to);
+        }
+    }
+}
+
+fn lift<N: Float>(from: &[N], beside: Beside<'_>, term: &impl Fn(f64, f64) -> f64, to: &mut [f64]) {
+    widest(|| {
+        let pairs = to.iter_mut().zip(from);
+        match beside {
+            Beside::One(beside) => pairs.for_each(|(to, &x)| *to = term(float(x), beside)),
+            Beside::Each(all) => {
+                pairs.zip(all).for_each(|((to, &x), &beside)| *to = term(float(x), beside));
+            }
+        }
+    });
+}
+
+#[inline(always)]
+fn float<T: Float>(x: T) -> f64 {
+    x.to_f64().unwrap_or(f64::NAN)
+}
+
+fn each(values: &mut [f64], function: impl Fn(f64) -> f64) {
+    values.iter_mut().for_each(|value| *value = function(*value));
+}
+
+/// The sums of numbers, in f64; `beside` is what they are made with.
+fn sum<N: Float>(walk: &Walk, numbers: Numbers<'_, N>, beside: &[f64], results: &mut [f64]) {
+    let fold = Fold { start: 0.0, lift: |x: N, _| float(x), join: |a: f64, b: f64| a + b };
+    walk.fold_numbers(numbers, beside, results, &fold);
+}
+
+fn product(walk: &Walk, numbers: &Make<'_, f64>, results: &mut [f64]) {
+    let fold = Fold { start: 1.0, lift: |x: f64, _| x, join: |a: f64, b: f64| a * b };
+    walk.fold_numbers(Numbers::Made(numbers), &[], results, &fold);
+}
+
+/// The largest number, where NaN wins over everything.
+fn largest<N: Float>(walk: &Walk, numbers: Numbers<'_, N>, start: f64, results: &mut [f64]) {
+    let join = |a: f64, b: f64| if b > a || b.is_nan() { b } else { a };
+    walk.fold_numbers(numbers, &[], results, &Fold { start, lift: |x: N, _| float(x), join });
+}
+
+/// The smallest number, where NaN wins over everything.
+fn smallest<N: Float>(walk: &Walk, numbers: Numbers<'_, N>, results: &mut [f64]) {
+    let join = |a: f64, b: f64| if b < a || b.is_nan() { b } else { a };
+    walk.fold_numbers(numbers, &[], results, &Fold { start: f64::INFINITY, lift: |x: N, _| float(x), join });
+}
+
+/// The sum of squared differences from the mean over (`count` − `correction`), but at least over 0; NaN of no elements.
+fn variances<N: Float>(
+    walk: &Walk,
+    numbers: Numbers<'_, N>,
+    count: f64,
+    correction: f64,
+    results: &mut [f64],
+    means: &mut [f64],
+) {
+    sum(walk, numbers, &[], means);
+    each(means, |sum| sum / count);
+    let squares = terms(numbers, |x, mean| (x - mean) * (x - mean));
+    sum::<f64>(walk, Numbers::Made(&squares), means, results);
+    let divisor = if count > 0.0 { (count - correction).max(0.0) } else { 0.0 };
+    each(results, |squares| squares / divisor);
+}
+
+/// The logarithm of the sum of powers of e, without overflow; −∞ of no elements.
+fn log_sum_exp<N: Float>(walk: &Walk, numbers: Numbers<'_, N>, results: &mut [f64], shifts: &mut [f64]) {
+    largest(walk, numbers, f64::NEG_INFINITY, shifts);
+    // An infinite largest element would make a NaN of its difference from itself.
+    each(shifts, |largest| if largest.is_finite() { largest } else { 0.0 });
+    let powers = terms(numbers, |x, shift| math::power::<N>(x - shift));
+    sum::<f64>(walk, Numbers::Made(&powers), shifts, results);
+    results.iter_mut().zip(shifts).for_each(|(sum, shift)| *sum = *shift + sum.ln());
+}
+
+/// As [`norm`](super::norm).
+fn norms<N: Float>(walk: &Walk, numbers: Numbers<'_, N>, p: f64, results: &mut [f64]) {
+    let magnitudes = terms(numbers, |x, _| x.abs());
+    let sum = |terms: &Make<'_, f64>, results: &mut [f64]| sum(walk, Numbers::Made(terms), &[], results);
+    if p == f64::INFINITY {
+        largest::<f64>(walk, Numbers::Made(&magnitudes), 0.0, results);
+    } else if p == f64::NEG_INFINITY {
+        smallest::<f64>(walk, Numbers::Made(&magnitudes), results);
+    } else if p == 0.0 {
+        sum(&terms(numbers, |x, _| if x == 0.0 { 0.0 } else { 1.0 }), results);
+    } else if p == 1.0 {
+        sum(&magnitudes, results);
+    } else if p == 2.0 {
+        sum(&terms(numbers, |x, _| x * x), results);
+        each(results, f64::sqrt);
+    } else {
+        sum(&terms(numbers, |x, _| x.abs().powf(p)), results);
+        each(results, |sum| sum.powf(1.0 / p));
+    }
+}
