@@ -2,7 +2,7 @@
 # Prints what it costs to build and to test this checkout, one row for each figure; README.md's first command is the first of them.
 #
 #   benches/build.sh                       all rows
-#   benches/build.sh first lesson01 size   these
+#   benches/build.sh first lesson07 size   these; `lessons` are all of them
 #   benches/build.sh --baseline REV [ROW…] the same rows for this checkout and for a revision, side by side
 #
 # Cold is an empty target folder with all sources downloaded. Other running programs
@@ -17,6 +17,7 @@ while [ $# -gt 0 ]; do
   case "$1" in
     --baseline) baseline=${2:?a revision is missing behind --baseline}; shift ;;
     -h | --help) sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "$0"; exit 0 ;;
+    lesson[0-9][0-9]) wanted+=("$1") ;;
     *) case " ${rows[*]} " in *" $1 "*) wanted+=("$1") ;; *) echo "no row '$1': ${rows[*]}" >&2; exit 2 ;; esac ;;
   esac
   shift
