@@ -142,12 +142,12 @@ stop() {
 
 summary() {
   local at
-  printf '\n%7s  %10s  %-8s %s\n' seconds processors result step
+  printf '\n%7s  %7s  %-8s %s\n' seconds 'cpu s' result step
   for at in "${!names[@]}"; do
     case "${states[at]}" in
-      waits) printf '%7s  %10s  %-8s %s\n' - - 'not run' "${names[at]}" ;;
-      *) printf '%7s  %10s  %-8s %s\n' "${seconds[at]}" "${processors[at]}" "${states[at]}" "${names[at]}" ;;
+      waits) printf '%7s  %7s  %-8s %s\n' - - 'not run' "${names[at]}" ;;
+      *) printf '%7s  %7s  %-8s %s\n' "${seconds[at]}" "${processors[at]}" "${states[at]}" "${names[at]}" ;;
     esac
   done
-  printf '%7s  %10s  %-8s %s\n' "$SECONDS" '' '' 'all of it'
+  printf '%7s  %7s  %-8s %s\n' "$SECONDS" '' '' 'all of it'
 }

@@ -48,7 +48,7 @@ first_command() {
   cold cargo run --offline --release -- run model_file/digits/digits.pnnx.param --input model_file/digits/samples/7.png
 }
 
-# The package of the folder with the softmax, and that file: checkouts differ in where it is.
+# Touches a layer; where it is depends on the revision.
 touch_softmax() { touch "$(git ls-files 'src/layers/softmax.rs' 'src/ops/activation/softmax.rs' | head -n 1)"; }
 
 row() {
@@ -56,7 +56,7 @@ row() {
     first) first_command && cp "$work/time" "$work/first" && seconds ;;
     memory)
       # What `first` has just measured need not be built again.
-      if [ ! -e "$work/first" ]; then first_command && cp "$work/time" "$work/first"; fi
+      if [ ! -e "$work/first" ]; then first_command && cp "$work/time" "$work/first" || return; fi
       awk '{ printf "%.0f MiB", $4 / 1024 }' "$work/first"
       ;;
     test) cold cargo test --offline && seconds ;;

@@ -32,7 +32,13 @@
 //! | [`engine`] | `Builder → Plan → Context`: passes, shapes and memory together |
 //! | `vision` | from pictures to inputs, and from outputs to classes, boxes and masks |
 //!
-//! Dependencies point one way: `engine → {passes, memory → shape} → graph → op → pnnx → tensor`; `ops → {op, kernels → tensor}`.
+//! Dependencies point one way:
+//!
+//! ```text
+//! cli → engine → {cuda, passes, memory}; cuda → {ops, plugin}; passes → {ops, shape}; memory → shape → graph;
+//! {graph, ops, plugin} → op → pnnx → tensor; ops → kernels → tensor
+//! ```
+//!
 //! `tensor`, `pnnx`, `kernels` and `vision` are crates of their own (`ixion-tensor` and so on), which can be used alone.
 //!
 //! ## Features

@@ -242,8 +242,10 @@ impl<'p> Context<'p> {
         }
         let limits = self.run_limits();
         let result = with_deadline(&limits, || self.run_within(&limits, inputs, outputs, trace));
-        if let Err(EngineError::Stuck { place }) = &result {
-            self.stuck = Some(place.clone());
+        match &result {
+            Err(EngineError::Stuck { place }) => self.stuck = Some(place.clone()),
+            Err(EngineError::Cancelled { .. }) => self.cancel.reset(),
+            _ => {}
         }
         result
     }
@@ -270,9 +272,6 @@ impl<'p> Context<'p> {
         let position = self.prepare(&views)?;
         drop(views);
         let result = self.execute(position, inputs, &mut copies, outputs, limits, trace);
-        if matches!(result, Err(EngineError::Cancelled { .. })) {
-            self.cancel.reset();
-        }
         if result.is_err() {
             self.repair(position);
         }

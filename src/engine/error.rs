@@ -16,7 +16,7 @@ use crate::{LimitError, graph};
 pub enum EngineError {
     /// The model could not be read or built, or one of its operators failed.
     #[error(transparent)]
-    Graph(#[from] GraphError),
+    Graph(GraphError),
     /// A pass failed.
     #[error(transparent)]
     Pass(#[from] PassError),
@@ -152,14 +152,21 @@ impl EngineError {
         stage: graph::Stage,
         source: LayerError,
     ) -> Self {
-        match Self::at(&source, || operator.place(path)) {
+        match Self::named(&source, || operator.place(path)) {
             Some(error) => error,
-            None => operator.error(path, stage, source).into(),
+            None => Self::Graph(operator.error(path, stage, source)),
+        }
+    }
+
+    fn of_graph(error: &GraphError) -> Option<Self> {
+        match error {
+            GraphError::Operator { place, source, .. } => Self::named(source, || place.clone()),
+            _ => None,
         }
     }
 
     /// What ends a run or a build at an operator whatever it was doing there: a limit of time, a panic, a plugin that hangs.
-    fn at(source: &LayerError, place: impl FnOnce() -> Box<OperatorPlace>) -> Option<Self> {
+    fn named(source: &LayerError, place: impl FnOnce() -> Box<OperatorPlace>) -> Option<Self> {
         match (ending(source), source) {
             (Some(LimitError::Cancelled), _) => Some(Self::Cancelled { place: place() }),
             (Some(LimitError::DeadlineExceeded), _) => Some(Self::TimedOut { place: place() }),
@@ -170,12 +177,20 @@ impl EngineError {
     }
 }
 
+impl From<GraphError> for EngineError {
+    fn from(error: GraphError) -> Self {
+        match Self::of_graph(&error) {
+            // What a layer was doing when it panicked is worth more than the name.
+            None | Some(Self::Panic { .. }) => Self::Graph(error),
+            Some(named) => named,
+        }
+    }
+}
+
 impl From<ShapeError> for EngineError {
     fn from(error: ShapeError) -> Self {
         let named = match &error {
-            ShapeError::Graph(GraphError::Operator { place, source, .. }) => {
-                Self::at(source, || place.clone())
-            }
+            ShapeError::Graph(error) => Self::of_graph(error),
             _ => None,
         };
         named.unwrap_or(Self::Shape(error))
@@ -185,7 +200,7 @@ impl From<ShapeError> for EngineError {
 impl From<MemoryError> for EngineError {
     fn from(error: MemoryError) -> Self {
         let named = match &error {
-            MemoryError::Layer { op_type, operator: name, source } => Self::at(source, || {
+            MemoryError::Layer { op_type, operator: name, source } => Self::named(source, || {
                 let (op_type, name) = (op_type.clone(), name.clone());
                 Box::new(OperatorPlace { op_type, name, file: None, line: None })
             }),

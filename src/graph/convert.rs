@@ -17,9 +17,9 @@ use super::error::{OperatorPlace, Stage, UnknownOperator};
 use super::operator::{OperandIndex, RuntimeOperand, RuntimeOperator};
 use super::sort::{dependencies, topological_order};
 use crate::Limits;
-use crate::op::RegistryError;
 use crate::op::{
-    CpuLayer, Creator, LayerError, OperatorReader, Registry, RuntimeAttribute, Watchdog, catch_panic,
+    CpuLayer, Creator, LayerError, OperatorReader, Registry, RegistryError, RuntimeAttribute, Watchdog,
+    catch_panic,
 };
 use crate::pnnx::{self, OperandId, OperatorId};
 use crate::tensor::Tensor;

@@ -2,8 +2,10 @@
 
 use super::GraphError;
 use super::error::{OperatorPlace, Stage};
-use crate::op::{Cost, CpuLayer, Device, LayerError, PACKED, RuntimeAttribute, Tactic, TensorMeta};
-use crate::op::{RuntimeParameter, catch_panic, drop_layer};
+use crate::op::{
+    Cost, CpuLayer, Device, LayerError, PACKED, RuntimeAttribute, RuntimeParameter, Tactic, TensorMeta,
+    catch_panic, drop_layer,
+};
 use crate::pnnx::Dim;
 use crate::tensor::{DType, Format, Tensor};
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! What a layer can object to.
+//! What can go wrong in a layer.
 
 use crate::LimitError;
 use crate::pnnx::WeightError;
@@ -6,7 +6,8 @@ use crate::tensor::{DType, TensorError};
 use std::fmt;
 use std::ops::RangeInclusive;
 
-/// An error of one layer. It does not say which operator it is about: [`GraphError::Operator`](crate::graph::GraphError::Operator) adds that.
+/// An error of one layer. It does not say which operator it is about:
+/// [`GraphError::Operator`](crate::graph::GraphError::Operator) adds that.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LayerError {

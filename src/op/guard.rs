@@ -12,9 +12,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// # Errors
 /// Those of the call; [`LayerError::Panic`].
 pub fn catch_panic<T>(call: impl FnOnce() -> Result<T, LayerError>) -> Result<T, LayerError> {
-    // ANCHOR: guarded_todo -- task 6: what the call returns, or its panic as an error
+    // ANCHOR: catch_panic_todo -- task 6: what the call returns, or its panic as an error
     catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| Err(LayerError::Panic(message(&*panic))))
-    // ANCHOR_END: guarded_todo
+    // ANCHOR_END: catch_panic_todo
 }
 
 /// The text that somebody panicked with.
@@ -28,13 +28,13 @@ fn message(panic: &(dyn Any + Send)) -> String {
 }
 // ANCHOR_END: catch_panic
 
-/// Lets a layer go. It may panic on the way, and there is nobody left to tell.
+/// Drops a layer. Its destructor may panic, and there is nobody left to tell.
 pub(crate) fn drop_layer(layer: Box<dyn CpuLayer>) {
     let gone = catch_panic(|| {
         drop(layer);
         Ok(())
     });
     if let Err(error) = gone {
-        log::error!("a layer cannot be let go: {error}");
+        log::error!("a layer failed while it was dropped: {error}");
     }
 }

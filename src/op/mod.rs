@@ -1,8 +1,8 @@
 //! What an operator is: its parameters and weights, what it means, and how it runs.
 //!
 //! A type of operator is one Rust type, which [`operator!`](crate::operator) declares. [`Layer`] says what it means,
-//! [`CpuLayer`] how it runs on the CPU, and a [`Registry`] leads from the type in a file to the layer. What operators there
-//! are is not known here: see [`layers`](crate::ops).
+//! [`CpuLayer`] how it runs on the CPU, and a [`Registry`] leads from the type in a file to the layer. It does not
+//! know which operators exist: those are in [`ops`](crate::ops).
 
 mod attribute;
 mod error;

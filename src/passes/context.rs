@@ -3,8 +3,7 @@
 use super::Facts;
 use super::writes::written_through;
 use crate::Limits;
-use crate::op::CpuLayer;
-use crate::op::{Creator, Registry, TensorMeta};
+use crate::op::{CpuLayer, Creator, Registry, TensorMeta};
 use crate::pnnx::{Graph, OperatorId};
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashSet};

@@ -3,8 +3,7 @@
 use super::abi::{self, Host};
 use super::table::lossy;
 use crate::Limits;
-use crate::op::LayerError;
-use crate::op::timed_limits;
+use crate::op::{LayerError, timed_limits};
 use crate::tensor::Dim;
 use std::ffi::{c_char, c_void};
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -6,8 +6,10 @@ use super::redzone::Redzone;
 use super::table::Checked;
 use super::tensors::{Described, blank, of_format, of_layout, of_view, output};
 use super::values::{Given, Values, Weights, as_values};
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, OperatorReader, TensorFormat, TensorMeta};
-use crate::op::{timed_limits, watched};
+use crate::op::{
+    CpuLayer, ForwardContext, Layer, LayerError, OperatorReader, TensorFormat, TensorMeta, timed_limits,
+    watched,
+};
 use crate::tensor::{DType, Format, Tensor, TensorView, TensorViewMut};
 use std::ffi::{CString, c_void};
 use std::fmt;

@@ -1,6 +1,9 @@
 //! Dependencies between the folders of `src/` point one way; between crates Cargo sees to it.
 //!
-//! `cli → engine → {passes, memory → shape} → graph → op → pnnx → tensor; ops → {op, kernels → tensor}`
+//! ```text
+//! cli → engine → {cuda, passes, memory}; cuda → {ops, plugin}; passes → {ops, shape}; memory → shape → graph;
+//! {graph, ops, plugin} → op → pnnx → tensor; ops → kernels → tensor
+//! ```
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -2,7 +2,7 @@
 
 pub mod axes;
 pub mod complex;
-pub mod numbers;
+pub mod fold;
 
 use super::{Float, Work, run_widest};
 

@@ -1,4 +1,4 @@
-//! The layers that run on a GPU, one file per family: the types are those of [`layers`](crate::ops), the kernels those of
+//! The layers that run on a GPU, one file per family: the types are those of [`ops`](crate::ops), the kernels those of
 //! `cuda/kernels`.
 
 mod activation;

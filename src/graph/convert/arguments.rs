@@ -8,8 +8,7 @@ use super::Converter;
 use super::values::expression_text;
 use crate::graph::draft::{self, Constant, Tuple, Value};
 use crate::graph::{GraphError, OperandIndex};
-use crate::op::INPUT_KIND;
-use crate::op::{Creator, RuntimeParameter};
+use crate::op::{Creator, INPUT_KIND, RuntimeParameter};
 use crate::pnnx;
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Attention.
+//! Scaled dot-product and multi-head attention.
 
 pub mod dot_product;
 pub mod multihead;

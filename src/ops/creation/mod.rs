@@ -1,4 +1,4 @@
-//! Tensors out of nothing: filled, counted, stored, random.
+//! Tensors that are filled, counted, stored or random.
 
 pub mod constant;
 pub mod filled;

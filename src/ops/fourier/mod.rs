@@ -1,6 +1,4 @@
 //! Fourier transforms.
 
-#[cfg(feature = "fourier")]
 pub mod spectrum;
-#[cfg(feature = "fourier")]
 pub mod transforms;

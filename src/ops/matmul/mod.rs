@@ -1,4 +1,4 @@
-//! Products of matrices and what is made of them.
+//! Matrix products, contractions and covariances.
 
 pub mod contraction;
 pub mod covariance;

@@ -1,4 +1,4 @@
-//! Normalization.
+//! Batch, group, instance, layer and RMS normalisation.
 
 pub mod channels;
 pub mod last_axes;

@@ -4,8 +4,9 @@ use super::activations::{Factors, Function};
 use super::recipe::{Recipe, Source};
 use super::recurrence::{Beside, Cell, Part, Recurrence};
 use super::translated::{Translate, register as add};
-use crate::op::{FieldValue, FromParameter, LayerError, OperatorReader};
-use crate::op::{Registry, RegistryError, RuntimeParameter};
+use crate::op::{
+    FieldValue, FromParameter, LayerError, OperatorReader, Registry, RegistryError, RuntimeParameter,
+};
 use crate::ops::support::arguments::InputCount;
 use crate::ops::support::choices::choices;
 use crate::tensor::Dim;

@@ -9,7 +9,7 @@ pub use composed::{
 
 use crate::Limits;
 use crate::kernels::reduce;
-pub(crate) use crate::kernels::reduce::numbers::Operation;
+pub(crate) use crate::kernels::reduce::fold::Operation;
 use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
 use crate::ops::support::arguments::Accumulator;
 use crate::ops::support::broadcast::Converted;
@@ -171,7 +171,7 @@ impl Reduction<'_> {
         let is_whole = !input.dtype().is_float() && !input.dtype().is_complex();
         let computed = if is_whole && computed == DType::I64 { input.dtype() } else { computed };
         let input = Converted::of(input, computed)?;
-        fold::fold(self.operation, &input.view(), &axes.reduced, len, output, context)
+        fold::reduce(self.operation, &input.view(), &axes.reduced, len, output, context)
     }
 
     /// As [`Reduction::forward`], with scratch memory of its own.
@@ -204,7 +204,7 @@ pub(in crate::ops) fn extreme_of_all(
 ) -> Result<(), LayerError> {
     let operation = if largest { Operation::Max } else { Operation::Min };
     let reduced = &[true; MAX_RANK][..input.shape().rank()];
-    fold::fold(operation, input, reduced, input.num_elements(), output, context)
+    fold::reduce(operation, input, reduced, input.num_elements(), output, context)
 }
 
 macro_rules! reductions {

@@ -1,4 +1,4 @@
-//! Resampling of pictures and feature maps.
+//! Resampled pictures, grids and regions of interest.
 
 pub mod grid;
 pub mod interpolation;

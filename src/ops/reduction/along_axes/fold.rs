@@ -1,7 +1,7 @@
 //! What elements along any axes become, whatever their type and strides.
 
 use crate::kernels::reduce::axes::Walk;
-use crate::kernels::reduce::numbers::{Floats, Integers, Operation};
+use crate::kernels::reduce::fold::{Floats, Integers, Operation};
 use crate::op::{ForwardContext, LayerError};
 use crate::tensor::{DType, Element, Layout, Shape, TensorView, TensorViewMut};
 
@@ -17,7 +17,7 @@ pub(super) fn scratch_bytes(results: usize) -> usize {
 }
 
 /// Writes the results of real numbers; `len` elements become one.
-pub(super) fn fold(
+pub(super) fn reduce(
     operation: Operation,
     input: &TensorView<'_>,
     reduced: &[bool],
@@ -26,31 +26,38 @@ pub(super) fn fold(
     context: &mut ForwardContext<'_>,
 ) -> Result<(), LayerError> {
     let walk = Walk::new(input.layout(), reduced);
-    let mut floats = |elements| {
-        let (results, beside) = context.scratch::<f64>(2 * walk.outputs())?.split_at_mut(walk.outputs());
-        operation.floats(&walk, elements, len, results, beside);
-        write(results, output)
-    };
-    match input.dtype() {
-        DType::F32 => return floats(Floats::F32(storage(input)?)),
-        DType::F64 => return floats(Floats::F64(storage(input)?)),
-        DType::F16 => return floats(Floats::F16(storage(input)?)),
-        DType::Bf16 => return floats(Floats::Bf16(storage(input)?)),
-        _ => {}
-    }
     let elements = match input.dtype() {
-        DType::I64 => Integers::I64(storage(input)?),
-        DType::I32 => Integers::I32(storage(input)?),
-        DType::U8 => Integers::U8(storage(input)?),
-        DType::Bool => Integers::Bool(storage(input)?),
+        DType::F32 => Elements::Floats(Floats::F32(storage(input)?)),
+        DType::F64 => Elements::Floats(Floats::F64(storage(input)?)),
+        DType::F16 => Elements::Floats(Floats::F16(storage(input)?)),
+        DType::Bf16 => Elements::Floats(Floats::Bf16(storage(input)?)),
+        DType::I64 => Elements::Integers(Integers::I64(storage(input)?)),
+        DType::I32 => Elements::Integers(Integers::I32(storage(input)?)),
+        DType::U8 => Elements::Integers(Integers::U8(storage(input)?)),
+        DType::Bool => Elements::Integers(Integers::Bool(storage(input)?)),
         _ => {
             let wide = input.cast(DType::I64)?;
-            return fold(operation, &wide.view(), reduced, len, output, context);
+            return reduce(operation, &wide.view(), reduced, len, output, context);
         }
     };
-    let results = context.scratch::<i64>(walk.outputs())?;
-    operation.integers(&walk, elements, results);
-    write(results, output)
+    match elements {
+        Elements::Floats(elements) => {
+            let scratch = context.scratch::<f64>(2 * walk.outputs())?;
+            let (results, beside) = scratch.split_at_mut(walk.outputs());
+            operation.floats(&walk, elements, len, results, beside);
+            write(results, output)
+        }
+        Elements::Integers(elements) => {
+            let results = context.scratch::<i64>(walk.outputs())?;
+            operation.integers(&walk, elements, results);
+            write(results, output)
+        }
+    }
+}
+
+enum Elements<'a> {
+    Floats(Floats<'a>),
+    Integers(Integers<'a>),
 }
 
 /// Writes results, converted to the output's type.

@@ -181,7 +181,7 @@ static Result allocate(std::map<char*, size_t>& memory, char** address, size_t b
     memory[start] = bytes;
     return *address = start, SUCCESS;
 }
-static void drop_layer(std::map<char*, size_t>& memory, char* address, const char* call) {
+static void release(std::map<char*, size_t>& memory, char* address, const char* call) {
     if (!memory.erase(address)) misused(call);
     free(address);
 }
@@ -191,7 +191,7 @@ API cuMemAlloc_v2(char** address, size_t bytes) {
 }
 API cuMemFree_v2(char* address) {
     ENTERED;
-    return drop_layer(device_memory, address, "cuMemFree"), SUCCESS;
+    return release(device_memory, address, "cuMemFree"), SUCCESS;
 }
 API cuMemAllocAsync(char** address, size_t bytes, void* stream) {
     ENTERED;
@@ -200,7 +200,7 @@ API cuMemAllocAsync(char** address, size_t bytes, void* stream) {
 }
 API cuMemFreeAsync(char* address, void* stream) {
     ENTERED;
-    known(stream, "cuMemFreeAsync")->work.push_back([=] { return drop_layer(device_memory, address, "cuMemFreeAsync"), SUCCESS; });
+    known(stream, "cuMemFreeAsync")->work.push_back([=] { return release(device_memory, address, "cuMemFreeAsync"), SUCCESS; });
     return SUCCESS;
 }
 API cuMemHostAlloc(char** address, size_t bytes, unsigned) {
@@ -209,7 +209,7 @@ API cuMemHostAlloc(char** address, size_t bytes, unsigned) {
 }
 API cuMemFreeHost(char* address) {
     ENTERED;
-    return drop_layer(host_memory, address, "cuMemFreeHost"), SUCCESS;
+    return release(host_memory, address, "cuMemFreeHost"), SUCCESS;
 }
 
 // Copies are late only from and to memory of `cuMemHostAlloc`.

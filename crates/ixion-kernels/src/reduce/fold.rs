@@ -58,8 +58,8 @@ pub enum Integers<'a> {
 }
 
 impl Operation {
-    /// Folds floats, of which `len` become one of the results, in f64. `beside` is as long as the results, and holds what is
-    /// found first, such as means.
+    /// Folds floats in f64, of which `len` become one. `results` and `beside`, which holds what is found first, such as means, are
+    /// as long as [`Walk::outputs`]; what goes beyond the shorter one is left out.
     pub fn floats(
         self,
         walk: &Walk,
@@ -108,7 +108,8 @@ impl Operation {
         }
     }
 
-    /// Folds integers: the product, the largest or the smallest, and for all else the sum. It wraps around.
+    /// Folds integers, of which sums and products wrap around. `results` are as long as [`Walk::outputs`]. Means, spreads and norms
+    /// are no integers: for these it gives the sum.
     pub fn integers(self, walk: &Walk, elements: Integers<'_>, results: &mut [i64]) {
         match elements {
             Integers::I64(elements) => self.wide(walk, Numbers::Here(elements), results),
@@ -258,5 +259,111 @@ fn norms<N: Float>(walk: &Walk, numbers: Numbers<'_, N>, p: f64, results: &mut [
     } else {
         sum(&terms(numbers, |x, _| x.abs().powf(p)), results);
         each(results, |sum| sum.powf(1.0 / p));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::naive;
+    use ixion_tensor::{Layout, Shape, Tensor};
+    use ndarray::ArrayView1;
+    use proptest::prelude::*;
+
+    const OPERATIONS: [Operation; 12] = [
+        Operation::Sum,
+        Operation::Mean,
+        Operation::Product,
+        Operation::Max,
+        Operation::Min,
+        Operation::Variance { correction: 1.0 },
+        Operation::Deviation { correction: 0.0 },
+        Operation::LogSumExp,
+        Operation::Norm { p: 0.0 },
+        Operation::Norm { p: 2.0 },
+        Operation::Norm { p: 3.5 },
+        Operation::Norm { p: f64::INFINITY },
+    ];
+
+    fn naively(operation: Operation, row: &[f64]) -> f64 {
+        let view = ArrayView1::from(row);
+        let at = |index: Option<usize>, none: f64| index.map_or(none, |index| row[index]);
+        match operation {
+            Operation::Sum => naive::sum(view),
+            Operation::Mean => naive::sum(view) / row.len() as f64,
+            Operation::Product => naive::product(view),
+            Operation::Max => at(naive::arg_max(view), f64::NEG_INFINITY),
+            Operation::Min => at(naive::arg_min(view), f64::INFINITY),
+            Operation::Variance { correction } => naive::variance(view, correction),
+            Operation::Deviation { correction } => naive::variance(view, correction).sqrt(),
+            Operation::LogSumExp => naive::log_sum_exp(view),
+            Operation::Norm { p } => naive::norm(view, p),
+        }
+    }
+
+    /// A matrix of which rows, or of which columns, become one number.
+    fn rows(values: &[f64], [rows, columns]: [usize; 2], by_columns: bool) -> Vec<Vec<f64>> {
+        match by_columns {
+            false => values.chunks(columns).map(<[f64]>::to_vec).collect(),
+            true => (0..columns).map(|c| (0..rows).map(|r| values[r * columns + c]).collect()).collect(),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn all_operations_of_all_floats(
+            lens in [1usize..40, 1usize..40],
+            by_columns: bool,
+            seed in 0i32..1000,
+            operation in 0..OPERATIONS.len(),
+        ) {
+            let operation = OPERATIONS[operation];
+            let at = |i: i32| f64::from((i * 37 + seed * 11) % 65 - 32) / 16.0;
+            let values: Vec<f64> = (0..(lens[0] * lens[1]) as i32).map(at).collect();
+            let layout = Layout::contiguous(Shape::new(&lens).unwrap());
+            let walk = Walk::new(&layout, &[by_columns, !by_columns]);
+            let len = if by_columns { lens[0] } else { lens[1] };
+            let want: Vec<f64> = rows(&values, lens, by_columns).iter().map(|row| naively(operation, row)).collect();
+            let tensor = Tensor::from_vec(values, &lens).unwrap();
+            let of = |dtype| tensor.cast(dtype).unwrap();
+            use ixion_tensor::DType;
+            let (single, half, bf) = (of(DType::F32), of(DType::F16), of(DType::Bf16));
+            for elements in [
+                Floats::F64(tensor.slice().unwrap()),
+                Floats::F32(single.slice().unwrap()),
+                Floats::F16(half.slice().unwrap()),
+                Floats::Bf16(bf.slice().unwrap()),
+            ] {
+                let (mut results, mut beside) = (vec![7.0; walk.outputs()], vec![8.0; walk.outputs()]);
+                operation.floats(&walk, elements, len, &mut results, &mut beside);
+                for (got, want) in results.iter().zip(&want) {
+                    let near = got == want || (got - want).abs() <= 1e-6 * want.abs().max(1.0);
+                    prop_assert!(near || (got.is_nan() && want.is_nan()), "{operation:?}: {got}, not {want}");
+                }
+            }
+        }
+
+        #[test]
+        fn all_integers(values in proptest::collection::vec(0u8..2, 1..3000)) {
+            let layout = Layout::contiguous(Shape::new(&[values.len()]).unwrap());
+            let walk = Walk::new(&layout, &[true]);
+            let bools: Vec<bool> = values.iter().map(|&x| x == 1).collect();
+            let (wide, long): (Vec<i32>, Vec<i64>) = values.iter().map(|&x| (i32::from(x), i64::from(x))).unzip();
+            let wants = [
+                (Operation::Sum, long.iter().sum()),
+                (Operation::Product, long.iter().product()),
+                (Operation::Max, *long.iter().max().unwrap()),
+                (Operation::Min, *long.iter().min().unwrap()),
+            ];
+            for (operation, want) in wants {
+                for elements in
+                    [Integers::U8(&values), Integers::Bool(&bools), Integers::I32(&wide), Integers::I64(&long)]
+                {
+                    let mut result = [7];
+                    operation.integers(&walk, elements, &mut result);
+                    prop_assert_eq!(result, [want]);
+                }
+            }
+        }
     }
 }
