@@ -28,7 +28,7 @@ fn message(panic: &(dyn Any + Send)) -> String {
 }
 // ANCHOR_END: catch_panic
 
-/// Drops a layer. Its destructor may panic, and there is nobody left to tell.
+/// Drops a layer. If its destructor panics, that is logged.
 pub(crate) fn drop_layer(layer: Box<dyn CpuLayer>) {
     let gone = catch_panic(|| {
         drop(layer);

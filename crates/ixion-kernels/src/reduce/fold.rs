@@ -20,7 +20,7 @@ pub enum Operation {
     Min,
     /// The sum of squared differences from the mean, over their number less `correction`.
     Variance {
-        /// What the number is lessened by: 1 for a sample.
+        /// Subtracted from the count: 1 for a sample.
         correction: f64,
     },
     /// The square root of the variance.
@@ -108,8 +108,8 @@ impl Operation {
         }
     }
 
-    /// Folds integers, of which sums and products wrap around. `results` are as long as [`Walk::outputs`]. Means, spreads and norms
-    /// are no integers: for these it gives the sum.
+    /// Folds integers, of which sums and products wrap around. `results` are as long as [`Walk::outputs`]. Any other
+    /// operation than a product or an extreme gives the sum.
     pub fn integers(self, walk: &Walk, elements: Integers<'_>, results: &mut [i64]) {
         match elements {
             Integers::I64(elements) => self.wide(walk, Numbers::Here(elements), results),
