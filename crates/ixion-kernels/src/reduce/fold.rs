@@ -270,7 +270,7 @@ mod tests {
     use ndarray::ArrayView1;
     use proptest::prelude::*;
 
-    const OPERATIONS: [Operation; 12] = [
+    const OPERATIONS: [Operation; 14] = [
         Operation::Sum,
         Operation::Mean,
         Operation::Product,
@@ -280,9 +280,11 @@ mod tests {
         Operation::Deviation { correction: 0.0 },
         Operation::LogSumExp,
         Operation::Norm { p: 0.0 },
+        Operation::Norm { p: 1.0 },
         Operation::Norm { p: 2.0 },
         Operation::Norm { p: 3.5 },
         Operation::Norm { p: f64::INFINITY },
+        Operation::Norm { p: f64::NEG_INFINITY },
     ];
 
     fn naively(operation: Operation, row: &[f64]) -> f64 {
