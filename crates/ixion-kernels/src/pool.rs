@@ -121,6 +121,31 @@ impl PoolShape {
         self.lens[2]
     }
 
+    fn pool<T: Float>(
+        &self,
+        pooling: Pooling<'_>,
+        input: &[T],
+        output: &mut [T],
+        (scratch, limits): (&mut [T], &Limits),
+    ) -> Result<(), LimitError> {
+        match pooling {
+            Pooling::Max => {
+                let larger = |best: T, x: T| if x > best || x.is_nan() { x } else { best };
+                self.fold_any(input, output, T::neg_infinity(), (scratch, limits), larger)
+            }
+            Pooling::MaxWithIndices(indices) => find_largest(self, input, output, indices, limits),
+            Pooling::Mean(divisor) => {
+                self.fold_any(input, output, T::zero(), (scratch, limits), |sum, x| sum + x)?;
+                match divisor {
+                    Divisor::Elements => self.divide(output, |span| span.count),
+                    Divisor::ElementsAndPadding => self.divide(output, |span| span.covered),
+                    Divisor::Fixed(number) => output.iter_mut().for_each(|sum| *sum /= T::of(number as f64)),
+                }
+                Ok(())
+            }
+        }
+    }
+
     /// Folds everything that each output position looks at, blocks of channels in their own way.
     #[inline(always)]
     fn fold_any<T: Float>(
@@ -260,15 +285,14 @@ fn fold_span<T: Float>(span: Span, row: &[T], start: T, fold: &impl Fn(T, T) -> 
 ///
 /// # Panics
 /// When scratch is shorter than [`PoolShape::scratch_len`] says.
-pub fn max_pool<T: Float>(
+pub fn max_pool<T: Pool>(
     shape: &PoolShape,
     input: &[T],
     output: &mut [T],
     scratch: &mut [T],
     limits: &Limits,
 ) -> Result<(), LimitError> {
-    let larger = |best: T, x: T| if x > best || x.is_nan() { x } else { best };
-    shape.fold_any(input, output, T::neg_infinity(), (scratch, limits), larger)
+    T::pool(shape, Pooling::Max, input, output, (scratch, limits))
 }
 
 /// As [`max_pool`], and the position of each largest element in its flattened plane: of equal elements the first, of
@@ -276,7 +300,17 @@ pub fn max_pool<T: Float>(
 ///
 /// # Errors
 /// [`LimitError::DeadlineExceeded`].
-pub fn max_pool_with_indices<T: Float>(
+pub fn max_pool_with_indices<T: Pool>(
+    shape: &PoolShape,
+    input: &[T],
+    output: &mut [T],
+    indices: &mut [i64],
+    limits: &Limits,
+) -> Result<(), LimitError> {
+    T::pool(shape, Pooling::MaxWithIndices(indices), input, output, (&mut [], limits))
+}
+
+fn find_largest<T: Float>(
     shape: &PoolShape,
     input: &[T],
     output: &mut [T],
@@ -334,7 +368,7 @@ fn larger<T: Float>(a: (T, usize), b: (T, usize)) -> (T, usize) {
 ///
 /// # Panics
 /// As [`max_pool`].
-pub fn avg_pool<T: Float>(
+pub fn avg_pool<T: Pool>(
     shape: &PoolShape,
     divisor: Divisor,
     input: &[T],
@@ -342,13 +376,7 @@ pub fn avg_pool<T: Float>(
     scratch: &mut [T],
     limits: &Limits,
 ) -> Result<(), LimitError> {
-    shape.fold_any(input, output, T::zero(), (scratch, limits), |sum, x| sum + x)?;
-    match divisor {
-        Divisor::Elements => shape.divide(output, |span| span.count),
-        Divisor::ElementsAndPadding => shape.divide(output, |span| span.covered),
-        Divisor::Fixed(number) => output.iter_mut().for_each(|sum| *sum /= T::of(number as f64)),
-    }
-    Ok(())
+    T::pool(shape, Pooling::Mean(divisor), input, output, (scratch, limits))
 }
 
 /// The p-norm of each window of `places` places; one that reaches past the end counts its missing places as if they
@@ -359,7 +387,7 @@ pub fn avg_pool<T: Float>(
 ///
 /// # Panics
 /// As [`max_pool`].
-pub fn lp_pool<T: Float>(
+pub fn lp_pool<T: Pool>(
     shape: &PoolShape,
     (p, places): (f64, usize),
     input: &[T],
@@ -380,6 +408,54 @@ fn power<T: Float>(x: T, exponent: f64) -> T {
         2.0 => x * x,
         0.5 => x.sqrt(),
         _ => x.powf(T::of(exponent)),
+    }
+}
+
+/// What is computed of each window.
+#[doc(hidden)]
+pub enum Pooling<'a> {
+    /// The largest element.
+    Max,
+    /// The largest element and its place, of which there is one for each output.
+    MaxWithIndices(&'a mut [i64]),
+    /// The mean.
+    Mean(Divisor),
+}
+
+/// Types whose pooling is compiled with this crate, as it is optimised, and not with every crate that calls it.
+pub trait Pool: Float {
+    /// What the functions of this module call.
+    #[doc(hidden)]
+    fn pool(
+        shape: &PoolShape,
+        pooling: Pooling<'_>,
+        input: &[Self],
+        output: &mut [Self],
+        scratch_and_limits: (&mut [Self], &Limits),
+    ) -> Result<(), LimitError>;
+}
+
+impl Pool for f32 {
+    fn pool(
+        shape: &PoolShape,
+        pooling: Pooling<'_>,
+        input: &[Self],
+        output: &mut [Self],
+        scratch_and_limits: (&mut [Self], &Limits),
+    ) -> Result<(), LimitError> {
+        shape.pool(pooling, input, output, scratch_and_limits)
+    }
+}
+
+impl Pool for f64 {
+    fn pool(
+        shape: &PoolShape,
+        pooling: Pooling<'_>,
+        input: &[Self],
+        output: &mut [Self],
+        scratch_and_limits: (&mut [Self], &Limits),
+    ) -> Result<(), LimitError> {
+        shape.pool(pooling, input, output, scratch_and_limits)
     }
 }
 

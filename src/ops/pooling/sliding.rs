@@ -1,7 +1,6 @@
 //! Pooling with a window that slides: the largest element, the mean or the norm of what the window sees.
 
 use crate::Limits;
-use crate::kernels::Float;
 use crate::kernels::naive::Divisor;
 use crate::kernels::pool::{self, PoolShape};
 use crate::kernels::window::Window;
@@ -56,7 +55,7 @@ impl Reduction {
     }
 
     /// Computes the outputs.
-    pub(in crate::ops) fn compute<T: Float>(
+    pub(in crate::ops) fn compute<T: pool::Pool>(
         self,
         shape: &PoolShape,
         input: &TensorView<'_>,
