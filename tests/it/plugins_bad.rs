@@ -3,7 +3,7 @@
 
 use crate::common::compiler;
 use ixion::Limits;
-use ixion::engine::{Builder, EngineError, Plan, PlanFile};
+use ixion::engine::{Builder, Context, EngineError, Plan, PlanFile};
 use ixion::graph::RuntimeGraph;
 use ixion::op::Registry;
 use ixion::plugin::{Plugin, PluginError, PluginProblem};
@@ -35,6 +35,15 @@ fn registry(defect: &str) -> Registry {
     let mut registry = Registry::default();
     load(defect).unwrap().register(&mut registry).unwrap();
     registry
+}
+
+/// Tries all defects at the same time: they do little but wait.
+fn at_once(defects: &[&str], test: impl Fn(&str) + Sync) {
+    std::thread::scope(|scope| {
+        for defect in defects {
+            scope.spawn(|| test(defect));
+        }
+    });
 }
 
 fn model(params: &str) -> Graph {
@@ -274,7 +283,7 @@ fn the_interpreter_leaves_it_behind_too() {
 
 #[test]
 fn building_does_not_wait_for_it_either() {
-    for defect in ["CREATE_HANGS", "INFER_HANGS", "SUPPORTS_HANGS", "INITIALIZE_HANGS"] {
+    at_once(&["CREATE_HANGS", "INFER_HANGS", "SUPPORTS_HANGS", "INITIALIZE_HANGS"], |defect| {
         let registry = registry(defect);
         let start = Instant::now();
         let limits = Limits::default().with_timeout(TIMEOUT);
@@ -282,7 +291,7 @@ fn building_does_not_wait_for_it_either() {
         let error = error.unwrap_err().to_string();
         assert!(error.contains("`bad`") && error.contains("did not return in time"), "{defect}: {error}");
         assert!(start.elapsed() < 10 * TIMEOUT, "{defect}");
-    }
+    });
 }
 
 #[test]
@@ -319,16 +328,21 @@ fn one_that_stops_as_told_is_not_left_behind() {
     let error = context.run(&[x(1.0)]).unwrap_err();
     assert!(matches!(&error, EngineError::TimedOut { place } if place.name == "bad"), "{error}");
     context.set_timeout(Some(Duration::from_secs(600)));
+    let error = cancelled_run(&mut context, x(1.0));
+    assert!(matches!(&error, EngineError::Cancelled { place } if place.name == "bad"), "{error}");
+    assert!(context.run(&[x(-1.0)]).is_ok());
+}
+
+/// The error of a run that is cancelled a moment after it began.
+fn cancelled_run(context: &mut Context, input: Tensor) -> EngineError {
     let token = context.cancel_token();
     std::thread::scope(|scope| {
         scope.spawn(move || {
             std::thread::sleep(TIMEOUT / 4);
             token.cancel();
         });
-        let error = context.run(&[x(1.0)]).unwrap_err();
-        assert!(matches!(&error, EngineError::Cancelled { place } if place.name == "bad"), "{error}");
-    });
-    assert!(context.run(&[x(-1.0)]).is_ok());
+        context.run(&[input]).unwrap_err()
+    })
 }
 
 #[test]
@@ -340,11 +354,15 @@ fn all_functions_are_told_to_stop() {
     assert!(matches!(&error, EngineError::TimedOut { place } if place.name == "bad"), "{error}");
     context.set_timeout(Some(100 * TIMEOUT));
     assert!(context.run(&[rows(2)]).is_ok());
+    let error = cancelled_run(&mut context, rows(7));
+    assert!(matches!(&error, EngineError::Cancelled { place } if place.name == "bad"), "{error}");
+    assert!(context.run(&[rows(3)]).is_ok(), "the cancel was for one run");
 }
 
 #[test]
 fn what_hangs_for_one_context_is_there_for_the_others() {
-    for (defect, bad) in [("INFER_HANGS_AT_7", rows(7)), ("CLONE_HANGS", rows(1))] {
+    at_once(&["INFER_HANGS_AT_7", "CLONE_HANGS"], |defect| {
+        let bad = rows(if defect == "CLONE_HANGS" { 1 } else { 7 });
         let plan = build(defect).unwrap();
         let (mut one, mut other) = (plan.context().unwrap(), plan.context().unwrap());
         one.set_timeout(Some(TIMEOUT));
@@ -360,7 +378,7 @@ fn what_hangs_for_one_context_is_there_for_the_others() {
         drop((one, other));
         drop(plan);
         assert!(start.elapsed() < TIMEOUT, "{defect}: nobody waits for it at the end");
-    }
+    });
 }
 
 #[test]

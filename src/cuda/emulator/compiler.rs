@@ -4,7 +4,7 @@ use crate::cuda::device::{CudaError, Result, Unit};
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use tempfile::TempDir;
 
 /// A header with its name.
@@ -49,6 +49,9 @@ pub(super) struct Compiler {
     /// The folder of what is compiled once.
     prepared: Mutex<Option<Arc<TempDir>>>,
 }
+
+/// The folders of all compilers of this process that are in use, by what they compile for.
+static PREPARED: Mutex<Vec<(String, Weak<TempDir>)>> = Mutex::new(Vec::new());
 
 impl Compiler {
     /// `$CXX`, or one of the usual names.
@@ -121,7 +124,23 @@ impl Compiler {
         if let Some(folder) = &*prepared {
             return Ok(Arc::clone(folder));
         }
-        let folder = Arc::new(temporary()?);
+        let mut folders = PREPARED.lock().unwrap_or_else(PoisonError::into_inner);
+        folders.retain(|(_, folder)| folder.strong_count() > 0);
+        let target = self.target();
+        let known = folders.iter().find_map(|(other, folder)| folder.upgrade().filter(|_| *other == target));
+        let folder = match known {
+            Some(folder) => folder,
+            None => {
+                let folder = Arc::new(self.prepare(unit)?);
+                folders.push((target, Arc::downgrade(&folder)));
+                folder
+            }
+        };
+        Ok(Arc::clone(prepared.insert(folder)))
+    }
+
+    fn prepare(&self, unit: &Unit) -> Result<TempDir> {
+        let folder = temporary()?;
         let path = |name: &str| folder.path().join(name);
         std::fs::write(path(HEADER), self.text(&AHEAD)).map_err(io("write to"))?;
         std::fs::write(path("emulator.cpp"), self.support_text()).map_err(io("write to"))?;
@@ -137,7 +156,7 @@ impl Compiler {
             let _ = beside.wait();
         }
         compiled?;
-        Ok(Arc::clone(prepared.insert(folder)))
+        Ok(folder)
     }
 
     fn support_text(&self) -> String {

@@ -3,7 +3,7 @@
 use ixion::op::{
     CpuLayer, Creator, ForwardContext, Layer, LayerError, OperatorReader, Registry, TensorMeta, View,
 };
-use ixion::tensor::{Layout, Shape, TensorView, TensorViewMut};
+use ixion::tensor::{Layout, LimitError, Shape, TensorView, TensorViewMut};
 use std::cell::RefCell;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -50,6 +50,9 @@ struct Accumulate;
 /// Its input. Vectors of some lengths make it panic before it computes.
 #[derive(Debug, Clone)]
 struct Touchy;
+
+/// The length of a vector for which [`Touchy`] has no time left when memory is planned.
+pub(crate) const SLOW: usize = 21;
 
 /// What [`Touchy`] panics in, by the length of its input.
 pub(crate) const TOUCHY: [(usize, &str); 5] =
@@ -132,7 +135,11 @@ impl Layer for Touchy {
     }
 
     fn parts(&self, inputs: &[TensorMeta], _: &Layout) -> Result<Option<Vec<Layout>>, LayerError> {
-        Self::touch("parts", inputs[0].dims()[0].fixed());
+        let len = inputs[0].dims()[0].fixed();
+        Self::touch("parts", len);
+        if len == i64::try_from(SLOW).ok() {
+            return Err(LimitError::DeadlineExceeded.into());
+        }
         Ok(None)
     }
 }

@@ -67,7 +67,8 @@ fn models_run_on_it() {
         assert!(ended.status.success(), "{}{}", text(&ended.stdout), text(&ended.stderr));
     }
     // A second run replays what the first launched.
-    let args = ["bench", "model_file/shapes_unet/shapes_unet.pnnx.param", "--device", "cuda", "--runs", "3"];
+    let args =
+        ["bench", "model_file/shapes_detector/shapes_detector.pnnx.param", "--device", "cuda", "--runs", "3"];
     let ended = ixion(&args, &[]);
     assert!(ended.status.success(), "{}{}", text(&ended.stdout), text(&ended.stderr));
 }

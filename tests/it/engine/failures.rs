@@ -148,6 +148,15 @@ fn a_run_that_takes_too_long_ends() {
 }
 
 #[test]
+fn time_that_ends_while_memory_is_planned_is_told_as_that() {
+    let plan = plan(&with("test.Touchy", 1));
+    let mut context = plan.context().unwrap();
+    let error = context.run(&[floats(&[1.0; SLOW])]).unwrap_err();
+    assert!(matches!(&error, EngineError::TimedOut { place } if place.name == "layer"), "{error}");
+    assert!(context.run(&[floats(&[1.0; 3])]).is_ok());
+}
+
+#[test]
 fn after_a_run_that_took_too_long_all_layers_are_there() {
     let text = "pnnx.Input input 0 1 x #x=(?)f32\ntest.Endless first 1 1 x y\ntest.Endless second 1 1 y z\npnnx.Output output 1 0 z";
     let plan = plan(text);

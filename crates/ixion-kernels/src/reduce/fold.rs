@@ -303,30 +303,40 @@ mod tests {
         }
     }
 
-    /// A matrix of which rows, or of which columns, become one number.
-    fn rows(values: &[f64], [rows, columns]: [usize; 2], by_columns: bool) -> Vec<Vec<f64>> {
-        match by_columns {
-            false => values.chunks(columns).map(<[f64]>::to_vec).collect(),
-            true => (0..columns).map(|c| (0..rows).map(|r| values[r * columns + c]).collect()).collect(),
+    /// Numbers between −2 and 2, every so often one that is not finite.
+    fn number(i: usize, seed: usize, specials: Option<usize>) -> f64 {
+        let mixed = i * 37 + seed * 11;
+        match specials.map(|every| mixed % every) {
+            Some(0) => f64::NAN,
+            Some(1) => f64::INFINITY,
+            Some(2) => f64::NEG_INFINITY,
+            _ => (mixed % 65) as f64 / 16.0 - 2.0,
         }
     }
 
     proptest! {
         #[test]
         fn all_operations_of_all_floats(
-            lens in [1usize..40, 1usize..40],
+            (kept, folded) in (1usize..40, 0usize..40),
             by_columns: bool,
-            seed in 0i32..1000,
+            step in 1usize..4,
+            specials in proptest::option::of(20usize..200),
+            seed in 0usize..1000,
             operation in 0..OPERATIONS.len(),
         ) {
             let operation = OPERATIONS[operation];
-            let at = |i: i32| f64::from((i * 37 + seed * 11) % 65 - 32) / 16.0;
-            let values: Vec<f64> = (0..(lens[0] * lens[1]) as i32).map(at).collect();
-            let layout = Layout::contiguous(Shape::new(&lens).unwrap());
+            let lens = if by_columns { [folded, kept] } else { [kept, folded] };
+            // Every so many places of a row there is an element of the matrix.
+            let stored = [lens[0], lens[1] * step];
+            let values: Vec<f64> = (0..stored[0] * stored[1]).map(|i| number(i, seed, specials)).collect();
+            let layout = Layout::contiguous(Shape::new(&stored).unwrap()).slice(1, 0, stored[1], step).unwrap();
             let walk = Walk::new(&layout, &[by_columns, !by_columns]);
-            let len = if by_columns { lens[0] } else { lens[1] };
-            let want: Vec<f64> = rows(&values, lens, by_columns).iter().map(|row| naively(operation, row)).collect();
-            let tensor = Tensor::from_vec(values, &lens).unwrap();
+            let at = |row: usize, column: usize| values[row * stored[1] + column * step];
+            let row = |k: usize| (0..folded).map(move |f| if by_columns { at(f, k) } else { at(k, f) });
+            let want: Vec<f64> = (0..kept).map(|k| naively(operation, &row(k).collect::<Vec<_>>())).collect();
+            let len = folded;
+            prop_assert_eq!(walk.outputs(), kept);
+            let tensor = Tensor::from_vec(values.clone(), &stored).unwrap();
             let of = |dtype| tensor.cast(dtype).unwrap();
             use ixion_tensor::DType;
             let (single, half, bf) = (of(DType::F32), of(DType::F16), of(DType::Bf16));
