@@ -175,7 +175,7 @@ fn precision(card: &ModelCard, plan: &Plan, scenes: &[(Tensor, ixion::vision::Fr
     let mut context = plan.context().unwrap();
     for (input, frame, truths) in scenes {
         let outputs = context.run(std::slice::from_ref(input)).unwrap();
-        found.extend(card.detect(&outputs, &[frame.clone()]).unwrap());
+        found.extend(card.detect(&outputs, &[*frame]).unwrap());
         known.push(truths.clone());
     }
     AveragePrecision::at(0.5, &found, &known).unwrap().mean().unwrap()
