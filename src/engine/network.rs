@@ -440,7 +440,8 @@ impl Network {
         };
         let (attrs, names) = (fields.attrs(), fields.input_names(inputs.len()));
         let reader = OperatorReader::new(&fields.params, &attrs, &names, fields.num_outputs.unwrap_or(1))
-            .with_name(name);
+            .with_name(name)
+            .with_op_type(op_type);
         let layer = creator.create(reader).map_err(|source| fault(Stage::Create, source))?;
         let count =
             catch_panic(|| counts(&*layer, inputs.len())).map_err(|source| fault(Stage::Create, source))?;

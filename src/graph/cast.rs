@@ -73,6 +73,7 @@ impl RuntimeGraph {
         let count = operator.outputs.len();
         let reader = OperatorReader::new(&operator.params, attrs, &operator.input_names, count)
             .with_name(operator.name())
+            .with_op_type(operator.op_type())
             .with_shapes(shapes(&operator.inputs), shapes(&operator.outputs))
             .with_dtypes(dtypes(&operator.inputs), dtypes(&operator.outputs));
         creator.create(reader)

@@ -215,6 +215,7 @@ impl Converter<'_> {
         let count = outputs.map_or(1, <[_]>::len);
         let reader = OperatorReader::new(&arguments.params, attrs, &arguments.names, count)
             .with_name(operator.name())
+            .with_op_type(operator.op_type())
             .with_shapes(input_shapes, output_shapes)
             .with_dtypes(input_dtypes, output_dtypes);
         let layer = creator.create(reader).map_err(|source| self.create_error(operator, source))?;

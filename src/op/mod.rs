@@ -24,8 +24,9 @@ pub(crate) use guard::drop_layer;
 pub use layer::{CloneCpuLayer, Cost, CpuLayer, ForwardContext, Layer, PACKED, Tactic, TensorFormat, View};
 pub use meta::TensorMeta;
 pub use plugin::{PluginName, lookup};
-pub use reader::{Field, FieldValue, FromParameter, OperatorReader, State};
+pub use reader::{Field, FieldValue, FromParameter, OperatorReader, SpatialAxes, State};
 pub(crate) use reader::{INPUT_KIND, NO_KEY};
+pub(crate) use registry::Entry;
 pub use registry::{Creator, Device, DeviceLayer, FromOperator, Registry, RegistryError};
 #[cfg(feature = "gpu")]
 pub(crate) use watchdog::unwatched;

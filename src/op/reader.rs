@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug)]
 pub struct OperatorReader<'a> {
     name: &'a str,
+    op_type: &'a str,
     params: &'a BTreeMap<String, RuntimeParameter>,
     attrs: &'a BTreeMap<String, RuntimeAttribute>,
     input_names: &'a [Option<String>],
@@ -32,7 +33,18 @@ impl<'a> OperatorReader<'a> {
         num_outputs: usize,
     ) -> Self {
         let (shapes, dtypes, read) = (Default::default(), Default::default(), BTreeSet::new());
-        Self { name: "", params, attrs, input_names, num_outputs, shapes, dtypes, read, unnamed_taken: 0 }
+        Self {
+            name: "",
+            op_type: "",
+            params,
+            attrs,
+            input_names,
+            num_outputs,
+            shapes,
+            dtypes,
+            read,
+            unnamed_taken: 0,
+        }
     }
 
     /// The same with the operator's name.
@@ -44,6 +56,17 @@ impl<'a> OperatorReader<'a> {
     /// The operator's name; empty where nobody gave one.
     pub fn name(&self) -> &'a str {
         self.name
+    }
+
+    /// The same with the operator's type.
+    #[must_use]
+    pub fn with_op_type(self, op_type: &'a str) -> Self {
+        Self { op_type, ..self }
+    }
+
+    /// The operator's type; empty where nobody gave one.
+    pub fn op_type(&self) -> &'a str {
+        self.op_type
     }
 
     /// The same with the shapes that the file records for inputs and outputs.
@@ -370,6 +393,42 @@ impl<T: Default> FieldValue for State<T> {
     }
 }
 
+/// A field of [`operator!`](crate::operator) for operators of which there is one for each number of spatial axes: the number in
+/// the type, as the 2 of `nn.MaxPool2d`. No key of a file sets it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SpatialAxes(usize);
+
+impl SpatialAxes {
+    /// 1, 2 or 3 axes; None for any other number.
+    pub fn new(axes: usize) -> Option<Self> {
+        (1..=3).contains(&axes).then_some(Self(axes))
+    }
+
+    /// How many.
+    pub fn get(self) -> usize {
+        self.0
+    }
+
+    /// Those of a type: of its last digit before a `d` that ends a word.
+    fn of_type(op_type: &str) -> Option<Self> {
+        let mut words = op_type.rsplit(|c: char| !c.is_ascii_alphanumeric());
+        let digit = words.find_map(|word| word.strip_suffix('d')?.chars().next_back()?.to_digit(10))?;
+        Self::new(usize::try_from(digit).ok()?)
+    }
+}
+
+impl FieldValue for SpatialAxes {
+    const KIND: &'static str = NO_KEY;
+
+    fn read(reader: &mut OperatorReader<'_>, _: &'static str) -> Result<Option<Self>, LayerError> {
+        let op_type = reader.op_type();
+        Self::of_type(op_type).map(Some).ok_or_else(|| {
+            let wanted = "the type has to end with 1d, 2d or 3d, to say how many axes there are";
+            LayerError::Unsupported(format!("`{op_type}`: {wanted}"))
+        })
+    }
+}
+
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
@@ -380,6 +439,14 @@ pub(super) mod tests {
         let texts =
             ["Padding::Places(PerAxis::all(0))", "PaddingMode::Zeros", "Some(true)", "None", "vec![0, 1]"];
         assert_eq!(texts.map(in_file), ["0", "zeros", "True", "None", "(0,1)"]);
+    }
+
+    #[test]
+    fn spatial_axes_are_those_of_the_type() {
+        let axes = |op_type| SpatialAxes::of_type(op_type).map(SpatialAxes::get);
+        let types = ["nn.MaxPool2d", "F.max_pool1d_with_indices", "my/Pool3d/1"];
+        assert_eq!(types.map(axes), [Some(2), Some(1), Some(3)]);
+        assert_eq!(["nn.MaxPool", "nn.Pool4d", "", "d"].map(axes), [None; 4]);
     }
 
     pub(in crate::op) struct Source {

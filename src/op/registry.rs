@@ -273,16 +273,44 @@ impl Registry<dyn CpuLayer> {
 }
 // ANCHOR_END: registry
 
-impl Registry<dyn CpuLayer> {
-    /// As [`Registry::register`], of what `create` makes.
-    pub(crate) fn register_as(
-        &mut self,
-        types: &[&str],
+/// Operators that come with Ixion, in constants.
+#[derive(Clone, Copy)]
+pub(crate) enum Entry {
+    /// One, under all of its types.
+    Operator {
+        types: &'static [&'static str],
         create: CreateCpu,
-        doc: &str,
-        fields: &[Field],
-    ) -> Result<(), RegistryError> {
-        types.iter().try_for_each(|op_type| self.add(*op_type, Creator::built_in(create, doc, fields)))
+        doc: &'static str,
+        fields: &'static [Field],
+    },
+    /// Those of another table.
+    Table(&'static [Entry]),
+    /// Those that a function adds, because their types or fields are computed.
+    Computed(fn(&mut Registry) -> Result<(), RegistryError>),
+}
+
+impl Entry {
+    /// An operator that is a layer.
+    pub(crate) const fn of<T: FromOperator + CpuLayer + 'static>() -> Self {
+        Self::made_by::<T>(create::<T>)
+    }
+
+    /// An operator of which a function makes the layer.
+    pub(crate) const fn made_by<T: FromOperator>(create: CreateCpu) -> Self {
+        Self::Operator { types: T::TYPES, create, doc: T::DOC, fields: T::FIELDS }
+    }
+}
+
+impl Registry<dyn CpuLayer> {
+    /// Adds all operators of a table.
+    pub(crate) fn register_all(&mut self, entries: &[Entry]) -> Result<(), RegistryError> {
+        entries.iter().try_for_each(|entry| match *entry {
+            Entry::Operator { types, create, doc, fields } => types
+                .iter()
+                .try_for_each(|op_type| self.add(*op_type, Creator::built_in(create, doc, fields))),
+            Entry::Table(entries) => self.register_all(entries),
+            Entry::Computed(add) => add(self),
+        })
     }
 }
 
@@ -345,6 +373,7 @@ pub enum RegistryError {
 /// | `Option<T>` of these | `None` or a value |
 /// | [`Weight`](crate::op::Weight), `Option<Weight>` | an attribute `@weight=…` or an input `$weight=…` |
 /// | [`Operand`](crate::ops::support::arguments::Operand) | a second tensor, an input `$other=…`; its `.0` is the position |
+/// | [`SpatialAxes`](crate::op::SpatialAxes) | nothing: the number in the type, as in `nn.MaxPool2d` |
 /// | [`State<T>`](crate::op::State) | nothing: what the layer keeps for itself |
 ///
 /// For another type implement [`FromParameter`](crate::op::FromParameter). After the struct, `validate |this| { … }`

@@ -1,6 +1,6 @@
 //! Other element types, and complex numbers as pairs of real ones.
 
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta, View};
+use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta, View};
 use crate::ops::support::arguments::Operand;
 use crate::ops::support::broadcast::broadcast;
 use crate::ops::support::choices::MemoryFormat;
@@ -382,17 +382,7 @@ where
     Ok(())
 }
 
-/// Registers the layers of this family.
-pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    registry.register::<To>()?;
-    registry.register::<TypeAs>()?;
-    registry.register::<Positive>()?;
-    registry.register::<MakeComplex>()?;
-    registry.register::<ViewAsComplex>()?;
-    registry.register::<ViewAsReal>()?;
-    registry.register::<Real>()?;
-    registry.register::<Imag>()
-}
+operators! { To, TypeAs, Positive, MakeComplex, ViewAsComplex, ViewAsReal, Real, Imag }
 
 #[cfg(test)]
 mod tests {

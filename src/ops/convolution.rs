@@ -15,8 +15,8 @@ use crate::kernels::parallel::threads;
 use crate::kernels::quantized::{Rows, WholeConv};
 use crate::kernels::window::Window;
 use crate::op::{
-    Cost, CpuLayer, ForwardContext, FromParameter, Layer, LayerError, Registry, RegistryError,
-    RuntimeParameter, Tactic, TensorFormat, TensorMeta, Weight,
+    Cost, CpuLayer, ForwardContext, FromParameter, Layer, LayerError, RuntimeParameter, Tactic, TensorFormat,
+    TensorMeta, Weight,
 };
 use crate::ops::inserted::device_tactic::DeviceTactic;
 use crate::ops::layout::padding::PaddingMode;
@@ -378,13 +378,7 @@ impl CpuLayer for Conv {
     }
 }
 
-/// Registers the layers of this family.
-pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    registry.register::<Conv>()?;
-    registry.register::<ConvTranspose>()?;
-    registry.register::<DeformConv>()?;
-    registry.register::<DeformConvFunction>()
-}
+operators! { Conv, ConvTranspose, DeformConv, DeformConvFunction }
 
 #[cfg(test)]
 mod tests;

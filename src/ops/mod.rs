@@ -70,6 +70,30 @@
 //!
 //! `examples/custom_operator.rs` supplies a module with weights and a custom operator.
 
+/// Declares the table `OPERATORS` of a module, which the module above lists: operators by name, `of` modules with tables of
+/// their own, and `with` a function that adds what is computed. A name and `=>` ahead of them is what makes their entries.
+macro_rules! operators {
+    (@ [$($entry:expr,)*] [$($(#[$meta:meta])* $module:ident),*] [$($add:ident)?]) => {
+        pub(in crate::ops) const OPERATORS: &[$crate::op::Entry] = &[
+            $($entry,)*
+            $($(#[$meta])* $crate::op::Entry::Table($module::OPERATORS),)*
+            $($crate::op::Entry::Computed($add),)?
+        ];
+    };
+    (of $($(#[$meta:meta])* $module:ident),* $(; with $add:ident)?) => {
+        operators! { @ [] [$($(#[$meta])* $module),*] [$($add)?] }
+    };
+    (with $add:ident) => {
+        operators! { @ [] [] [$add] }
+    };
+    ($make:ident => $($name:ty),*) => {
+        operators! { @ [$($make::<$name>(),)*] [] [] }
+    };
+    ($($name:ty),* $(; of $($(#[$meta:meta])* $module:ident),*)? $(; with $add:ident)?) => {
+        operators! { @ [$($crate::op::Entry::of::<$name>(),)*] [$($($(#[$meta])* $module),*)?] [$($add)?] }
+    };
+}
+
 pub mod activation;
 pub mod arithmetic;
 pub mod attention;
@@ -97,6 +121,11 @@ pub mod vision;
 use crate::op::{CpuLayer, Registry};
 use std::sync::OnceLock;
 
+operators! {
+    of activation, arithmetic, attention, conversion, convolution, creation, #[cfg(feature = "fourier")] fourier, indexing,
+    layout, linalg, matmul, normalization, onnx, pooling, quantized, recurrent, reduction, sorting, vision
+}
+
 impl Default for Registry<dyn CpuLayer> {
     /// All layers that come with Ixion: those of [`registry`].
     fn default() -> Self {
@@ -108,82 +137,8 @@ impl Default for Registry<dyn CpuLayer> {
 /// All layers that come with Ixion, for the CPU.
 pub fn registry() -> Registry<dyn CpuLayer> {
     let mut registry = Registry::empty();
-    let families = [
-        activation::elementwise::register,
-        activation::gating::register,
-        activation::gelu::register,
-        activation::softmax::register,
-        arithmetic::binary::register,
-        arithmetic::bitwise::register,
-        arithmetic::comparison::register,
-        arithmetic::expression::register,
-        arithmetic::finite::register,
-        arithmetic::special::register,
-        attention::dot_product::register,
-        attention::multihead::register,
-        conversion::register,
-        convolution::register,
-        creation::constant::register,
-        creation::filled::register,
-        creation::random::register,
-        #[cfg(feature = "fourier")]
-        fourier::spectrum::register,
-        #[cfg(feature = "fourier")]
-        fourier::transforms::register,
-        indexing::advanced::register,
-        indexing::by_index::register,
-        indexing::nonzero::register,
-        indexing::scattering::register,
-        indexing::selection::register,
-        indexing::taking::register,
-        layout::axes::register,
-        layout::concatenation::register,
-        layout::diagonals::register,
-        layout::identity::register,
-        layout::movement::register,
-        layout::padding::register,
-        layout::parts::register,
-        layout::repetition::register,
-        layout::reshaping::register,
-        layout::shuffling::register,
-        layout::slicing::register,
-        layout::splitting::register,
-        layout::stacking::register,
-        layout::striding::register,
-        linalg::register,
-        matmul::contraction::register,
-        matmul::covariance::register,
-        matmul::einsum::register,
-        matmul::kronecker::register,
-        matmul::linear::register,
-        matmul::matrices::register,
-        matmul::product::register,
-        normalization::channels::register,
-        normalization::last_axes::register,
-        onnx::register,
-        pooling::adaptive::register,
-        pooling::folding::register,
-        pooling::sliding::register,
-        pooling::unpooling::register,
-        quantized::register,
-        recurrent::register,
-        reduction::along_axes::register,
-        reduction::difference::register,
-        reduction::distance::register,
-        reduction::extremes::register,
-        reduction::median::register,
-        reduction::running::register,
-        reduction::scan::register,
-        reduction::trapezoid::register,
-        sorting::register,
-        vision::grid::register,
-        vision::interpolation::register,
-        vision::regions::register,
-    ];
-    for register in families {
-        if let Err(duplicate) = register(&mut registry) {
-            log::error!("{duplicate}");
-        }
+    if let Err(duplicate) = registry.register_all(OPERATORS) {
+        log::error!("{duplicate}");
     }
     registry
 }

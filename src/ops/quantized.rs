@@ -18,7 +18,7 @@ mod products;
 
 use crate::kernels::quantization::Quantization;
 use crate::kernels::quantized::Whole;
-use crate::op::{FromParameter, LayerError, Registry, RegistryError, RuntimeParameter, TensorMeta};
+use crate::op::{FromParameter, LayerError, RuntimeParameter, TensorMeta};
 use crate::tensor::{DType, Element, Layout, TensorView, TensorViewMut};
 pub use conversion::{DeQuantize, IntRepr, QuantizePerChannel, QuantizePerTensor};
 pub use fake::{FakeQuantize, FakeQuantizePerChannel};
@@ -135,10 +135,4 @@ fn write_by<Q: Element>(
     Ok(output.copy_from(&TensorView::from_slice(&values, layout)?)?)
 }
 
-/// Registers the layers of this family.
-pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    conversion::register(registry)?;
-    fake::register(registry)?;
-    join::register(registry)?;
-    products::register(registry)
-}
+operators! { of conversion, fake, join, products }

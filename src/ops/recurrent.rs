@@ -6,7 +6,7 @@ mod stored;
 
 use crate::kernels::Float;
 use crate::kernels::recurrent::{Cell, Direction, State, scratch_len};
-use crate::op::{Cost, CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
+use crate::op::{Cost, CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
 use crate::ops::attention::dot_product::OptionalInput;
 use crate::ops::support::choices::choices;
 use crate::ops::support::float;
@@ -470,13 +470,7 @@ fn check_state(what: &str, wanted: &TensorMeta, found: &TensorMeta) -> Result<()
     Ok(())
 }
 
-/// Registers the layers of this family.
-pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    registry.register::<Rnn>()?;
-    registry.register::<Lstm>()?;
-    registry.register::<Gru>()?;
-    functional::register(registry)
-}
+operators! { Rnn, Lstm, Gru; of functional }
 
 #[cfg(test)]
 mod tests;

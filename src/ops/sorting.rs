@@ -1,6 +1,6 @@
 //! Sorted elements, and where others belong among them: sort, argsort, kthvalue, searchsorted, bucketize, isin.
 
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
+use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
 use crate::ops::reduction::along_axes::Axes;
 use crate::ops::reduction::extremes::{
     Kind, check_order, places, with_order, with_places, write_places, write_values,
@@ -341,15 +341,7 @@ impl CpuLayer for Isin {
     }
 }
 
-/// Registers the layers of this family.
-pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    registry.register::<Sort>()?;
-    registry.register::<Argsort>()?;
-    registry.register::<Kthvalue>()?;
-    registry.register::<Searchsorted>()?;
-    registry.register::<Bucketize>()?;
-    registry.register::<Isin>()
-}
+operators! { Sort, Argsort, Kthvalue, Searchsorted, Bucketize, Isin }
 
 #[cfg(test)]
 mod tests {

@@ -48,7 +48,7 @@ fn names_that_are_not_there_are_noticed() {
         "Layer::forward",                  // that of `CpuLayer`
         "BuildState::NeedsSleep",          // a variant
         "RuntimeGraph::connect",           // not public
-        "operators!",                      // a macro
+        "operation!",                      // a macro
         "nn.Conv9d",                       // an operator
         "fold_everything",                 // a pass
         "bilinear",                        // quoted somewhere, but no pass

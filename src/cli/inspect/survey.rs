@@ -224,7 +224,8 @@ impl<'a> Walk<'a, '_> {
         let attrs =
             attrs.map(|(key, attribute)| (key.clone(), RuntimeAttribute::from_file(attribute.clone())));
         let attrs: BTreeMap<String, RuntimeAttribute> = attrs.collect();
-        let reader = OperatorReader::new(operator.params(), &attrs, names, operator.outputs().len());
+        let reader = OperatorReader::new(operator.params(), &attrs, names, operator.outputs().len())
+            .with_op_type(operator.op_type());
         let refused = |error: LayerError| State::Refused(error.to_string());
         let layer = creator.create(reader).map_err(refused)?;
         let wanted = catch_panic(|| Ok(layer.num_inputs())).map_err(refused)?;

@@ -7,7 +7,7 @@ use crate::cuda::device::{Argument, DeviceTensor, Grid, KernelShape, KernelStrid
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
 use crate::kernels::window::Window;
 use crate::op::{LayerError, TensorFormat};
-use crate::ops::pooling::folding::{Fold, Unfold};
+use crate::ops::pooling::{Fold, Unfold};
 use crate::ops::vision::grid::{AffineGrid, GridSample, Mode, Padding};
 use crate::tensor::Layout;
 

@@ -7,7 +7,7 @@ use crate::cuda::device::{Argument, DeviceTensor, Grid, Unit};
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
 use crate::kernels::naive::Divisor;
 use crate::op::{LayerError, TensorFormat};
-use crate::ops::pooling::sliding::Reduction;
+use crate::ops::pooling::Reduction;
 use crate::ops::vision::interpolation::{Interpolate, Mode, Resize, UpsampleBilinear, UpsampleNearest};
 use crate::tensor::DType;
 

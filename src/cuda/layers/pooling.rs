@@ -7,12 +7,8 @@ use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
 use crate::kernels::naive::Divisor;
 use crate::kernels::window::Window;
 use crate::op::{LayerError, TensorFormat};
-use crate::ops::pooling::adaptive::{
-    AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveAvgPool3d, AdaptiveMaxPool1d, AdaptiveMaxPool2d,
-    AdaptiveMaxPool3d,
-};
-use crate::ops::pooling::sliding::{
-    AvgPool1d, AvgPool2d, AvgPool3d, LpPool1d, LpPool2d, LpPool3d, MaxPool1d, MaxPool2d, MaxPool3d, Reduction,
+use crate::ops::pooling::{
+    AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, LpPool, MaxPool, Pooled, Pooling, Reduction,
 };
 use crate::tensor::Layout;
 
@@ -77,47 +73,28 @@ pub(super) fn run(
     context.launch(&kernel, Grid::over(y.num_elements()), &arguments)
 }
 
-macro_rules! pools {
-    ($($layer:ident($axes:literal) |$this:ident| $pool:expr;)*) => {$(
-        impl CudaLayer for $layer {
-            fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
-                is_real(position, &row_major(formats))
-            }
+impl<P: Pooling + 'static> CudaLayer for Pooled<P> {
+    fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
+        is_real(position, &row_major(formats))
+    }
 
-            fn forward(
-                &mut self,
-                inputs: &[DeviceTensor<'_>],
-                outputs: &[DeviceTensor<'_>],
-                context: &mut CudaContext<'_>,
-            ) -> Result<(), LayerError> {
-                let $this = &*self;
-                let (windows, reduction): (Option<Vec<Window>>, Reduction) = $pool;
-                run($axes, windows.as_deref(), reduction, &inputs[0], outputs, context)
-            }
-        }
-    )*
-
-        /// Registers the layers of this family.
-        pub(super) fn register(layers: &mut CudaLayers) {
-            $(layers.register::<$layer>();)*
-        }
-    };
+    fn forward(
+        &mut self,
+        inputs: &[DeviceTensor<'_>],
+        outputs: &[DeviceTensor<'_>],
+        context: &mut CudaContext<'_>,
+    ) -> Result<(), LayerError> {
+        let (windows, reduction) = self.operator.method()?;
+        let axes = self.operator.axes().get();
+        run(axes, windows.as_deref(), reduction, &inputs[0], outputs, context)
+    }
 }
 
-pools! {
-    MaxPool1d(1) |layer| layer.pool()?.parts();
-    MaxPool2d(2) |layer| layer.pool()?.parts();
-    MaxPool3d(3) |layer| layer.pool()?.parts();
-    AvgPool1d(1) |layer| layer.pool()?.parts();
-    AvgPool2d(2) |layer| layer.pool()?.parts();
-    AvgPool3d(3) |layer| layer.pool()?.parts();
-    LpPool1d(1) |layer| layer.pool()?.parts();
-    LpPool2d(2) |layer| layer.pool()?.parts();
-    LpPool3d(3) |layer| layer.pool()?.parts();
-    AdaptiveAvgPool1d(1) |layer| (None, layer.reduction());
-    AdaptiveAvgPool2d(2) |layer| (None, layer.reduction());
-    AdaptiveAvgPool3d(3) |layer| (None, layer.reduction());
-    AdaptiveMaxPool1d(1) |layer| (None, layer.reduction());
-    AdaptiveMaxPool2d(2) |layer| (None, layer.reduction());
-    AdaptiveMaxPool3d(3) |layer| (None, layer.reduction());
+/// Registers the layers of this family.
+pub(super) fn register(layers: &mut CudaLayers) {
+    layers.register::<Pooled<MaxPool>>();
+    layers.register::<Pooled<AvgPool>>();
+    layers.register::<Pooled<LpPool>>();
+    layers.register::<Pooled<AdaptiveAvgPool>>();
+    layers.register::<Pooled<AdaptiveMaxPool>>();
 }

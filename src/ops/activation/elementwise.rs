@@ -1,7 +1,7 @@
 //! Activation functions: one element in, one element out.
 
 use crate::kernels::{Float, activation, math};
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
+use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
 use crate::ops::support::float;
 use crate::ops::support::float::{Unary, map_unary, map_unary_in_place};
 use crate::tensor::{Complex, DType, Element, Tensor, TensorView, TensorViewMut};
@@ -103,11 +103,7 @@ macro_rules! activations {
             }
         )*
 
-        /// Registers the layers of this family.
-        pub(in crate::ops) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-            $(registry.register::<$name>()?;)*
-            Ok(())
-        }
+        operators! { $($name),* }
 
         #[cfg(test)]
         const NAMES: &[&str] = &[$(stringify!($name)),*];

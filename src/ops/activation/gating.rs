@@ -1,7 +1,7 @@
 //! Activations that look at more than one element: a slope for each channel, and one half gating the other.
 
 use crate::kernels::{Float, math, widest};
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta, Weight};
+use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta, Weight};
 use crate::ops::support::float;
 use crate::ops::support::float::with_float;
 use crate::ops::support::views::{axis_of, run_in_place};
@@ -144,11 +144,7 @@ impl CpuLayer for Glu {
     }
 }
 
-/// Registers the layers of this family.
-pub(in crate::ops) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    registry.register::<PRelu>()?;
-    registry.register::<Glu>()
-}
+operators! { PRelu, Glu }
 
 #[cfg(test)]
 mod tests {

@@ -1,7 +1,7 @@
 //! GELU, which is one of two functions.
 
 use crate::kernels::{Float, activation};
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
+use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
 use crate::ops::support::choices::choices;
 use crate::ops::support::float;
 use crate::ops::support::float::{Unary, map_unary, map_unary_in_place};
@@ -82,7 +82,4 @@ impl CpuLayer for GELU {
     }
 }
 
-/// Registers the layers of this family.
-pub(in crate::ops) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    registry.register::<GELU>()
-}
+operators! { GELU }

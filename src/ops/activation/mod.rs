@@ -4,3 +4,5 @@ pub mod elementwise;
 pub mod gating;
 pub mod gelu;
 pub mod softmax;
+
+operators! { of elementwise, gating, gelu, softmax }

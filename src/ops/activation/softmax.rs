@@ -2,7 +2,7 @@
 
 use crate::kernels::parallel::for_each_chunk;
 use crate::kernels::{Float, softmax};
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
+use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
 use crate::ops::support::arguments::RecordedType;
 use crate::ops::support::float;
 use crate::ops::support::float::{SHARE, with_float};
@@ -171,13 +171,7 @@ impl CpuLayer for Softmax2d {
     }
 }
 
-/// Registers the layers of this family.
-pub(in crate::ops) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    registry.register::<Softmax>()?;
-    registry.register::<LogSoftmax>()?;
-    registry.register::<Softmin>()?;
-    registry.register::<Softmax2d>()
-}
+operators! { Softmax, LogSoftmax, Softmin, Softmax2d }
 
 #[cfg(test)]
 mod tests {

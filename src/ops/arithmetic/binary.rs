@@ -40,7 +40,7 @@ const PRODUCT: &[Field] = &[INPUT, FIRST, SECOND, VALUE];
 const BETWEEN: &[Field] = &[INPUT, END, WEIGHT];
 
 /// Type, arguments in the order of TorchScript, and the expression of them.
-const OPERATORS: &[(&str, &[Field], &str)] = &[
+const TEMPLATES: &[(&str, &[Field], &str)] = &[
     ("aten::__and__", TWO, "and(@0,@1)"),
     ("aten::__lshift__", TWO, "lshift(@0,@1)"),
     ("aten::__or__", TWO, "or(@0,@1)"),
@@ -352,9 +352,10 @@ fn float_power() -> Creator {
     creator("`torch.float_power`: a power, in f64 or c128.".to_owned(), POWER, create)
 }
 
-/// Registers the layers of this family.
-pub(in crate::ops) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    for (op_type, arguments, template) in OPERATORS {
+operators! { with add_operators }
+
+fn add_operators(registry: &mut Registry) -> Result<(), RegistryError> {
+    for (op_type, arguments, template) in TEMPLATES {
         registry.add(*op_type, of_table(arguments, template))?;
     }
     registry.add("aten::div", division())?;

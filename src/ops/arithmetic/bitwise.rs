@@ -1,7 +1,7 @@
 //! Operations on the bits of integers.
 
 use crate::kernels::elementwise::Program;
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
+use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
 use crate::ops::support::broadcast::{Factor, broadcast, common};
 use crate::ops::support::pairs::pairs;
 use crate::pnnx::Function;
@@ -145,15 +145,7 @@ fn ask_not(input: &TensorView<'_>, output: &mut TensorViewMut<'_>) -> Result<(),
     Ok(())
 }
 
-/// Registers the layers of this family.
-pub(in crate::ops) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    registry.register::<BitwiseAnd>()?;
-    registry.register::<BitwiseOr>()?;
-    registry.register::<BitwiseXor>()?;
-    registry.register::<LeftShift>()?;
-    registry.register::<RightShift>()?;
-    registry.register::<BitwiseNot>()
-}
+operators! { BitwiseAnd, BitwiseOr, BitwiseXor, LeftShift, RightShift, BitwiseNot }
 
 #[cfg(test)]
 mod tests {

@@ -1,6 +1,6 @@
 //! Comparisons and logic: operators whose result is true or false.
 
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
+use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
 use crate::ops::support::arguments::Operand;
 use crate::ops::support::broadcast::{Converted, Factor, broadcast, common};
 use crate::ops::support::pairs::pairs;
@@ -276,22 +276,8 @@ questions! {
     IsReal for "aten::isreal" asks |x| x.im == 0.0;
 }
 
-/// Registers the layers of this family.
-pub(in crate::ops) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    registry.register::<Eq>()?;
-    registry.register::<Ne>()?;
-    registry.register::<Lt>()?;
-    registry.register::<Le>()?;
-    registry.register::<Gt>()?;
-    registry.register::<Ge>()?;
-    registry.register::<LogicalAnd>()?;
-    registry.register::<LogicalOr>()?;
-    registry.register::<LogicalXor>()?;
-    registry.register::<LogicalNot>()?;
-    registry.register::<IsNan>()?;
-    registry.register::<IsInf>()?;
-    registry.register::<IsFinite>()?;
-    registry.register::<IsReal>()
+operators! {
+    Eq, Ne, Lt, Le, Gt, Ge, LogicalAnd, LogicalOr, LogicalXor, LogicalNot, IsNan, IsInf, IsFinite, IsReal
 }
 
 #[cfg(test)]

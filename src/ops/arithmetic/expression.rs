@@ -17,9 +17,7 @@ pub use promotion::{Standing, promote, result_type};
 
 use crate::Limits;
 use crate::kernels::elementwise::Prepared;
-use crate::op::{
-    CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorFormat, TensorMeta,
-};
+use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorFormat, TensorMeta};
 use crate::ops::support::broadcast::broadcast;
 use crate::ops::support::ready::Ready;
 use crate::tensor::{DType, Dim, Format, Layout, Shape, Tensor, TensorView, TensorViewMut};
@@ -319,10 +317,7 @@ impl CpuLayer for Expression {
     }
 }
 
-/// Registers the layers of this family.
-pub(in crate::ops) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    registry.register::<Expression>()
-}
+operators! { Expression }
 
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,7 @@
 //! Numbers in the place of NaN and infinities.
 
 use crate::kernels::Float;
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
+use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
 use crate::ops::support::float;
 use crate::ops::support::float::with_float;
 use crate::ops::support::number;
@@ -88,10 +88,7 @@ impl CpuLayer for NanToNum {
     }
 }
 
-/// Registers the layers of this family.
-pub(in crate::ops) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    registry.register::<NanToNum>()
-}
+operators! { NanToNum }
 
 #[cfg(test)]
 mod tests {

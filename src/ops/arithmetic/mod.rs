@@ -6,3 +6,5 @@ pub mod comparison;
 pub mod expression;
 pub mod finite;
 pub mod special;
+
+operators! { of binary, bitwise, comparison, expression, finite, special }

@@ -421,8 +421,9 @@ fn of_two(name: &'static str, doc: &str, real: Option<OfTwo>, integers: Integers
     creator(doc.to_owned(), TWO, create)
 }
 
-/// Registers the layers of this family.
-pub(in crate::ops) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
+operators! { Logit, IsClose; of complex; with add_functions }
+
+fn add_functions(registry: &mut Registry) -> Result<(), RegistryError> {
     for &(op_type, real, doc) in REAL {
         registry.add(op_type, of_one(doc, Single { name: op_type, real, complex: None }))?;
     }
@@ -435,9 +436,7 @@ pub(in crate::ops) fn register(registry: &mut Registry) -> Result<(), RegistryEr
     for &(op_type, real, integers, doc) in PAIRS {
         registry.add(op_type, of_two(op_type, doc, real, integers))?;
     }
-    registry.register::<Logit>()?;
-    registry.register::<IsClose>()?;
-    complex::register(registry)
+    Ok(())
 }
 
 #[cfg(test)]

@@ -5,10 +5,7 @@ mod whole;
 use crate::Limits;
 use crate::kernels::Float;
 use crate::kernels::attention::{Head, attend, scratch_len};
-use crate::op::{
-    Cost, CpuLayer, FieldValue, ForwardContext, Layer, LayerError, OperatorReader, Registry, RegistryError,
-    TensorMeta,
-};
+use crate::op::{Cost, CpuLayer, FieldValue, ForwardContext, Layer, LayerError, OperatorReader, TensorMeta};
 use crate::ops::support::arguments::Operand;
 use crate::ops::support::broadcast::{Converted, broadcast, broadcasts};
 use crate::ops::support::float;
@@ -343,10 +340,7 @@ impl CpuLayer for ScaledDotProductAttention {
     }
 }
 
-/// Registers the layers of this family.
-pub(in crate::ops) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    registry.register::<ScaledDotProductAttention>()
-}
+operators! { ScaledDotProductAttention }
 
 #[cfg(test)]
 mod tests;

@@ -2,3 +2,5 @@
 
 pub mod dot_product;
 pub mod multihead;
+
+operators! { of dot_product, multihead }

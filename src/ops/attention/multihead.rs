@@ -8,9 +8,7 @@ mod whole;
 use crate::kernels::Float;
 use crate::kernels::attention::{Head, attend_with, scratch_len};
 use crate::kernels::gemm::gemm;
-use crate::op::{
-    Cost, CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, Tactic, TensorMeta,
-};
+use crate::op::{Cost, CpuLayer, ForwardContext, Layer, LayerError, Tactic, TensorMeta};
 use crate::ops::attention::dot_product::scratch_bytes;
 use crate::ops::support::float;
 use crate::ops::support::float::with_float;
@@ -457,10 +455,7 @@ impl CpuLayer for MultiheadAttention {
     }
 }
 
-/// Registers the layers of this family.
-pub(in crate::ops) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    registry.register::<MultiheadAttention>()
-}
+operators! { MultiheadAttention }
 
 #[cfg(test)]
 mod tests;

@@ -1,10 +1,7 @@
 //! Tensors that are stored in the model file.
 
 use crate::Limits;
-use crate::op::{
-    CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, RuntimeAttribute, TensorMeta,
-    Weight,
-};
+use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, RuntimeAttribute, TensorMeta, Weight};
 use crate::tensor::{Tensor, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
 
@@ -51,7 +48,4 @@ impl CpuLayer for Attribute {
     }
 }
 
-/// Registers the layers of this family.
-pub(in crate::ops) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    registry.register::<Attribute>()
-}
+operators! { Attribute }

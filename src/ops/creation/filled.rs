@@ -1,10 +1,7 @@
 //! Tensors of given and counted values.
 
 use crate::Limits;
-use crate::op::{
-    CpuLayer, FieldValue, ForwardContext, Layer, LayerError, OperatorReader, Registry, RegistryError,
-    TensorMeta,
-};
+use crate::op::{CpuLayer, FieldValue, ForwardContext, Layer, LayerError, OperatorReader, TensorMeta};
 use crate::ops::support::arguments::Argument;
 use crate::ops::support::broadcast::{Factor, fitting};
 use crate::ops::support::choices::MemoryFormat;
@@ -403,22 +400,9 @@ impl CpuLayer for Arange {
     }
 }
 
-/// Registers the layers of this family.
-pub(in crate::ops) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    registry.register::<Zeros>()?;
-    registry.register::<Ones>()?;
-    registry.register::<Empty>()?;
-    registry.register::<Full>()?;
-    registry.register::<ZerosLike>()?;
-    registry.register::<OnesLike>()?;
-    registry.register::<EmptyLike>()?;
-    registry.register::<FullLike>()?;
-    registry.register::<NewZeros>()?;
-    registry.register::<NewOnes>()?;
-    registry.register::<NewEmpty>()?;
-    registry.register::<NewFull>()?;
-    registry.register::<Fill>()?;
-    registry.register::<Arange>()
+operators! {
+    Zeros, Ones, Empty, Full, ZerosLike, OnesLike, EmptyLike, FullLike, NewZeros, NewOnes, NewEmpty, NewFull, Fill,
+    Arange
 }
 
 #[cfg(test)]

@@ -3,3 +3,5 @@
 pub mod constant;
 pub mod filled;
 pub mod random;
+
+operators! { of constant, filled, random }

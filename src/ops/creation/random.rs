@@ -313,13 +313,9 @@ fn normal() -> Creator {
     creator("`torch.normal`: numbers of normal distributions.".to_owned(), &fields, create)
 }
 
-/// Registers the layers of this file.
-pub(in crate::ops) fn register(registry: &mut Registry<dyn CpuLayer>) -> Result<(), RegistryError> {
-    registry.register::<Randn>()?;
-    registry.register::<RandnLike>()?;
-    registry.register::<Normal>()?;
-    registry.register::<RandLike>()?;
-    draws::register(registry)?;
+operators! { Randn, RandnLike, Normal, RandLike; of draws; with add_normal }
+
+fn add_normal(registry: &mut Registry) -> Result<(), RegistryError> {
     registry.add("aten::normal", normal())
 }
 

@@ -2,3 +2,5 @@
 
 pub mod spectrum;
 pub mod transforms;
+
+operators! { of spectrum, transforms }

@@ -3,7 +3,7 @@
 mod inverse;
 mod short_time;
 
-use crate::op::{LayerError, Registry, RegistryError, TensorMeta, Weight};
+use crate::op::{LayerError, TensorMeta, Weight};
 use crate::ops::fourier::transforms::Norm;
 use crate::tensor::{DType, TensorView};
 
@@ -117,13 +117,7 @@ fn norm(window: &[f64]) -> f64 {
     window.iter().map(|x| x * x).sum::<f64>().sqrt()
 }
 
-/// Registers the layers of this family.
-pub(in crate::ops) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    registry.register::<ShortTime>()?;
-    registry.register::<InverseShortTime>()?;
-    registry.register::<Spectrogram>()?;
-    registry.register::<InverseSpectrogram>()
-}
+operators! { ShortTime, InverseShortTime, Spectrogram, InverseSpectrogram }
 
 #[cfg(test)]
 mod tests;

@@ -2,7 +2,7 @@
 
 use crate::Limits;
 use crate::kernels::fourier::{Direction, Signal};
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
+use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
 use crate::ops::support::arguments::Argument;
 use crate::ops::support::choices::choices;
 use crate::ops::support::float;
@@ -322,11 +322,7 @@ macro_rules! transforms {
             }
         )*
 
-        /// Registers the layers of this family.
-        pub(in crate::ops) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-            $(registry.register::<$name>()?;)*
-            Ok(())
-        }
+        operators! { $($name),* }
     };
 }
 

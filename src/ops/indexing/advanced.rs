@@ -5,7 +5,7 @@ mod places;
 
 use crate::Limits;
 use crate::kernels::elementwise::Program;
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
+use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
 use crate::ops::support::arguments::Operand;
 use crate::ops::support::broadcast::{Factor, broadcasts};
 use crate::pnnx::Function;
@@ -305,13 +305,7 @@ impl CpuLayer for IndexAdd {
     }
 }
 
-/// Registers the layers of this family.
-pub(in crate::ops) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    registry.register::<Index>()?;
-    registry.register::<IndexPut>()?;
-    registry.register::<IndexFill>()?;
-    registry.register::<IndexAdd>()
-}
+operators! { Index, IndexPut, IndexFill, IndexAdd }
 
 #[cfg(test)]
 mod tests;

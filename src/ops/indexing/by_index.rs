@@ -1,7 +1,7 @@
 //! Elements by their indices: index_select, gather, scatter_add, embedding.
 
 use crate::kernels::take::{each_place, take};
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta, Weight};
+use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta, Weight};
 use crate::ops::support::arguments::Operand;
 use crate::ops::support::broadcast::Converted;
 use crate::ops::support::ready::Ready;
@@ -370,13 +370,7 @@ impl CpuLayer for Embedding {
     }
 }
 
-/// Registers the layers of this family.
-pub(in crate::ops) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    registry.register::<IndexSelect>()?;
-    registry.register::<Gather>()?;
-    registry.register::<ScatterAdd>()?;
-    registry.register::<Embedding>()
-}
+operators! { IndexSelect, Gather, ScatterAdd, Embedding }
 
 #[cfg(test)]
 mod tests {

@@ -6,3 +6,5 @@ pub mod nonzero;
 pub mod scattering;
 pub mod selection;
 pub mod taking;
+
+operators! { of advanced, by_index, nonzero, scattering, selection, taking }

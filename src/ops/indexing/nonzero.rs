@@ -263,14 +263,10 @@ fn where_creator() -> Creator {
     Creator::new(Creator::<dyn CpuLayer>::BUILT_IN, "1", create).described(doc, Where::FIELDS)
 }
 
-/// Registers the layers of this family.
-pub(in crate::ops) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    registry.add("aten::where", where_creator())?;
-    registry.register::<Nonzero>()?;
-    registry.register::<NonzeroOfAxes>()?;
-    registry.register::<OneHot>()?;
-    registry.register::<Bincount>()?;
-    registry.register::<CountNonzero>()
+operators! { Nonzero, NonzeroOfAxes, OneHot, Bincount, CountNonzero; with add_where }
+
+fn add_where(registry: &mut Registry) -> Result<(), RegistryError> {
+    registry.add("aten::where", where_creator())
 }
 
 #[cfg(test)]

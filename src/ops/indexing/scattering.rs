@@ -1,7 +1,7 @@
 //! Elements written to the places that an index names: scatter, scatter_reduce, index_copy, select_scatter.
 
 use crate::kernels::take::each_place;
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
+use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
 use crate::ops::indexing::by_index::{check_indices, check_within, read_indices, view_with_axis, with_axis};
 use crate::ops::support::arguments::Operand;
 use crate::ops::support::broadcast::Factor;
@@ -345,13 +345,7 @@ impl CpuLayer for SelectScatter {
     }
 }
 
-/// Registers the layers of this family.
-pub(in crate::ops) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    registry.register::<Scatter>()?;
-    registry.register::<ScatterReduce>()?;
-    registry.register::<IndexCopy>()?;
-    registry.register::<SelectScatter>()
-}
+operators! { Scatter, ScatterReduce, IndexCopy, SelectScatter }
 
 #[cfg(test)]
 mod tests {

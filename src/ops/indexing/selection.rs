@@ -1,7 +1,7 @@
 //! Choosing between elements: where, masked_fill, clamp, masked_select.
 
 use crate::kernels::elementwise::{Prepared, Program};
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
+use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
 use crate::ops::support::arguments::Operand;
 use crate::ops::support::broadcast::{Converted, Factor, broadcast, common, integer_range};
 use crate::ops::support::ready::Ready;
@@ -333,13 +333,7 @@ impl CpuLayer for Clamp {
     }
 }
 
-/// Registers the layers of this family.
-pub(in crate::ops) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    registry.register::<Where>()?;
-    registry.register::<MaskedFill>()?;
-    registry.register::<MaskedSelect>()?;
-    registry.register::<Clamp>()
-}
+operators! { Where, MaskedFill, MaskedSelect, Clamp }
 
 #[cfg(test)]
 mod tests {

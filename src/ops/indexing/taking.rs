@@ -1,6 +1,6 @@
 //! Elements at indices of the whole input, or along one axis: take, take_along_dim.
 
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
+use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
 use crate::ops::indexing::by_index::{Gather, check_indices, pick};
 use crate::ops::support::arguments::Operand;
 use crate::ops::support::broadcast::broadcast;
@@ -106,11 +106,7 @@ impl CpuLayer for Take {
     }
 }
 
-/// Registers the layers of this family.
-pub(in crate::ops) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    registry.register::<TakeAlongDim>()?;
-    registry.register::<Take>()
-}
+operators! { TakeAlongDim, Take }
 
 #[cfg(test)]
 mod tests {

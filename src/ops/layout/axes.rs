@@ -1,6 +1,6 @@
 //! Axes in another order, and axes of length 1 repeated.
 
-use crate::op::{Layer, LayerError, Registry, RegistryError, TensorMeta, View};
+use crate::op::{Layer, LayerError, TensorMeta, View};
 use crate::ops::support::arguments::{Argument, Operand};
 use crate::ops::support::views::view_layers;
 use crate::tensor::{Dim, Layout, Shape, resolve_axes, resolve_axis};
@@ -158,14 +158,7 @@ impl Layer for ExpandAs {
 
 view_layers!(Expand, ExpandAs);
 
-/// Registers the layers of this family.
-pub(in crate::ops) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    registry.register::<Permute>()?;
-    registry.register::<Transpose>()?;
-    registry.register::<MatrixTranspose>()?;
-    registry.register::<Expand>()?;
-    registry.register::<ExpandAs>()
-}
+operators! { Permute, Transpose, MatrixTranspose, Expand, ExpandAs }
 
 #[cfg(test)]
 mod tests {

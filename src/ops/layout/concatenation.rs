@@ -1,8 +1,6 @@
 //! Joining tensors along an axis.
 
-use crate::op::{
-    CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorFormat, TensorMeta,
-};
+use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorFormat, TensorMeta};
 use crate::ops::arithmetic::expression::result_type;
 use crate::ops::support::broadcast::{Converted, kind};
 use crate::ops::support::rules;
@@ -232,11 +230,7 @@ impl CpuLayer for Stack {
     }
 }
 
-/// Registers the layers of this family.
-pub(in crate::ops) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    registry.register::<Cat>()?;
-    registry.register::<Stack>()
-}
+operators! { Cat, Stack }
 
 #[cfg(test)]
 mod tests {

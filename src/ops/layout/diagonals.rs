@@ -1,6 +1,6 @@
 //! Diagonals and triangles of matrices: tril, triu, diagonal, diag_embed, fill_diagonal.
 
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta, View};
+use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta, View};
 use crate::ops::indexing::scattering::check_source;
 use crate::ops::support::arguments::Operand;
 use crate::ops::support::broadcast::Factor;
@@ -296,15 +296,7 @@ impl CpuLayer for FillDiagonal {
     }
 }
 
-/// Registers the layers of this family.
-pub(in crate::ops) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    registry.register::<Tril>()?;
-    registry.register::<Triu>()?;
-    registry.register::<Diagonal>()?;
-    registry.register::<DiagEmbed>()?;
-    registry.register::<DiagonalScatter>()?;
-    registry.register::<FillDiagonal>()
-}
+operators! { Tril, Triu, Diagonal, DiagEmbed, DiagonalScatter, FillDiagonal }
 
 #[cfg(test)]
 mod tests {

@@ -1,6 +1,6 @@
 //! Operators that return their input: copies, dropout that has nothing to drop, and no operator at all.
 
-use crate::op::{Layer, LayerError, Registry, RegistryError, TensorMeta, View};
+use crate::op::{Layer, LayerError, TensorMeta, View};
 use crate::ops::support::choices::MemoryFormat;
 use crate::ops::support::views::view_layers;
 use crate::tensor::{Layout, Shape};
@@ -61,12 +61,7 @@ macro_rules! identities {
 
 identities!(CloneTensor, Identity, Dropout);
 
-/// Registers the layers of this family.
-pub(in crate::ops) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    registry.register::<CloneTensor>()?;
-    registry.register::<Identity>()?;
-    registry.register::<Dropout>()
-}
+operators! { CloneTensor, Identity, Dropout }
 
 #[cfg(test)]
 mod tests {

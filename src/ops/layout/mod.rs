@@ -14,3 +14,8 @@ pub mod slicing;
 pub mod splitting;
 pub mod stacking;
 pub mod striding;
+
+operators! {
+    of axes, concatenation, diagonals, identity, movement, padding, parts, repetition, reshaping, shuffling,
+    slicing, splitting, stacking, striding
+}

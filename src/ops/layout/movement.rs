@@ -1,7 +1,7 @@
 //! Axes moved and mirrored: movedim, mT, rot90, fliplr.
 
 use super::repetition::Flip;
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta, View};
+use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta, View};
 use crate::ops::support::views::view_layers;
 use crate::tensor::{DType, Layout, Shape, TensorView, TensorViewMut, resolve_axes, resolve_axis};
 
@@ -216,16 +216,7 @@ impl CpuLayer for Rot90 {
     }
 }
 
-/// Registers the layers of this family.
-pub(in crate::ops) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    registry.register::<MoveDim>()?;
-    registry.register::<MatricesTranspose>()?;
-    registry.register::<Adjoint>()?;
-    registry.register::<ReverseAxes>()?;
-    registry.register::<FlipColumns>()?;
-    registry.register::<FlipRows>()?;
-    registry.register::<Rot90>()
-}
+operators! { MoveDim, MatricesTranspose, Adjoint, ReverseAxes, FlipColumns, FlipRows, Rot90 }
 
 #[cfg(test)]
 mod tests {

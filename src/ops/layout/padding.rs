@@ -3,7 +3,7 @@
 use crate::Limits;
 use crate::kernels::naive::PadMode;
 use crate::kernels::take::take_axes;
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
+use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
 use crate::ops::support::arguments::Argument;
 use crate::ops::support::choices::choices;
 use crate::ops::support::views::{Plain, write_plain};
@@ -318,15 +318,7 @@ padding_layers! {
     CircularPad |layer| Padding { pairs: pairs("padding", &layer.padding)?, mode: PaddingMode::Circular, value: 0.0 };
 }
 
-/// Registers the layers of this family.
-pub(in crate::ops) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    registry.register::<Pad>()?;
-    registry.register::<ConstantPad>()?;
-    registry.register::<ZeroPad>()?;
-    registry.register::<ReflectionPad>()?;
-    registry.register::<ReplicationPad>()?;
-    registry.register::<CircularPad>()
-}
+operators! { Pad, ConstantPad, ZeroPad, ReflectionPad, ReplicationPad, CircularPad }
 
 #[cfg(test)]
 mod tests {

@@ -1,6 +1,6 @@
 //! Parts of a tensor along one axis: chunk, split, narrow, unbind. All are views.
 
-use crate::op::{Layer, LayerError, Registry, RegistryError, TensorMeta, View};
+use crate::op::{Layer, LayerError, TensorMeta, View};
 use crate::ops::support::arguments::OutputCount;
 use crate::ops::support::views::{axis_of, view_layers};
 use crate::tensor::{Dim, Layout, Shape, TensorError};
@@ -224,13 +224,7 @@ impl Layer for Unbind {
 
 view_layers!(Unbind);
 
-/// Registers the layers of this family.
-pub(in crate::ops) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    registry.register::<Chunk>()?;
-    registry.register::<TensorSplit>()?;
-    registry.register::<Narrow>()?;
-    registry.register::<Unbind>()
-}
+operators! { Chunk, TensorSplit, Narrow, Unbind }
 
 #[cfg(test)]
 mod tests {

@@ -1,7 +1,7 @@
 //! Elements in another order or more than once: flip, roll, repeat, tile, repeat_interleave.
 
 use crate::Limits;
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
+use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
 use crate::ops::support::arguments::Argument;
 use crate::ops::support::views::{Plain, axis_of, write_plain};
 use crate::tensor::{DType, Dim, Layout, Shape, TensorView, TensorViewMut, resolve_axis, with_bits};
@@ -441,14 +441,7 @@ impl CpuLayer for RepeatInterleave {
     }
 }
 
-/// Registers the layers of this family.
-pub(in crate::ops) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    registry.register::<Flip>()?;
-    registry.register::<Roll>()?;
-    registry.register::<Repeat>()?;
-    registry.register::<Tile>()?;
-    registry.register::<RepeatInterleave>()
-}
+operators! { Flip, Roll, Repeat, Tile, RepeatInterleave }
 
 #[cfg(test)]
 mod tests;

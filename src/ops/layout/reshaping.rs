@@ -1,6 +1,6 @@
 //! Other shapes over the same elements: flatten, reshape, unflatten, squeeze, unsqueeze.
 
-use crate::op::{Layer, LayerError, Registry, RegistryError, TensorMeta, View};
+use crate::op::{Layer, LayerError, TensorMeta, View};
 use crate::ops::support::arguments::{Argument, Operand};
 use crate::ops::support::views::{axis_of, view_layers};
 use crate::tensor::{Dim, Layout, Shape, resolve_axis};
@@ -269,17 +269,8 @@ fn unsqueeze(input: &TensorMeta, dims: &[i64]) -> Result<Vec<Dim>, LayerError> {
     Ok(output.into_iter().filter_map(|dim| dim.or_else(|| old.next().cloned())).collect())
 }
 
-/// Registers the layers of this family.
-pub(in crate::ops) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    registry.register::<Flatten>()?;
-    registry.register::<FlattenModule>()?;
-    registry.register::<Reshape>()?;
-    registry.register::<Ravel>()?;
-    registry.register::<ReshapeAs>()?;
-    registry.register::<Unflatten>()?;
-    registry.register::<UnflattenModule>()?;
-    registry.register::<Squeeze>()?;
-    registry.register::<Unsqueeze>()
+operators! {
+    Flatten, FlattenModule, Reshape, Ravel, ReshapeAs, Unflatten, UnflattenModule, Squeeze, Unsqueeze
 }
 
 #[cfg(test)]

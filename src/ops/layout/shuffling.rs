@@ -1,6 +1,6 @@
 //! Elements moved between channels and space, and between groups of channels.
 
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
+use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
 use crate::tensor::{Dim, Layout, Shape, TensorView, TensorViewMut};
 
 crate::operator! {
@@ -167,12 +167,7 @@ macro_rules! shuffling_layers {
 
 shuffling_layers!(PixelShuffle, PixelUnshuffle, ChannelShuffle);
 
-/// Registers the layers of this family.
-pub(in crate::ops) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    registry.register::<PixelShuffle>()?;
-    registry.register::<PixelUnshuffle>()?;
-    registry.register::<ChannelShuffle>()
-}
+operators! { PixelShuffle, PixelUnshuffle, ChannelShuffle }
 
 #[cfg(test)]
 mod tests {

@@ -4,8 +4,7 @@ mod select;
 
 use super::parts::clamped_index;
 use crate::op::{
-    CpuLayer, ForwardContext, FromParameter, Layer, LayerError, Registry, RegistryError, RuntimeParameter,
-    TensorMeta, View,
+    CpuLayer, ForwardContext, FromParameter, Layer, LayerError, RuntimeParameter, TensorMeta, View,
 };
 use crate::ops::support::arguments::{Argument, Operand};
 use crate::ops::support::broadcast::broadcasts;
@@ -409,13 +408,7 @@ impl CpuLayer for SliceIndexes {
     }
 }
 
-/// Registers the layers of this family.
-pub(in crate::ops) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    registry.register::<Select>()?;
-    registry.register::<Slice>()?;
-    registry.register::<SliceCopy>()?;
-    registry.register::<SliceIndexes>()
-}
+operators! { Select, Slice, SliceCopy, SliceIndexes }
 
 #[cfg(test)]
 mod tests;

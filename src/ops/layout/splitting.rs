@@ -1,7 +1,7 @@
 //! Parts of given lengths along an axis: split. Views, where the lengths are in the file.
 
 use super::parts::{Part, check_count, equal_parts, no_part, numbers};
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta, View};
+use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta, View};
 use crate::ops::support::arguments::{Argument, OutputCount};
 use crate::ops::support::views::axis_of;
 use crate::tensor::{DType, Dim, Layout, Shape, TensorView, TensorViewMut};
@@ -159,10 +159,7 @@ impl CpuLayer for Split {
     }
 }
 
-/// Registers the layers of this family.
-pub(in crate::ops) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    registry.register::<Split>()
-}
+operators! { Split }
 
 #[cfg(test)]
 mod tests {

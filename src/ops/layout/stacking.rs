@@ -3,8 +3,7 @@
 use super::concatenation::Cat;
 use super::parts::TensorSplit;
 use crate::op::{
-    CpuLayer, ForwardContext, FromParameter, Layer, LayerError, Registry, RegistryError, RuntimeParameter,
-    TensorMeta, View,
+    CpuLayer, ForwardContext, FromParameter, Layer, LayerError, RuntimeParameter, TensorMeta, View,
 };
 use crate::ops::support::arguments::{InputCount, OutputCount};
 use crate::ops::support::broadcast::broadcast;
@@ -299,20 +298,9 @@ impl Layer for Meshgrid {
 
 view_layers!(BroadcastTensors, Meshgrid);
 
-/// Registers the layers of this family.
-pub(in crate::ops) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    registry.register::<HStack>()?;
-    registry.register::<VStack>()?;
-    registry.register::<DStack>()?;
-    registry.register::<ColumnStack>()?;
-    registry.register::<AtLeast1d>()?;
-    registry.register::<AtLeast2d>()?;
-    registry.register::<AtLeast3d>()?;
-    registry.register::<HSplit>()?;
-    registry.register::<VSplit>()?;
-    registry.register::<DSplit>()?;
-    registry.register::<BroadcastTensors>()?;
-    registry.register::<Meshgrid>()
+operators! {
+    HStack, VStack, DStack, ColumnStack, AtLeast1d, AtLeast2d, AtLeast3d, HSplit, VSplit, DSplit, BroadcastTensors,
+    Meshgrid
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! A tensor's elements seen through other lengths and strides.
 
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta, View};
+use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta, View};
 use crate::ops::support::views::view_layers;
 use crate::tensor::{Layout, Shape, TensorView, TensorViewMut, resolve_axis};
 
@@ -119,11 +119,7 @@ impl Layer for Windows {
 
 view_layers!(Windows);
 
-/// Registers the layers of this family.
-pub(in crate::ops) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    registry.register::<AsStrided>()?;
-    registry.register::<Windows>()
-}
+operators! { AsStrided, Windows }
 
 #[cfg(test)]
 mod tests {

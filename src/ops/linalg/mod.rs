@@ -6,7 +6,7 @@
 //!
 //! A tensor is a stack of matrices, which lie along its last two axes.
 
-use crate::op::{LayerError, Registry, RegistryError};
+use crate::op::LayerError;
 
 /// Calls a block with a type for each element type that matrices are computed in.
 macro_rules! with_field {
@@ -140,51 +140,12 @@ pub(super) fn available() -> Result<(), LayerError> {
     )))
 }
 
-/// Registers the layers of this family.
-pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    registry.register::<Cholesky>()?;
-    registry.register::<CholeskyEx>()?;
-    registry.register::<CholeskyInverse>()?;
-    registry.register::<CholeskySolve>()?;
-    registry.register::<Cond>()?;
-    registry.register::<Det>()?;
-    registry.register::<Eig>()?;
-    registry.register::<Eigh>()?;
-    registry.register::<Eigvals>()?;
-    registry.register::<Eigvalsh>()?;
-    registry.register::<HouseholderProduct>()?;
-    registry.register::<Inverse>()?;
-    registry.register::<InverseEx>()?;
-    registry.register::<LdlFactor>()?;
-    registry.register::<LdlFactorEx>()?;
-    registry.register::<LdlSolve>()?;
-    registry.register::<LeastSquares>()?;
-    registry.register::<LogDet>()?;
-    registry.register::<Lu>()?;
-    registry.register::<LuFactor>()?;
-    registry.register::<LuFactorEx>()?;
-    registry.register::<LuSolve>()?;
-    registry.register::<LuSolveOfSides>()?;
-    registry.register::<LuUnpack>()?;
-    registry.register::<MatrixExp>()?;
-    registry.register::<MatrixPower>()?;
-    registry.register::<MatrixRank>()?;
-    registry.register::<NuclearNorm>()?;
-    registry.register::<PowersOfEach>()?;
-    registry.register::<PseudoInverse>()?;
-    registry.register::<PseudoInverseOfTolerances>()?;
-    registry.register::<Qr>()?;
-    registry.register::<SignAndLogDet>()?;
-    registry.register::<Solve>()?;
-    registry.register::<SolveEx>()?;
-    registry.register::<SolveTriangular>()?;
-    registry.register::<Svd>()?;
-    registry.register::<SvdOfThin>()?;
-    registry.register::<SvdVals>()?;
-    registry.register::<TensorInverse>()?;
-    registry.register::<TensorSolve>()?;
-    registry.register::<TriangularSolve>()?;
-    registry.register::<Vander>()
+operators! {
+    Cholesky, CholeskyEx, CholeskyInverse, CholeskySolve, Cond, Det, Eig, Eigh, Eigvals, Eigvalsh, HouseholderProduct,
+    Inverse, InverseEx, LdlFactor, LdlFactorEx, LdlSolve, LeastSquares, LogDet, Lu, LuFactor, LuFactorEx, LuSolve,
+    LuSolveOfSides, LuUnpack, MatrixExp, MatrixPower, MatrixRank, NuclearNorm, PowersOfEach, PseudoInverse,
+    PseudoInverseOfTolerances, Qr, SignAndLogDet, Solve, SolveEx, SolveTriangular, Svd, SvdOfThin, SvdVals,
+    TensorInverse, TensorSolve, TriangularSolve, Vander
 }
 
 #[cfg(test)]

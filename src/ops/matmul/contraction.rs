@@ -2,10 +2,7 @@
 //! [`Einsum`] whose equation follows from the numbers of axes.
 
 use super::einsum::{Einsum, Equation};
-use crate::op::{
-    CpuLayer, ForwardContext, FromParameter, Layer, LayerError, Registry, RegistryError, RuntimeParameter,
-    TensorMeta,
-};
+use crate::op::{CpuLayer, ForwardContext, FromParameter, Layer, LayerError, RuntimeParameter, TensorMeta};
 use crate::ops::support::arguments::{InputCount, Operand};
 use crate::tensor::{TensorView, TensorViewMut, resolve_axes};
 use std::ops::RangeInclusive;
@@ -174,13 +171,7 @@ macro_rules! contracting_layers {
 
 contracting_layers!(Inner of 2..=2, Outer of 2..=2, Tensordot of 2..=2, MultiDot of 1..=51);
 
-/// Registers the layers of this family.
-pub(in crate::ops) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    registry.register::<Inner>()?;
-    registry.register::<Outer>()?;
-    registry.register::<Tensordot>()?;
-    registry.register::<MultiDot>()
-}
+operators! { Inner, Outer, Tensordot, MultiDot }
 
 #[cfg(test)]
 mod tests {

@@ -2,7 +2,7 @@
 
 use crate::Limits;
 use crate::kernels::matrix::{Field, adjoint, product};
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
+use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
 use crate::ops::arithmetic::expression::promote;
 use crate::ops::attention::dot_product::OptionalInput;
 use crate::ops::support::number;
@@ -224,11 +224,7 @@ impl CpuLayer for Corrcoef {
     }
 }
 
-/// Registers the layers of this family.
-pub(in crate::ops) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    registry.register::<Cov>()?;
-    registry.register::<Corrcoef>()
-}
+operators! { Cov, Corrcoef }
 
 #[cfg(test)]
 mod tests {

@@ -2,8 +2,7 @@
 
 use crate::Limits;
 use crate::op::{
-    Cost, CpuLayer, ForwardContext, FromParameter, Layer, LayerError, Registry, RegistryError,
-    RuntimeParameter, TensorMeta, View,
+    Cost, CpuLayer, ForwardContext, FromParameter, Layer, LayerError, RuntimeParameter, TensorMeta, View,
 };
 use crate::ops::support::broadcast::join;
 use crate::ops::support::number;
@@ -385,10 +384,7 @@ impl CpuLayer for Einsum {
     }
 }
 
-/// Registers the layers of this family.
-pub(in crate::ops) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    registry.register::<Einsum>()
-}
+operators! { Einsum }
 
 #[cfg(test)]
 mod tests {

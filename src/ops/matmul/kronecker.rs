@@ -1,7 +1,7 @@
 //! The Kronecker product.
 
 use crate::Limits;
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
+use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
 use crate::ops::arithmetic::expression::promote;
 use crate::ops::support::arguments::Operand;
 use crate::ops::support::number;
@@ -86,10 +86,7 @@ impl CpuLayer for Kron {
     }
 }
 
-/// Registers the layers of this family.
-pub(in crate::ops) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    registry.register::<Kron>()
-}
+operators! { Kron }
 
 #[cfg(test)]
 mod tests {

@@ -8,8 +8,8 @@ use crate::kernels::packed::{Ending, Panels};
 use crate::kernels::parallel::for_each_chunk;
 use crate::kernels::quantized::{Outcome, Rows, Strips, product};
 use crate::op::{
-    Cost, CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, RuntimeAttribute, Tactic,
-    TensorFormat, TensorMeta, Weight,
+    Cost, CpuLayer, ForwardContext, Layer, LayerError, RuntimeAttribute, Tactic, TensorFormat, TensorMeta,
+    Weight,
 };
 use crate::ops::inserted::device_tactic::DeviceTactic;
 use crate::ops::support::epilogue;
@@ -493,7 +493,4 @@ impl CpuLayer for Linear {
     }
 }
 
-/// Registers the layers of this family.
-pub(in crate::ops) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    registry.register::<Linear>()
-}
+operators! { Linear }

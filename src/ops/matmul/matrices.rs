@@ -1,7 +1,7 @@
 //! Diagonals and cross products.
 
 use crate::kernels::elementwise::Program;
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
+use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
 use crate::ops::support::arguments::Operand;
 use crate::ops::support::broadcast::{Factor, broadcast, common};
 use crate::ops::support::views::fill_with_zeros;
@@ -162,11 +162,7 @@ impl CpuLayer for Cross {
     }
 }
 
-/// Registers the layers of this family.
-pub(in crate::ops) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    registry.register::<Diag>()?;
-    registry.register::<Cross>()
-}
+operators! { Diag, Cross }
 
 #[cfg(test)]
 mod tests {

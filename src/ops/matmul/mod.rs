@@ -7,3 +7,5 @@ pub mod kronecker;
 pub mod linear;
 pub mod matrices;
 pub mod product;
+
+operators! { of contraction, covariance, einsum, kronecker, linear, matrices, product }

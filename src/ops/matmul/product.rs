@@ -6,7 +6,7 @@ mod vecdot;
 use crate::Limits;
 use crate::kernels::elementwise::Finish;
 use crate::kernels::parallel::for_each_chunk;
-use crate::op::{Cost, CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
+use crate::op::{Cost, CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
 use crate::ops::inserted::device_tactic::DeviceTactic;
 use crate::ops::support::arguments::Operand;
 use crate::ops::support::broadcast::broadcasts;
@@ -473,19 +473,7 @@ product_layers! {
     };
 }
 
-/// Registers the layers of this family.
-pub(in crate::ops) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    registry.register::<Matmul>()?;
-    registry.register::<Mm>()?;
-    registry.register::<Bmm>()?;
-    registry.register::<Mv>()?;
-    registry.register::<Dot>()?;
-    registry.register::<Vdot>()?;
-    registry.register::<Vecdot>()?;
-    registry.register::<Addmv>()?;
-    registry.register::<Addmm>()?;
-    registry.register::<Baddbmm>()
-}
+operators! { Matmul, Mm, Bmm, Mv, Dot, Vdot, Vecdot, Addmv, Addmm, Baddbmm }
 
 #[cfg(test)]
 mod tests;

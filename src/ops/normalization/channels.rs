@@ -2,7 +2,7 @@
 
 use crate::kernels::Float;
 use crate::kernels::norm::{Affine, Norm};
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta, Weight};
+use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta, Weight};
 use crate::ops::support::float;
 use crate::ops::support::float::with_float;
 use crate::ops::support::views::with_first;
@@ -398,15 +398,7 @@ instance_norms! {
     InstanceNorm3d(3) for "nn.InstanceNorm3d";
 }
 
-/// Registers the layers of this family.
-pub(in crate::ops) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    registry.register::<BatchNorm>()?;
-    registry.register::<InstanceNorm>()?;
-    registry.register::<InstanceNorm1d>()?;
-    registry.register::<InstanceNorm2d>()?;
-    registry.register::<InstanceNorm3d>()?;
-    registry.register::<GroupNorm>()
-}
+operators! { BatchNorm, InstanceNorm, InstanceNorm1d, InstanceNorm2d, InstanceNorm3d, GroupNorm }
 
 #[cfg(test)]
 mod tests;

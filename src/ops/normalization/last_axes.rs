@@ -2,7 +2,7 @@
 
 use crate::kernels::Float;
 use crate::kernels::norm::{self, Affine, LocalResponse, Norm};
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta, Weight};
+use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta, Weight};
 use crate::ops::support::float;
 use crate::ops::support::float::with_float;
 use crate::ops::support::views::run_in_place;
@@ -210,12 +210,7 @@ impl CpuLayer for LocalResponseNorm {
     }
 }
 
-/// Registers the layers of this family.
-pub(in crate::ops) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    registry.register::<LayerNorm>()?;
-    registry.register::<RmsNorm>()?;
-    registry.register::<LocalResponseNorm>()
-}
+operators! { LayerNorm, RmsNorm, LocalResponseNorm }
 
 #[cfg(test)]
 mod tests {

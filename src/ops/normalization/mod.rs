@@ -2,3 +2,5 @@
 
 pub mod channels;
 pub mod last_axes;
+
+operators! { of channels, last_axes }

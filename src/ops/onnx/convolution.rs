@@ -2,9 +2,9 @@
 
 use super::fields::Optional;
 use super::recipe::{Recipe, Source};
-use super::translated::{Translate, register as add};
+use super::translated::{Translate, entry};
 use super::windows::{AutoPad, Given, NAMES, Windows, kernel_of, torch_axes, windows};
-use crate::op::{LayerError, Registry, RegistryError, Weight};
+use crate::op::{LayerError, Weight};
 use crate::ops::convolution::{Conv as TorchConv, DeformConv as DeformConv2d, Padding};
 use crate::ops::layout::padding::PaddingMode;
 use crate::ops::support::arguments::{InputCount, Operand};
@@ -263,10 +263,4 @@ impl Translate for QLinearConv {
     }
 }
 
-/// Registers the operators of this family.
-pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    add::<Conv>(registry)?;
-    add::<ConvInteger>(registry)?;
-    add::<QLinearConv>(registry)?;
-    add::<DeformConv>(registry)
-}
+operators! { entry => Conv, ConvInteger, QLinearConv, DeformConv }

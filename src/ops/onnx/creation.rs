@@ -3,8 +3,8 @@
 use super::fields::ElementType;
 use super::recipe::{Recipe, Source};
 use super::steps::OneAt;
-use super::translated::{Translate, register as add};
-use crate::op::{LayerError, Registry, RegistryError};
+use super::translated::{Translate, entry};
+use crate::op::LayerError;
 use crate::ops::activation::softmax::Softmax;
 use crate::ops::creation::random::draws::{Multinomial as Draws, RandOf};
 use crate::ops::creation::random::{RandLike, Randn, RandnLike};
@@ -193,12 +193,6 @@ impl Translate for OneHot {
     }
 }
 
-/// Registers the operators of this family.
-pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    add::<OneHot>(registry)?;
-    add::<RandomNormalLike>(registry)?;
-    add::<RandomUniformLike>(registry)?;
-    add::<RandomNormal>(registry)?;
-    add::<RandomUniform>(registry)?;
-    add::<Multinomial>(registry)
+operators! {
+    entry => OneHot, RandomNormalLike, RandomUniformLike, RandomNormal, RandomUniform, Multinomial
 }

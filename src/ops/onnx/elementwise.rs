@@ -3,8 +3,8 @@
 use super::fields::{ElementType, Flag, Optional};
 use super::recipe::{Recipe, Source};
 use super::steps::Determinant;
-use super::translated::{Translate, register as add};
-use crate::op::{LayerError, Registry, RegistryError};
+use super::translated::{Translate, entry};
+use crate::op::LayerError;
 use crate::ops::activation::elementwise::{ELU, Sigmoid, Softsign as TorchSoftsign, Threshold};
 use crate::ops::arithmetic::bitwise::{LeftShift, RightShift};
 use crate::ops::arithmetic::comparison::{Eq, Gt, IsInf as TorchIsInf, IsNan as TorchIsNan, Lt};
@@ -316,21 +316,7 @@ impl Translate for Bernoulli {
     }
 }
 
-/// Registers the operators of this family.
-pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    add::<IsInf>(registry)?;
-    add::<IsNan>(registry)?;
-    add::<Selu>(registry)?;
-    add::<Shrink>(registry)?;
-    add::<Softsign>(registry)?;
-    add::<Swish>(registry)?;
-    add::<ThresholdedRelu>(registry)?;
-    add::<PRelu>(registry)?;
-    add::<Mean>(registry)?;
-    add::<BitShift>(registry)?;
-    add::<Mod>(registry)?;
-    add::<Clip>(registry)?;
-    add::<CastLike>(registry)?;
-    add::<Det>(registry)?;
-    add::<Bernoulli>(registry)
+operators! {
+    entry => IsInf, IsNan, Selu, Shrink, Softsign, Swish, ThresholdedRelu, PRelu, Mean, BitShift, Mod, Clip, CastLike, Det,
+    Bernoulli
 }

@@ -2,8 +2,8 @@
 
 use super::recipe::{Recipe, Source};
 use super::steps::{FromBeginning, InShape, PlaceOf};
-use super::translated::{Translate, register as add};
-use crate::op::{FieldValue, LayerError, NO_KEY, OperatorReader, Registry, RegistryError, TensorMeta};
+use super::translated::{Translate, entry};
+use crate::op::{FieldValue, LayerError, NO_KEY, OperatorReader, TensorMeta};
 use crate::ops::indexing::by_index::{Gather as TorchGather, IndexSelect};
 use crate::ops::indexing::nonzero::Nonzero;
 use crate::ops::indexing::scattering::{Joining, Scatter as TorchScatter, ScatterReduce};
@@ -355,13 +355,6 @@ impl Translate for NonZero {
     }
 }
 
-/// Registers the operators of this family.
-pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    add::<Gather>(registry)?;
-    add::<GatherElements>(registry)?;
-    add::<GatherNd>(registry)?;
-    add::<ScatterElements>(registry)?;
-    add::<ScatterNd>(registry)?;
-    add::<Compress>(registry)?;
-    add::<NonZero>(registry)
+operators! {
+    entry => Gather, GatherElements, GatherNd, ScatterElements, ScatterNd, Compress, NonZero
 }

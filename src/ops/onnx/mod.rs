@@ -37,27 +37,9 @@ pub mod unique;
 pub mod vision;
 pub mod windows;
 
-use crate::op::{Registry, RegistryError};
-
-/// Registers the layers of this family.
-pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    convolution::register(registry)?;
-    creation::register(registry)?;
-    elementwise::register(registry)?;
-    indexing::register(registry)?;
-    normalization::register(registry)?;
-    order::register(registry)?;
-    pooling::register(registry)?;
-    quantization::register(registry)?;
-    recurrent::register(registry)?;
-    reductions::register(registry)?;
-    resize::register(registry)?;
-    shapes::register(registry)?;
-    #[cfg(feature = "fourier")]
-    spectra::register(registry)?;
-    transposed::register(registry)?;
-    unique::register(registry)?;
-    vision::register(registry)
+operators! {
+    of convolution, creation, elementwise, indexing, normalization, order, pooling, quantization, recurrent, reductions,
+    resize, shapes, #[cfg(feature = "fourier")] spectra, transposed, unique, vision
 }
 
 #[cfg(test)]

@@ -3,8 +3,8 @@
 use super::fields::Flag;
 use super::recipe::{Recipe, Source};
 use super::steps::InShape;
-use super::translated::{Translate, register as add};
-use crate::op::{LayerError, Registry, RegistryError};
+use super::translated::{Translate, entry};
+use crate::op::LayerError;
 use crate::ops::reduction::along_axes::{Mean, Norm, Power, Unbiased, Variance};
 use crate::ops::support::arguments::{Accumulator, Operand, OutputCount};
 use crate::tensor::Dim;
@@ -121,9 +121,4 @@ impl Translate for GlobalLpPool {
     }
 }
 
-/// Registers the operators of this family.
-pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    add::<MeanVarianceNormalization>(registry)?;
-    add::<BatchNormalization>(registry)?;
-    add::<GlobalLpPool>(registry)
-}
+operators! { entry => MeanVarianceNormalization, BatchNormalization, GlobalLpPool }

@@ -4,8 +4,8 @@
 use super::fields::Flag;
 use super::recipe::{Recipe, Source};
 use super::steps::Backwards;
-use super::translated::{Translate, register as add};
-use crate::op::{LayerError, Registry, RegistryError};
+use super::translated::{Translate, entry};
+use crate::op::LayerError;
 use crate::ops::creation::filled::ZerosLike;
 use crate::ops::indexing::scattering::Scatter;
 use crate::ops::layout::padding::{Pad, PaddingMode};
@@ -244,14 +244,6 @@ impl Translate for ReverseSequence {
     }
 }
 
-/// Registers the operators of this family.
-pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    add::<ArgMax>(registry)?;
-    add::<ArgMin>(registry)?;
-    add::<Hardmax>(registry)?;
-    add::<TopK>(registry)?;
-    add::<CumSum>(registry)?;
-    add::<CumProd>(registry)?;
-    add::<LpNormalization>(registry)?;
-    add::<ReverseSequence>(registry)
+operators! {
+    entry => ArgMax, ArgMin, Hardmax, TopK, CumSum, CumProd, LpNormalization, ReverseSequence
 }

@@ -3,12 +3,11 @@
 use super::edges::{Edge, Ends, Fit, PlacesWithin, Surround};
 use super::fields::{Flag, List, numbers};
 use super::recipe::{Recipe, Source};
-use super::translated::{Translate, register as add};
+use super::translated::{Translate, entry};
 use super::windows::{NAMES, Windows, per_axis, torch_axes, windows};
-use crate::op::{LayerError, Registry, RegistryError};
+use crate::op::{LayerError, SpatialAxes};
 use crate::ops::creation::filled::OnesLike;
-use crate::ops::pooling::sliding::{AvgPool1d, AvgPool2d, AvgPool3d, MaxPool1d, MaxPool2d, MaxPool3d};
-use crate::ops::pooling::unpooling::{MaxUnpool1d, MaxUnpool2d, MaxUnpool3d};
+use crate::ops::pooling::{self, Pooled};
 use crate::ops::support::arguments::{Operand, OutputCount, RecordedType};
 use crate::ops::support::broadcast::integer_range;
 use crate::ops::support::choices::PerAxis;
@@ -55,8 +54,9 @@ windows! {
     }
 }
 
-fn too_many_axes(kernel: &[usize]) -> LayerError {
-    LayerError::invalid("kernel_shape", format!("{kernel:?}"), "1 to 3 axes are pooled")
+fn axes_of(kernel: &[usize]) -> Result<SpatialAxes, LayerError> {
+    let wrong = || LayerError::invalid("kernel_shape", format!("{kernel:?}"), "1 to 3 axes are pooled");
+    SpatialAxes::new(kernel.len()).ok_or_else(wrong)
 }
 
 /// Refuses windows that skip places.
@@ -83,31 +83,16 @@ fn windowed(
     x: Source,
     divisor_override: Option<i64>,
 ) -> Result<Source, LayerError> {
-    let (kernel_size, stride) = (torch_axes(&windows.kernel), Some(torch_axes(&windows.strides)));
-    let (padding, count_include_pad, pooling) = (PerAxis::all(0), true, Default::default());
-    let ceil_mode = false;
-    macro_rules! pool {
-        ($layer:ident) => {
-            recipe.then(
-                $layer {
-                    kernel_size,
-                    stride,
-                    padding,
-                    ceil_mode,
-                    count_include_pad,
-                    divisor_override,
-                    pooling,
-                },
-                &[x],
-            )
-        };
-    }
-    match windows.kernel.len() {
-        1 => pool!(AvgPool1d),
-        2 => pool!(AvgPool2d),
-        3 => pool!(AvgPool3d),
-        _ => Err(too_many_axes(&windows.kernel)),
-    }
+    let pool = pooling::AvgPool {
+        axes: axes_of(&windows.kernel)?,
+        kernel_size: torch_axes(&windows.kernel),
+        stride: Some(torch_axes(&windows.strides)),
+        padding: PerAxis::all(0),
+        ceil_mode: false,
+        count_include_pad: true,
+        divisor_override,
+    };
+    recipe.then(Pooled::from(pool), &[x])
 }
 
 /// The lengths of a pooling's window.
@@ -183,25 +168,18 @@ impl Translate for MaxPool {
         let windows = self.windows(&pool_kernel(self.kernel_shape.as_deref())?)?;
         let least = integer_range(recipe.dtype(X)?).map_or(f64::NEG_INFINITY, |(least, _)| least as f64);
         let x = windows.surrounded(recipe, X, self.ceil_mode.0, least)?;
-        let (kernel_size, stride) = (torch_axes(&windows.kernel), Some(torch_axes(&windows.strides)));
-        let (padding, dilation) = (PerAxis::all(0), torch_axes(&windows.dilations));
         let only_places = self.outputs.0 < 2 && self.recorded.0 == Some(DType::I64);
-        let (ceil_mode, return_indices) = (false, only_places || self.outputs.0 > 1);
-        let pooling = Default::default();
-        macro_rules! pool {
-            ($layer:ident) => {
-                recipe.then(
-                    $layer { kernel_size, stride, padding, dilation, ceil_mode, return_indices, pooling },
-                    &[x],
-                )?
-            };
-        }
-        let largest = match windows.kernel.len() {
-            1 => pool!(MaxPool1d),
-            2 => pool!(MaxPool2d),
-            3 => pool!(MaxPool3d),
-            _ => return Err(too_many_axes(&windows.kernel)),
+        let return_indices = only_places || self.outputs.0 > 1;
+        let pool = pooling::MaxPool {
+            axes: axes_of(&windows.kernel)?,
+            kernel_size: torch_axes(&windows.kernel),
+            stride: Some(torch_axes(&windows.strides)),
+            padding: PerAxis::all(0),
+            dilation: torch_axes(&windows.dilations),
+            ceil_mode: false,
+            return_indices,
         };
+        let largest = recipe.then(Pooled::from(pool), &[x])?;
         if !return_indices {
             return Ok(vec![largest]);
         }
@@ -240,20 +218,15 @@ impl Translate for MaxUnpool {
             format!("mul({plane},add(mul(size(@1,{}),{}),{more}))", leading + axis, windows.strides[axis])
         });
         let places = recipe.compute(&format!("remainder(@0,{plane})"), &[Source::Input(self.i.0), X])?;
-        let (kernel_size, stride) = (torch_axes(&windows.kernel), Some(torch_axes(&windows.strides)));
-        let padding = torch_axes(&windows.pads.iter().map(|pads| pads.0).collect::<Vec<_>>());
-        let (indices, output_size) = (Operand(1), None);
-        macro_rules! unpool {
-            ($layer:ident) => {
-                recipe.then($layer { kernel_size, stride, padding, indices, output_size }, &[X, places])?
-            };
-        }
-        let output = match axes {
-            1 => unpool!(MaxUnpool1d),
-            2 => unpool!(MaxUnpool2d),
-            3 => unpool!(MaxUnpool3d),
-            _ => return Err(too_many_axes(&windows.kernel)),
+        let unpool = pooling::MaxUnpool {
+            axes: axes_of(&windows.kernel)?,
+            indices: Operand(1),
+            kernel_size: torch_axes(&windows.kernel),
+            stride: Some(torch_axes(&windows.strides)),
+            padding: torch_axes(&windows.pads.iter().map(|pads| pads.0).collect::<Vec<_>>()),
+            output_size: None,
         };
+        let output = recipe.then(unpool, &[X, places])?;
         let Some(shape) = numbers("output_shape", &self.output_shape, recipe.inputs())? else {
             return Ok(vec![output]);
         };
@@ -267,10 +240,4 @@ impl Translate for MaxUnpool {
     }
 }
 
-/// Registers the operators of this family.
-pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    add::<LpPool>(registry)?;
-    add::<AveragePool>(registry)?;
-    add::<MaxPool>(registry)?;
-    add::<MaxUnpool>(registry)
-}
+operators! { entry => LpPool, AveragePool, MaxPool, MaxUnpool }

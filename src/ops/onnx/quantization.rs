@@ -3,8 +3,8 @@
 use super::fields::{ElementType, Optional};
 use super::recipe::{Recipe, Source};
 use super::steps::InShape;
-use super::translated::{Translate, register as add};
-use crate::op::{LayerError, Registry, RegistryError};
+use super::translated::{Translate, entry};
+use crate::op::LayerError;
 use crate::ops::indexing::selection::Clamp;
 use crate::ops::layout::repetition::RepeatInterleave;
 use crate::ops::matmul::product::Matmul;
@@ -272,11 +272,6 @@ impl Translate for QLinearMatMul {
     }
 }
 
-/// Registers the operators of this family.
-pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    add::<QuantizeLinear>(registry)?;
-    add::<DequantizeLinear>(registry)?;
-    add::<DynamicQuantizeLinear>(registry)?;
-    add::<MatMulInteger>(registry)?;
-    add::<QLinearMatMul>(registry)
+operators! {
+    entry => QuantizeLinear, DequantizeLinear, DynamicQuantizeLinear, MatMulInteger, QLinearMatMul
 }

@@ -3,10 +3,8 @@
 use super::activations::{Factors, Function};
 use super::recipe::{Recipe, Source};
 use super::recurrence::{Beside, Cell, Part, Recurrence};
-use super::translated::{Translate, register as add};
-use crate::op::{
-    FieldValue, FromParameter, LayerError, OperatorReader, Registry, RegistryError, RuntimeParameter,
-};
+use super::translated::{Translate, entry};
+use crate::op::{FieldValue, FromParameter, LayerError, OperatorReader, RuntimeParameter};
 use crate::ops::support::arguments::InputCount;
 use crate::ops::support::choices::choices;
 use crate::tensor::Dim;
@@ -283,9 +281,4 @@ impl Network<'_> {
 /// What inputs behind the weights may be.
 const WANTED: &str = "biases, lengths of sequences, a state, or of an LSTM a memory or peepholes, each once";
 
-/// Registers the operators of this family.
-pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    add::<Rnn>(registry)?;
-    add::<Lstm>(registry)?;
-    add::<Gru>(registry)
-}
+operators! { entry => Rnn, Lstm, Gru }

@@ -2,8 +2,8 @@
 
 use super::fields::{Flag, List, count, numbers};
 use super::recipe::{Recipe, Source};
-use super::translated::{Translate, register as add};
-use crate::op::{LayerError, Registry, RegistryError};
+use super::translated::{Translate, entry};
+use crate::op::LayerError;
 use crate::ops::reduction::along_axes::{Amax, Amin, Axes, LogSumExp, Mean, Norm, Power, Product, Sum};
 use crate::ops::support::arguments::{Accumulator, Wanted};
 use crate::tensor::DType;
@@ -156,16 +156,7 @@ reductions! {
     }; alone;
 }
 
-/// Registers the operators of this family.
-pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    add::<ReduceSum>(registry)?;
-    add::<ReduceMean>(registry)?;
-    add::<ReduceProd>(registry)?;
-    add::<ReduceMax>(registry)?;
-    add::<ReduceMin>(registry)?;
-    add::<ReduceL1>(registry)?;
-    add::<ReduceL2>(registry)?;
-    add::<ReduceSumSquare>(registry)?;
-    add::<ReduceLogSum>(registry)?;
-    add::<ReduceLogSumExp>(registry)
+operators! {
+    entry => ReduceSum, ReduceMean, ReduceProd, ReduceMax, ReduceMin, ReduceL1, ReduceL2, ReduceSumSquare, ReduceLogSum,
+    ReduceLogSumExp
 }

@@ -3,8 +3,8 @@
 use super::fields::Flag;
 use super::recipe::{Recipe, Source};
 use super::resampling::{Cubic, Places, Resample, Rounding, Taps};
-use super::translated::{Translate, register as add};
-use crate::op::{LayerError, Registry, RegistryError};
+use super::translated::{Translate, entry};
+use crate::op::LayerError;
 use crate::ops::support::arguments::{Argument, InputCount};
 use crate::ops::support::choices::choices;
 use crate::ops::vision::interpolation::grown;
@@ -180,7 +180,4 @@ impl Translate for Resize {
     }
 }
 
-/// Registers the operators of this family.
-pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    add::<Resize>(registry)
-}
+operators! { entry => Resize }

@@ -4,8 +4,8 @@ use super::edges::{Ends, Fit};
 use super::fields::{ElementType, Flag, List, count, numbers};
 use super::recipe::{Recipe, Source};
 use super::steps::{Broadcast, InShape};
-use super::translated::{Translate, register as add};
-use crate::op::{LayerError, Registry, RegistryError};
+use super::translated::{Translate, entry};
+use crate::op::LayerError;
 use crate::ops::arithmetic::binary::Numel;
 use crate::ops::creation::filled::OnesLike;
 use crate::ops::indexing::selection::Where;
@@ -417,15 +417,6 @@ impl Translate for EyeLike {
     }
 }
 
-/// Registers the operators of this family.
-pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    add::<Size>(registry)?;
-    add::<Transpose>(registry)?;
-    add::<Expand>(registry)?;
-    add::<Slice>(registry)?;
-    add::<Pad>(registry)?;
-    add::<DepthToSpace>(registry)?;
-    add::<CenterCropPad>(registry)?;
-    add::<Trilu>(registry)?;
-    add::<EyeLike>(registry)
+operators! {
+    entry => Size, Transpose, Expand, Slice, Pad, DepthToSpace, CenterCropPad, Trilu, EyeLike
 }

@@ -2,10 +2,9 @@
 
 use super::fields::{ElementType, Flag};
 use super::recipe::{Recipe, Source};
-use super::translated::{Translate, register as add};
+use super::translated::{Translate, entry};
 use crate::op::{
-    CpuLayer, FieldValue, ForwardContext, Layer, LayerError, NO_KEY, OperatorReader, Registry, RegistryError,
-    TensorMeta, Weight,
+    CpuLayer, FieldValue, ForwardContext, Layer, LayerError, NO_KEY, OperatorReader, TensorMeta, Weight,
 };
 use crate::ops::conversion::{ViewAsComplex, ViewAsReal};
 use crate::ops::fourier::spectrum::ShortTime;
@@ -272,12 +271,7 @@ macro_rules! windows {
             }
         )*
 
-        /// Registers the operators of this family.
-        pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-            $(add::<$name>(registry)?;)*
-            add::<Dft>(registry)?;
-            add::<Stft>(registry)
-        }
+        operators! { entry => $($name,)* Dft, Stft }
     };
 }
 

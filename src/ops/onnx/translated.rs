@@ -2,8 +2,7 @@
 
 use super::recipe::{Recipe, Source};
 use crate::op::{
-    Cost, CpuLayer, ForwardContext, FromOperator, Layer, LayerError, OperatorReader, Registry, RegistryError,
-    TensorMeta, View,
+    Cost, CpuLayer, Entry, ForwardContext, FromOperator, Layer, LayerError, OperatorReader, TensorMeta, View,
 };
 use crate::ops::support::ready::Ready;
 use crate::tensor::{DType, Layout, Shape, Tensor, TensorView, TensorViewMut};
@@ -142,14 +141,9 @@ impl CpuLayer for Translated {
     }
 }
 
-/// Registers an operator of ONNX under all of its types.
-///
-/// # Errors
-/// [`RegistryError::Duplicate`] when one of the types has a creator already.
-pub(super) fn register<T: FromOperator + Translate + 'static>(
-    registry: &mut Registry,
-) -> Result<(), RegistryError> {
-    registry.register_as(T::TYPES, create::<T>, T::DOC, T::FIELDS)
+/// An operator of ONNX.
+pub(super) const fn entry<T: FromOperator + Translate + 'static>() -> Entry {
+    Entry::made_by::<T>(create::<T>)
 }
 
 fn create<T: FromOperator + Translate + 'static>(

@@ -4,12 +4,12 @@ use super::edges::{Ends, Fit};
 use super::fields::{Optional, numbers};
 use super::recipe::{Recipe, Source};
 use super::steps::InShape;
-use super::translated::{Translate, register as add};
+use super::translated::{Translate, entry};
 use super::windows::{AutoPad, NAMES, Windows, kernel_of, pads, per_axis, torch_axes, windows};
-use crate::op::{LayerError, Registry, RegistryError, Weight};
+use crate::op::{LayerError, Weight};
 use crate::ops::convolution::ConvTranspose as TorchConvTranspose;
 use crate::ops::layout::padding::{Pad, PaddingMode};
-use crate::ops::pooling::folding::Fold;
+use crate::ops::pooling::Fold;
 use crate::ops::support::arguments::{Argument, Operand};
 use crate::ops::support::choices::PerAxis;
 use crate::ops::support::ready::Ready;
@@ -196,8 +196,4 @@ impl Translate for Col2Im {
     }
 }
 
-/// Registers the operators of this family.
-pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    add::<ConvTranspose>(registry)?;
-    add::<Col2Im>(registry)
-}
+operators! { entry => ConvTranspose, Col2Im }

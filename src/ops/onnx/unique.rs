@@ -2,8 +2,8 @@
 
 use super::fields::Flag;
 use super::recipe::{Recipe, Source};
-use super::translated::{Translate, register as add};
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
+use super::translated::{Translate, entry};
+use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
 use crate::ops::layout::reshaping::Ravel;
 use crate::ops::support::arguments::OutputCount;
 use crate::tensor::{DType, Dim, Tensor, TensorView, TensorViewMut, resolve_axis};
@@ -186,7 +186,4 @@ impl CpuLayer for Different {
     }
 }
 
-/// Registers the operators of this family.
-pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    add::<Unique>(registry)
-}
+operators! { entry => Unique }

@@ -3,8 +3,8 @@
 use super::fields::{Flag, Optional};
 use super::recipe::{Recipe, Source};
 use super::suppression::Suppressed;
-use super::translated::{Translate, register as add};
-use crate::op::{LayerError, Registry, RegistryError};
+use super::translated::{Translate, entry};
+use crate::op::LayerError;
 use crate::ops::layout::concatenation::Cat;
 use crate::ops::layout::reshaping::Unsqueeze;
 use crate::ops::support::arguments::{Argument, Operand};
@@ -148,9 +148,4 @@ impl Translate for NonMaxSuppression {
     }
 }
 
-/// Registers the operators of this family.
-pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    add::<RoiAlign>(registry)?;
-    add::<AffineGrid>(registry)?;
-    add::<NonMaxSuppression>(registry)
-}
+operators! { entry => RoiAlign, AffineGrid, NonMaxSuppression }

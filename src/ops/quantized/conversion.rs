@@ -6,8 +6,7 @@ use crate::kernels::quantization::Quantization;
 use crate::kernels::quantized::Whole;
 use crate::kernels::widest;
 use crate::op::{
-    CpuLayer, FieldValue, ForwardContext, FromParameter, Layer, LayerError, OperatorReader, Registry,
-    RegistryError, TensorMeta, View,
+    CpuLayer, FieldValue, ForwardContext, FromParameter, Layer, LayerError, OperatorReader, TensorMeta, View,
 };
 use crate::ops::support::arguments::{Argument, Operand};
 use crate::ops::support::float;
@@ -246,12 +245,7 @@ impl Layer for IntRepr {
 
 view_layers!(IntRepr);
 
-pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    registry.register::<QuantizePerTensor>()?;
-    registry.register::<QuantizePerChannel>()?;
-    registry.register::<DeQuantize>()?;
-    registry.register::<IntRepr>()
-}
+operators! { QuantizePerTensor, QuantizePerChannel, DeQuantize, IntRepr }
 
 #[cfg(test)]
 mod tests {

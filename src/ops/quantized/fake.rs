@@ -2,7 +2,7 @@
 
 use super::factors::{OfSlices, OfTensor, by_runs};
 use crate::kernels::widest;
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
+use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
 use crate::ops::support::arguments::{Argument, Operand};
 use crate::ops::support::float;
 use crate::tensor::{DType, TensorView, TensorViewMut};
@@ -206,10 +206,7 @@ impl CpuLayer for FakeQuantizePerChannel {
     }
 }
 
-pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    registry.register::<FakeQuantize>()?;
-    registry.register::<FakeQuantizePerChannel>()
-}
+operators! { FakeQuantize, FakeQuantizePerChannel }
 
 #[cfg(test)]
 mod tests {

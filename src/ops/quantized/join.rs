@@ -3,7 +3,7 @@
 use super::{check_bytes, quantization, with_whole};
 use crate::kernels::quantization::Quantization;
 use crate::kernels::quantized::Whole;
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
+use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
 use crate::ops::support::views::axis_of;
 use crate::tensor::{DType, Layout, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
@@ -101,9 +101,7 @@ impl CpuLayer for QuantizedCat {
     }
 }
 
-pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    registry.register::<QuantizedCat>()
-}
+operators! { QuantizedCat }
 
 #[cfg(test)]
 mod tests {

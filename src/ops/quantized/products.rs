@@ -6,10 +6,7 @@ use crate::kernels::conv::ConvShape;
 use crate::kernels::quantization::{Quantization, Requantization};
 use crate::kernels::quantized::{ByColumn, ByRow, Rows, Strips, Whole, WholeConv, centered, product};
 use crate::kernels::window::Window;
-use crate::op::{
-    CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, RuntimeAttribute, TensorMeta,
-    Weight,
-};
+use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, RuntimeAttribute, TensorMeta, Weight};
 use crate::ops::layout::padding::PaddingMode;
 use crate::ops::support::choices::{PerAxis, per_axis};
 use crate::ops::support::ready::Ready;
@@ -457,12 +454,7 @@ forms! {
     }
 }
 
-pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    registry.register::<QuantizedConv2d>()?;
-    registry.register::<QuantizedConvReLU2d>()?;
-    registry.register::<QuantizedLinear>()?;
-    registry.register::<QuantizedLinearReLU>()
-}
+operators! { QuantizedConv2d, QuantizedConvReLU2d, QuantizedLinear, QuantizedLinearReLU }
 
 #[cfg(test)]
 mod tests;

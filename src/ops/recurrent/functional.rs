@@ -3,9 +3,7 @@
 use super::stored::Layers;
 use super::{Network, Recorded, compute_size};
 use crate::kernels::recurrent::Cell;
-use crate::op::{
-    CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, RuntimeAttribute, TensorMeta,
-};
+use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, RuntimeAttribute, TensorMeta};
 use crate::ops::support::arguments::Operand;
 use crate::ops::support::float::with_float;
 use crate::tensor::{TensorView, TensorViewMut};
@@ -201,13 +199,7 @@ impl Function<'_> {
     }
 }
 
-/// Registers the layers of this file.
-pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    registry.register::<RnnTanhFunction>()?;
-    registry.register::<RnnReluFunction>()?;
-    registry.register::<LstmFunction>()?;
-    registry.register::<GruFunction>()
-}
+operators! { RnnTanhFunction, RnnReluFunction, LstmFunction, GruFunction }
 
 #[cfg(test)]
 mod tests {

@@ -10,7 +10,7 @@ pub use composed::{
 use crate::Limits;
 use crate::kernels::reduce;
 pub(crate) use crate::kernels::reduce::fold::Operation;
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
+use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
 use crate::ops::support::arguments::Accumulator;
 use crate::ops::support::broadcast::Converted;
 use crate::tensor::{
@@ -385,20 +385,8 @@ quantifiers! {
     All for "torch.all", "aten::all" is all;
 }
 
-/// Registers the layers of this family.
-pub(in crate::ops) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    registry.register::<Sum>()?;
-    registry.register::<Mean>()?;
-    registry.register::<Product>()?;
-    registry.register::<Amax>()?;
-    registry.register::<Amin>()?;
-    registry.register::<LogSumExp>()?;
-    registry.register::<Variance>()?;
-    registry.register::<Deviation>()?;
-    registry.register::<Norm>()?;
-    registry.register::<Any>()?;
-    registry.register::<All>()?;
-    composed::register(registry)
+operators! {
+    Sum, Mean, Product, Amax, Amin, LogSumExp, Variance, Deviation, Norm, Any, All; of composed
 }
 
 #[cfg(test)]

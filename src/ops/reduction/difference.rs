@@ -1,6 +1,6 @@
 //! Differences of neighbours along an axis.
 
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
+use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
 use crate::ops::attention::dot_product::OptionalInput;
 use crate::ops::support::broadcast::{Factor, common};
 use crate::ops::support::number;
@@ -121,10 +121,7 @@ impl CpuLayer for Diff {
     }
 }
 
-/// Registers the layers of this family.
-pub(in crate::ops) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    registry.register::<Diff>()
-}
+operators! { Diff }
 
 #[cfg(test)]
 mod tests {

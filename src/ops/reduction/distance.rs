@@ -4,7 +4,7 @@ pub mod all_pairs;
 
 use crate::Limits;
 use crate::kernels::{Float, reduce};
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
+use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
 use crate::ops::reduction::along_axes::Axes;
 use crate::ops::support::arguments::Operand;
 use crate::ops::support::broadcast::{Converted, broadcast};
@@ -253,13 +253,7 @@ impl CpuLayer for CosineSimilarity {
     }
 }
 
-/// Registers the layers of this family.
-pub(in crate::ops) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    registry.register::<Normalize>()?;
-    registry.register::<PairwiseDistance>()?;
-    registry.register::<CosineSimilarity>()?;
-    all_pairs::register(registry)
-}
+operators! { Normalize, PairwiseDistance, CosineSimilarity; of all_pairs }
 
 #[cfg(test)]
 mod tests {

@@ -2,7 +2,7 @@
 
 use crate::kernels::reduce::position_of;
 use crate::kernels::widest;
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
+use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
 use crate::ops::indexing::by_index::pick;
 use crate::ops::reduction::along_axes::{Axes, extreme_of_all, workspace};
 use crate::ops::support::arguments::OutputCount;
@@ -407,14 +407,7 @@ impl CpuLayer for Topk {
     }
 }
 
-/// Registers the layers of this family.
-pub(in crate::ops) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    registry.register::<Max>()?;
-    registry.register::<Min>()?;
-    registry.register::<Argmax>()?;
-    registry.register::<Argmin>()?;
-    registry.register::<Topk>()
-}
+operators! { Max, Min, Argmax, Argmin, Topk }
 
 #[cfg(test)]
 mod tests {

@@ -1,7 +1,7 @@
 //! The element in the middle: median and nanmedian.
 
 use super::extremes::{Kind, check_order, places, with_order, write_places, write_values};
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
+use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
 use crate::ops::reduction::along_axes::Axes;
 use crate::ops::support::order::{Ordered, keys, part};
 use crate::tensor::{DType, Tensor, TensorView, TensorViewMut};
@@ -105,11 +105,7 @@ fn run(
     }
 }
 
-/// Registers the layers of this family.
-pub(in crate::ops) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    registry.register::<Median>()?;
-    registry.register::<NanMedian>()
-}
+operators! { Median, NanMedian }
 
 #[cfg(test)]
 mod tests {

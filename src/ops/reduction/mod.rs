@@ -8,3 +8,5 @@ pub mod median;
 pub mod running;
 pub mod scan;
 pub mod trapezoid;
+
+operators! { of along_axes, difference, distance, extremes, median, running, scan, trapezoid }

@@ -2,7 +2,7 @@
 
 use super::extremes::{check_order, places, with_order, with_places};
 use crate::kernels::Float;
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
+use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
 use crate::ops::support::float;
 use crate::ops::support::float::with_float;
 use crate::ops::support::number;
@@ -163,12 +163,7 @@ impl CpuLayer for Logcumsumexp {
     }
 }
 
-/// Registers the layers of this family.
-pub(in crate::ops) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    registry.register::<Cummax>()?;
-    registry.register::<Cummin>()?;
-    registry.register::<Logcumsumexp>()
-}
+operators! { Cummax, Cummin, Logcumsumexp }
 
 #[cfg(test)]
 mod tests {

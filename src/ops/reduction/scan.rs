@@ -1,7 +1,7 @@
 //! Running sums and products along an axis.
 
 use crate::kernels::Float;
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
+use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
 use crate::ops::support::arguments::Accumulator;
 use crate::ops::support::float;
 use crate::ops::support::float::with_float;
@@ -111,11 +111,7 @@ scans! {
     Cumprod for "torch.cumprod" by |a, b| a * b, i64::wrapping_mul;
 }
 
-/// Registers the layers of this family.
-pub(in crate::ops) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    registry.register::<Cumsum>()?;
-    registry.register::<Cumprod>()
-}
+operators! { Cumsum, Cumprod }
 
 #[cfg(test)]
 mod tests {

@@ -2,7 +2,7 @@
 
 use crate::Limits;
 use crate::kernels::matrix::Field;
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
+use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
 use crate::ops::support::broadcast::{Converted, Factor, broadcast, common};
 use crate::ops::support::number;
 use crate::ops::support::number::Number;
@@ -181,11 +181,7 @@ fn as_dims(lens: &[usize]) -> Vec<Dim> {
     lens.iter().map(|&len| Dim::from(len)).collect()
 }
 
-/// Registers the layers of this family.
-pub(in crate::ops) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    registry.register::<Trapezoid>()?;
-    registry.register::<CumulativeTrapezoid>()
-}
+operators! { Trapezoid, CumulativeTrapezoid }
 
 #[cfg(test)]
 mod tests {

@@ -62,7 +62,8 @@ impl<'a> Operator<'a> {
         let attrs: BTreeMap<_, _> = self.attrs.iter().map(attr).collect();
         let names: Vec<_> = (0..inputs).map(|i| self.names.get(i).map(|name| name.to_string())).collect();
         let creator = registry.get(self.op_type).unwrap();
-        let layer = creator.create(OperatorReader::new(&params, &attrs, &names, self.outputs))?;
+        let reader = OperatorReader::new(&params, &attrs, &names, self.outputs);
+        let layer = creator.create(reader.with_op_type(self.op_type))?;
         let wanted = layer.num_inputs();
         if wanted.contains(&inputs) {
             return Ok(layer);

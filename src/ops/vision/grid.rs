@@ -3,7 +3,7 @@
 use crate::Limits;
 use crate::kernels::naive::{GridMode, GridPadding, Sampling};
 use crate::kernels::{Float, grid};
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
+use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
 use crate::ops::support::arguments::{Argument, Operand};
 use crate::ops::support::choices::choices;
 use crate::ops::support::float;
@@ -208,11 +208,7 @@ impl CpuLayer for GridSample {
     }
 }
 
-/// Registers the layers of this family.
-pub(in crate::ops) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    registry.register::<AffineGrid>()?;
-    registry.register::<GridSample>()
-}
+operators! { AffineGrid, GridSample }
 
 #[cfg(test)]
 mod tests;

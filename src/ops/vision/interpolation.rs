@@ -5,10 +5,8 @@ use crate::kernels::Float;
 use crate::kernels::naive::{Divisor, Interpolation, Resampling};
 use crate::kernels::pool::{self, PoolShape};
 use crate::kernels::resample::{self, Resampler};
-use crate::op::{
-    CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorFormat, TensorMeta,
-};
-use crate::ops::pooling::sliding;
+use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorFormat, TensorMeta};
+use crate::ops::pooling;
 use crate::ops::support::arguments::Argument;
 use crate::ops::support::choices::{choices, per_axis};
 use crate::ops::support::float;
@@ -376,11 +374,11 @@ macro_rules! resizing_layers {
             }
 
             fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
-                sliding::takes(2, position, formats)
+                pooling::supports(2, position, formats)
             }
 
             fn configure(&mut self, inputs: &[TensorMeta], _: &[TensorMeta]) -> Result<(), LayerError> {
-                sliding::configure(2, inputs)
+                pooling::configure(2, inputs)
             }
 
             fn workspace(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> usize {
@@ -395,12 +393,7 @@ macro_rules! resizing_layers {
 
 resizing_layers!(Interpolate, UpsampleNearest, UpsampleBilinear);
 
-/// Registers the layers of this family.
-pub(in crate::ops) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    registry.register::<Interpolate>()?;
-    registry.register::<UpsampleNearest>()?;
-    registry.register::<UpsampleBilinear>()
-}
+operators! { Interpolate, UpsampleNearest, UpsampleBilinear }
 
 #[cfg(test)]
 mod tests;

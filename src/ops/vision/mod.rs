@@ -3,3 +3,5 @@
 pub mod grid;
 pub mod interpolation;
 pub mod regions;
+
+operators! { of grid, interpolation, regions }

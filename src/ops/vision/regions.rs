@@ -4,7 +4,7 @@ use crate::Limits;
 use crate::kernels::Float;
 use crate::kernels::naive::RegionAlign;
 use crate::kernels::regions::{Region, region_align};
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
+use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
 use crate::ops::support::arguments::Operand;
 use crate::ops::support::choices::{PerAxis, per_axis};
 use crate::ops::support::float;
@@ -221,11 +221,7 @@ impl CpuLayer for RoIAlignFunction {
     }
 }
 
-/// Registers the layers of this family.
-pub(in crate::ops) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    registry.register::<RoIAlign>()?;
-    registry.register::<RoIAlignFunction>()
-}
+operators! { RoIAlign, RoIAlignFunction }
 
 #[cfg(test)]
 mod tests {

@@ -117,7 +117,9 @@ unsafe extern "C" fn create(
         // SAFETY: as above.
         let name = unsafe { lossy(node.name) }.unwrap_or_default();
         let reader = OperatorReader::new(&given.params, &given.attrs, &given.names, node.num_outputs);
-        let layer = creator.create(reader.with_name(&name))?;
+        // SAFETY: as above.
+        let op_type = unsafe { lossy(op.type_name) }.unwrap_or_default();
+        let layer = creator.create(reader.with_name(&name).with_op_type(&op_type))?;
         if layer.is_data_dependent() {
             let reason = "it has outputs of data-dependent size, which the plugin interface cannot pass on";
             return Err(LayerError::Unsupported(reason.to_owned()));

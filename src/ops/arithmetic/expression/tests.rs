@@ -6,7 +6,7 @@ mod pytorch;
 mod rules;
 
 use super::*;
-use crate::op::{OperatorReader, RuntimeParameter};
+use crate::op::{OperatorReader, Registry, RuntimeParameter};
 use crate::tensor::Workspace;
 use std::collections::BTreeMap;
 

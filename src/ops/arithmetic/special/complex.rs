@@ -1,7 +1,7 @@
 //! Complex numbers by length and angle, and their conjugates.
 
 use super::{Double, check_held, map, real_result, refused};
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
+use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
 use crate::ops::support::arguments::Operand;
 use crate::ops::support::broadcast::{Factor, broadcast};
 use crate::ops::support::number;
@@ -150,10 +150,4 @@ keep_the_type! {
     };
 }
 
-/// Registers the layers of this family.
-pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    registry.register::<Polar>()?;
-    registry.register::<Angle>()?;
-    registry.register::<Conjugate>()?;
-    registry.register::<Sgn>()
-}
+operators! { Polar, Angle, Conjugate, Sgn }

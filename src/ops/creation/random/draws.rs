@@ -3,8 +3,7 @@
 use super::whole::{Places, permutable, shuffled, within};
 use super::{Seed, check_held, draw_each, fraction, random, write};
 use crate::op::{
-    CpuLayer, FieldValue, ForwardContext, FromParameter, Layer, LayerError, OperatorReader, Registry,
-    RegistryError, TensorMeta,
+    CpuLayer, FieldValue, ForwardContext, FromParameter, Layer, LayerError, OperatorReader, TensorMeta,
 };
 use crate::ops::creation::filled::Size;
 use crate::ops::support::arguments::Argument;
@@ -485,21 +484,9 @@ impl CpuLayer for Multinomial {
     }
 }
 
-/// Registers the layers of this file.
-pub(super) fn register(registry: &mut Registry<dyn CpuLayer>) -> Result<(), RegistryError> {
-    registry.register::<RandOf>()?;
-    registry.register::<Randint>()?;
-    registry.register::<RandintLike>()?;
-    registry.register::<Randperm>()?;
-    registry.register::<Bernoulli>()?;
-    registry.register::<Multinomial>()?;
-    registry.register::<Uniform>()?;
-    registry.register::<Exponential>()?;
-    registry.register::<CauchyOf>()?;
-    registry.register::<LogNormalOf>()?;
-    registry.register::<GeometricOf>()?;
-    registry.register::<PoissonOf>()?;
-    registry.register::<RReLUOf>()
+operators! {
+    RandOf, Randint, RandintLike, Randperm, Bernoulli, Multinomial, Uniform, Exponential, CauchyOf, LogNormalOf,
+    GeometricOf, PoissonOf, RReLUOf
 }
 
 #[cfg(test)]

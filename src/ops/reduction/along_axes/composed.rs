@@ -2,9 +2,7 @@
 
 use super::{Axes, Operation, Power, Reduction, Unbiased};
 use crate::Limits;
-use crate::op::{
-    CpuLayer, ForwardContext, FromParameter, Layer, LayerError, Registry, RegistryError, TensorMeta,
-};
+use crate::op::{CpuLayer, ForwardContext, FromParameter, Layer, LayerError, TensorMeta};
 use crate::ops::linalg::{self, SingularNorm};
 use crate::ops::support::arguments::{Accumulator, Wanted};
 use crate::tensor::{DType, Tensor, TensorView, TensorViewMut, resolve_axes};
@@ -424,16 +422,8 @@ macro_rules! norms {
 
 norms!(LinalgNorm, VectorNorm, MatrixNorm);
 
-/// Registers the layers of this file.
-pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    registry.register::<NanSum>()?;
-    registry.register::<NanMean>()?;
-    registry.register::<MinAndMax>()?;
-    registry.register::<VarianceAndMean>()?;
-    registry.register::<DeviationAndMean>()?;
-    registry.register::<LinalgNorm>()?;
-    registry.register::<VectorNorm>()?;
-    registry.register::<MatrixNorm>()
+operators! {
+    NanSum, NanMean, MinAndMax, VarianceAndMean, DeviationAndMean, LinalgNorm, VectorNorm, MatrixNorm
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use super::{check_held, check_same_type};
 use crate::Limits;
 use crate::kernels::{Float, reduce};
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
+use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
 use crate::ops::support::arguments::Operand;
 use crate::ops::support::broadcast::{Factor, broadcast, common};
 use crate::ops::support::float;
@@ -175,11 +175,7 @@ impl CpuLayer for Dist {
     }
 }
 
-/// Registers the layers of this family.
-pub(super) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    registry.register::<Cdist>()?;
-    registry.register::<Dist>()
-}
+operators! { Cdist, Dist }
 
 #[cfg(test)]
 mod tests {

@@ -2,7 +2,7 @@
 
 use crate::kernels::folding::{self, FoldShape};
 use crate::kernels::window::Window;
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, Registry, RegistryError, TensorMeta};
+use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta};
 use crate::ops::support::arguments::Argument;
 use crate::ops::support::choices::{PerAxis, per_axis};
 use crate::ops::support::float;
@@ -217,11 +217,7 @@ impl CpuLayer for Fold {
     }
 }
 
-/// Registers the layers of this family.
-pub(in crate::ops) fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    registry.register::<Unfold>()?;
-    registry.register::<Fold>()
-}
+operators! { Unfold, Fold }
 
 #[cfg(test)]
 mod tests {

@@ -1,0 +1,185 @@
+//! Pooling to a given size: as many parts along each axis as are asked for, however long the axis is.
+
+use super::pool::{Pooled, Pooling, Reduction, leading_axes};
+use crate::kernels::naive::Divisor;
+use crate::kernels::window::Window;
+use crate::op::{LayerError, SpatialAxes, TensorMeta};
+use crate::ops::support::arguments::Argument;
+use crate::ops::support::choices::{PerAxis, per_axis};
+use crate::ops::support::float;
+use crate::tensor::Dim;
+use std::ops::RangeInclusive;
+
+/// The sizes of the output: those of `output_size`, and the input's where that is 0 (PNNX's way to write `None`).
+fn output_dims(
+    inputs: &[TensorMeta],
+    axes: SpatialAxes,
+    output_size: &Argument<PerAxis>,
+) -> Result<Vec<Dim>, LayerError> {
+    let input = &inputs[0];
+    float::check("the input", input)?;
+    let leading = leading_axes(input, axes)?;
+    let (batch, lens) = input.dims().split_at(leading);
+    let sizes = match output_size {
+        Argument::Value(size) => {
+            let sizes = sizes(axes, size)?.into_iter().zip(lens);
+            sizes.map(|(size, len)| if size == 0 { len.clone() } else { Dim::from(size) }).collect()
+        }
+        Argument::Input(_) => match output_size.dims(inputs)?.as_slice() {
+            [size] => vec![size.clone(); axes.get()],
+            sizes if sizes.len() == axes.get() => sizes.to_vec(),
+            sizes => {
+                return Err(LayerError::shape(
+                    "`output_size`",
+                    format!("1 or {} numbers", axes.get()),
+                    sizes.len(),
+                ));
+            }
+        },
+    };
+    Ok(batch.iter().cloned().chain(sizes).collect())
+}
+
+fn sizes(axes: SpatialAxes, output_size: &PerAxis) -> Result<Vec<usize>, LayerError> {
+    per_axis("output_size", output_size.values(), axes.get())
+}
+
+fn check(axes: SpatialAxes, output_size: &Argument<PerAxis>) -> Result<(), LayerError> {
+    match output_size {
+        Argument::Value(size) => sizes(axes, size).map(drop),
+        Argument::Input(_) => Ok(()),
+    }
+}
+
+crate::operator! {
+    /// `torch.nn.AdaptiveAvgPool1d`, `AdaptiveAvgPool2d`, `AdaptiveAvgPool3d`: the mean of each part, N×C×D×H×W →
+    /// N×C×`output_size` (with as many axes as the type says, and with or without N).
+    pub struct AdaptiveAvgPool for "nn.AdaptiveAvgPool1d", "F.adaptive_avg_pool1d", "nn.AdaptiveAvgPool2d",
+        "F.adaptive_avg_pool2d", "nn.AdaptiveAvgPool3d", "F.adaptive_avg_pool3d" {
+        /// How many axes are pooled.
+        axes: SpatialAxes,
+        /// Lengths of the output's axes, or one length for all; 0 keeps that of the input.
+        output_size: Argument<PerAxis>,
+    }
+    validate |layer| { check(layer.axes, &layer.output_size) }
+}
+
+crate::operator! {
+    /// `torch.nn.AdaptiveMaxPool1d`, `AdaptiveMaxPool2d`, `AdaptiveMaxPool3d`: the largest element of each part, N×C×D×H×W →
+    /// N×C×`output_size` (with as many axes as the type says, and with or without N).
+    pub struct AdaptiveMaxPool for "nn.AdaptiveMaxPool1d", "F.adaptive_max_pool1d", "nn.AdaptiveMaxPool2d",
+        "F.adaptive_max_pool2d", "nn.AdaptiveMaxPool3d", "F.adaptive_max_pool3d" {
+        /// How many axes are pooled.
+        axes: SpatialAxes,
+        /// Lengths of the output's axes, or one length for all; 0 keeps that of the input.
+        output_size: Argument<PerAxis>,
+        /// Whether a second output (i64) says where each largest element stands in its flattened plane.
+        return_indices: bool = false,
+    }
+    validate |layer| { check(layer.axes, &layer.output_size) }
+}
+
+impl AdaptiveAvgPool {
+    fn reduction(&self) -> Reduction {
+        Reduction::Mean(Divisor::Elements)
+    }
+}
+
+impl AdaptiveMaxPool {
+    fn reduction(&self) -> Reduction {
+        Reduction::Max { indices: self.return_indices }
+    }
+}
+
+impl Pooling for AdaptiveAvgPool {
+    fn axes(&self) -> SpatialAxes {
+        self.axes
+    }
+
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        let count = 1 + self.output_size.num_inputs();
+        count..=count
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        Ok(self.reduction().metas(&inputs[0], output_dims(inputs, self.axes, &self.output_size)?))
+    }
+
+    fn method(&self) -> Result<(Option<Vec<Window>>, Reduction), LayerError> {
+        Ok((None, self.reduction()))
+    }
+}
+
+impl Pooling for AdaptiveMaxPool {
+    fn axes(&self) -> SpatialAxes {
+        self.axes
+    }
+
+    fn num_inputs(&self) -> RangeInclusive<usize> {
+        let count = 1 + self.output_size.num_inputs();
+        count..=count
+    }
+
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        Ok(self.reduction().metas(&inputs[0], output_dims(inputs, self.axes, &self.output_size)?))
+    }
+
+    fn method(&self) -> Result<(Option<Vec<Window>>, Reduction), LayerError> {
+        Ok((None, self.reduction()))
+    }
+}
+
+operators! { Pooled<AdaptiveAvgPool>, Pooled<AdaptiveMaxPool> }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::support::testing::{assert_close, operator, waves};
+    use crate::tensor::DType;
+
+    #[test]
+    fn means_are_those_of_pytorch() {
+        let mean = |op_type, size, shape: &[usize]| {
+            operator(op_type, &[("output_size", size)]).run_one(&[&waves(shape)]).unwrap()
+        };
+        assert_close(
+            &mean("F.adaptive_avg_pool1d", "3", &[1, 1, 7]),
+            &[1, 1, 3],
+            &[-1.0, -5.0 / 6.0, -1.0 / 12.0],
+        );
+        let want = [-1.5, -0.125, -1.0, -0.875, 0.125, 1.75, 1.125, 1.75, 0.125];
+        assert_close(&mean("nn.AdaptiveAvgPool2d", "(0,3)", &[1, 1, 3, 4]), &[1, 1, 3, 3], &want);
+        let want = [0.125, 0.0, -1.25, -0.9375, 0.125, -0.5625];
+        assert_close(&mean("nn.AdaptiveAvgPool3d", "(1,0,2)", &[1, 2, 3, 3]), &[1, 1, 3, 2], &want);
+    }
+
+    #[test]
+    fn largest_elements_and_their_places_are_those_of_pytorch() {
+        let params = [("output_size", "(2,3)"), ("return_indices", "True")];
+        let outputs = operator("nn.AdaptiveMaxPool2d", &params).run(&[&waves(&[1, 5, 4])]).unwrap();
+        assert_close(&outputs[0], &[1, 2, 3], &[2.0, 2.0, 2.0, 2.0, 2.75, 2.75]);
+        assert_eq!(outputs[1].to_vec::<i64>().unwrap(), [9, 9, 7, 9, 18, 18]);
+        let params = [("output_size", "(6)"), ("return_indices", "False")];
+        let more = operator("F.adaptive_max_pool1d", &params).run_one(&[&waves(&[1, 2, 4])]).unwrap();
+        let want = [-2.75, -0.25, -0.25, 0.0, 0.0, -2.0, -0.5, -0.5, -1.25, 1.5, 2.0, 2.0];
+        assert_close(&more, &[1, 2, 6], &want);
+    }
+
+    #[test]
+    fn symbols_odd_inputs_and_senseless_sizes() {
+        let input = TensorMeta::new(
+            DType::F32,
+            [Dim::symbol("n"), Dim::Fixed(8), Dim::symbol("h"), Dim::symbol("w")],
+        );
+        let output = operator("F.adaptive_avg_pool2d", &[("output_size", "(0,3)")]).infer(&[input]).unwrap();
+        assert_eq!(output[0].to_string(), "n×8×h×3 f32");
+        for size in ["1", "(2,0)", "7"] {
+            operator("nn.AdaptiveMaxPool2d", &[("output_size", size), ("return_indices", "True")])
+                .survives(1);
+            operator("nn.AdaptiveAvgPool2d", &[("output_size", size)]).survives(1);
+        }
+        let huge = operator("F.adaptive_avg_pool1d", &[("output_size", "9223372036854775807")]);
+        assert!(huge.run(&[&waves(&[1, 1, 4])]).is_err());
+        assert!(operator("F.adaptive_avg_pool1d", &[("output_size", "(1,2)")]).create(1).is_err());
+    }
+}
