@@ -149,7 +149,7 @@ impl Case {
         let params: BTreeMap<String, RuntimeParameter> = params.collect();
         let (attributes, names) = (BTreeMap::new(), vec![None; self.inputs]);
         let registry = Registry::default();
-        let reader = OperatorReader::new(&params, &attributes, &names, 1);
+        let reader = OperatorReader::new(&params, &attributes, &names, 1).with_op_type(self.op_type);
         let layer = registry.get(self.op_type)?.create(reader)?;
         let meta =
             |tensor: &DeviceTensor<'_>| TensorMeta::new(tensor.dtype(), tensor.shape().iter().copied());

@@ -154,7 +154,8 @@ impl Converter<'_> {
         };
         let arguments = self.arguments(operator, creator, &values)?;
         let used = self.outputs_in_use(operator).to_vec();
-        let layer = self.create(operator, creator, &arguments, made.attrs(), Some(&used))?;
+        let layer =
+            self.create((operator, operator.op_type()), creator, &arguments, made.attrs(), Some(&used))?;
         let count =
             catch_panic(|| Ok(layer.num_outputs())).map_err(|source| self.create_error(operator, source))?;
         let outputs = self.add_outputs(operator, count)?;
@@ -191,7 +192,7 @@ impl Converter<'_> {
                 return Ok(output);
             }
         };
-        let layer = self.create(operator, creator, &arguments, &BTreeMap::new(), None)?;
+        let layer = self.create((operator, op_type), creator, &arguments, &BTreeMap::new(), None)?;
         let made = RuntimeOperator::new(name, op_type).with_line(operator.line()).with_layer(layer);
         self.push_operator(made, arguments, vec![output]);
         Ok(output)
@@ -199,7 +200,7 @@ impl Converter<'_> {
 
     fn create(
         &self,
-        operator: &pnnx::Operator,
+        (operator, op_type): (&pnnx::Operator, &str),
         creator: &Creator,
         arguments: &Arguments,
         attrs: &BTreeMap<String, RuntimeAttribute>,
@@ -215,7 +216,7 @@ impl Converter<'_> {
         let count = outputs.map_or(1, <[_]>::len);
         let reader = OperatorReader::new(&arguments.params, attrs, &arguments.names, count)
             .with_name(operator.name())
-            .with_op_type(operator.op_type())
+            .with_op_type(op_type)
             .with_shapes(input_shapes, output_shapes)
             .with_dtypes(input_dtypes, output_dtypes);
         let layer = creator.create(reader).map_err(|source| self.create_error(operator, source))?;

@@ -5,6 +5,7 @@
 //! know which operators exist: those are in [`ops`](crate::ops).
 
 mod attribute;
+mod axes;
 mod error;
 mod guard;
 mod layer;
@@ -17,6 +18,7 @@ mod weight;
 
 pub use crate::operator;
 pub use attribute::{RuntimeAttribute, WeightSource};
+pub use axes::SpatialAxes;
 pub use error::LayerError;
 pub(crate) use error::list;
 pub use guard::catch_panic;
@@ -24,7 +26,7 @@ pub(crate) use guard::drop_layer;
 pub use layer::{CloneCpuLayer, Cost, CpuLayer, ForwardContext, Layer, PACKED, Tactic, TensorFormat, View};
 pub use meta::TensorMeta;
 pub use plugin::{PluginName, lookup};
-pub use reader::{Field, FieldValue, FromParameter, OperatorReader, SpatialAxes, State};
+pub use reader::{Field, FieldValue, FromParameter, OperatorReader, State};
 pub(crate) use reader::{INPUT_KIND, NO_KEY};
 pub(crate) use registry::Entry;
 pub use registry::{Creator, Device, DeviceLayer, FromOperator, Registry, RegistryError};

@@ -393,42 +393,6 @@ impl<T: Default> FieldValue for State<T> {
     }
 }
 
-/// A field of [`operator!`](crate::operator) for operators of which there is one for each number of spatial axes: the number in
-/// the type, as the 2 of `nn.MaxPool2d`. No key of a file sets it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SpatialAxes(usize);
-
-impl SpatialAxes {
-    /// 1, 2 or 3 axes; None for any other number.
-    pub fn new(axes: usize) -> Option<Self> {
-        (1..=3).contains(&axes).then_some(Self(axes))
-    }
-
-    /// How many.
-    pub fn get(self) -> usize {
-        self.0
-    }
-
-    /// Those of a type: of its last digit before a `d` that ends a word.
-    fn of_type(op_type: &str) -> Option<Self> {
-        let mut words = op_type.rsplit(|c: char| !c.is_ascii_alphanumeric());
-        let digit = words.find_map(|word| word.strip_suffix('d')?.chars().next_back()?.to_digit(10))?;
-        Self::new(usize::try_from(digit).ok()?)
-    }
-}
-
-impl FieldValue for SpatialAxes {
-    const KIND: &'static str = NO_KEY;
-
-    fn read(reader: &mut OperatorReader<'_>, _: &'static str) -> Result<Option<Self>, LayerError> {
-        let op_type = reader.op_type();
-        Self::of_type(op_type).map(Some).ok_or_else(|| {
-            let wanted = "the type has to end with 1d, 2d or 3d, to say how many axes there are";
-            LayerError::Unsupported(format!("`{op_type}`: {wanted}"))
-        })
-    }
-}
-
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
@@ -439,14 +403,6 @@ pub(super) mod tests {
         let texts =
             ["Padding::Places(PerAxis::all(0))", "PaddingMode::Zeros", "Some(true)", "None", "vec![0, 1]"];
         assert_eq!(texts.map(in_file), ["0", "zeros", "True", "None", "(0,1)"]);
-    }
-
-    #[test]
-    fn spatial_axes_are_those_of_the_type() {
-        let axes = |op_type| SpatialAxes::of_type(op_type).map(SpatialAxes::get);
-        let types = ["nn.MaxPool2d", "F.max_pool1d_with_indices", "my/Pool3d/1"];
-        assert_eq!(types.map(axes), [Some(2), Some(1), Some(3)]);
-        assert_eq!(["nn.MaxPool", "nn.Pool4d", "", "d"].map(axes), [None; 4]);
     }
 
     pub(in crate::op) struct Source {

@@ -273,7 +273,7 @@ impl Registry<dyn CpuLayer> {
 }
 // ANCHOR_END: registry
 
-/// Operators that come with Ixion, in constants.
+/// An entry of a table of built-in operators.
 #[derive(Clone, Copy)]
 pub(crate) enum Entry {
     /// One, under all of its types.
@@ -295,22 +295,28 @@ impl Entry {
         Self::made_by::<T>(create::<T>)
     }
 
-    /// An operator of which a function makes the layer.
+    /// An operator whose layer `create` makes.
     pub(crate) const fn made_by<T: FromOperator>(create: CreateCpu) -> Self {
         Self::Operator { types: T::TYPES, create, doc: T::DOC, fields: T::FIELDS }
     }
 }
 
 impl Registry<dyn CpuLayer> {
-    /// Adds all operators of a table.
+    /// Adds all operators of a table. The error is the first one; what comes after it is added all the same.
     pub(crate) fn register_all(&mut self, entries: &[Entry]) -> Result<(), RegistryError> {
-        entries.iter().try_for_each(|entry| match *entry {
-            Entry::Operator { types, create, doc, fields } => types
-                .iter()
-                .try_for_each(|op_type| self.add(*op_type, Creator::built_in(create, doc, fields))),
-            Entry::Table(entries) => self.register_all(entries),
-            Entry::Computed(add) => add(self),
-        })
+        let mut result = Ok(());
+        for entry in entries {
+            match *entry {
+                Entry::Operator { types, create, doc, fields } => {
+                    for op_type in types {
+                        result = result.and(self.add(*op_type, Creator::built_in(create, doc, fields)));
+                    }
+                }
+                Entry::Table(entries) => result = result.and(self.register_all(entries)),
+                Entry::Computed(add) => result = result.and(add(self)),
+            }
+        }
+        result
     }
 }
 

@@ -2,8 +2,8 @@
 //!
 //! Operators are grouped by family, in a folder or a file each. An operator is a struct that [`operator!`](crate::operator)
 //! declares with its parameters and weights; [`Layer`](crate::op::Layer) gives its shape rule and [`CpuLayer`] its arithmetic,
-//! usually a call of a kernel from [`kernels`](crate::kernels). A new operator is a file in its family's folder and one line in
-//! [`registry`].
+//! usually a call of a kernel from [`kernels`](crate::kernels). Each file lists its operators
+//! in a table, `operators!`, and each family its files.
 //!
 //! # Adding an operator
 //!
@@ -53,7 +53,8 @@
 //! input that files name (`$other=…`) as a field of type [`Operand`](support::arguments::Operand).
 //!
 //! A graph uses a new operator through [`RuntimeGraph::with_registry`](crate::graph::RuntimeGraph::with_registry). An operator of
-//! Ixion itself stands in its family's folder, and [`registry`] has a line for it.
+//! Ixion itself stands in a file of its family's folder and is named in the table `operators!` of that file; a new file is named
+//! in the table of the family's `mod.rs`.
 //!
 //! # What PNNX leaves as it is
 //!
@@ -70,8 +71,15 @@
 //!
 //! `examples/custom_operator.rs` supplies a module with weights and a custom operator.
 
-/// Declares the table `OPERATORS` of a module, which the module above lists: operators by name, `of` modules with tables of
-/// their own, and `with` a function that adds what is computed. A name and `=>` ahead of them is what makes their entries.
+/// Declares `OPERATORS`, the table of a module's operators: `of` adds the tables of other modules, `with` a function for
+/// operators whose types or fields are computed.
+///
+/// ```ignore
+/// operators! { ReLU, ELU }                             // layers
+/// operators! { Logit; of complex; with add_functions } // and those of a module, and computed ones
+/// operators! { of gating, softmax }                    // those of modules alone
+/// operators! { entry => Conv, LpPool }                 // `entry::<Conv>()` makes the entry
+/// ```
 macro_rules! operators {
     (@ [$($entry:expr,)*] [$($(#[$meta:meta])* $module:ident),*] [$($add:ident)?]) => {
         pub(in crate::ops) const OPERATORS: &[$crate::op::Entry] = &[
@@ -150,6 +158,7 @@ mod tests {
 
     #[test]
     fn no_type_is_registered_twice() {
+        assert_eq!(Registry::empty().register_all(OPERATORS), Ok(()));
         let mut registry = super::registry();
         assert!(registry.register::<activation::elementwise::ReLU>().is_err());
         assert!(activation::elementwise::ReLU::TYPES.iter().all(|op_type| registry.get(op_type).is_ok()));

@@ -90,8 +90,13 @@ fn same_as_cpu(graph: &str, inputs: &[Tensor], tolerance: f64) {
 
 /// The same by certain layers.
 fn same_as_cpu_with(layers: &CudaLayers, graph: &str, inputs: &[Tensor], tolerance: f64) {
+    same_as_cpu_on(emulators(), layers, graph, inputs, tolerance);
+}
+
+/// The same on certain devices.
+fn same_as_cpu_on(devices: &[Device], layers: &CudaLayers, graph: &str, inputs: &[Tensor], tolerance: f64) {
     let wanted = Context::shared(Arc::new(plan(graph, None))).unwrap().run(inputs).unwrap();
-    for device in emulators() {
+    for device in devices {
         let mut context = Context::shared(Arc::new(plan(graph, Some((device, layers))))).unwrap();
         let found = context.run(inputs).unwrap_or_else(|error| panic!("{error}\n{graph}"));
         let on_cpu: Vec<String> =

@@ -3,7 +3,7 @@
 
 mod failures;
 
-use crate::common::layers::{SLOW, TOUCHY, registry, tell_when_waiting, with};
+use crate::common::layers::{TIMES_OUT, TOUCHY, registry, tell_when_waiting, with};
 use ixion::engine::{Builder, Context, EngineError, Model, Plan};
 use ixion::graph::{GraphError, RuntimeGraph};
 use ixion::memory::Root;

@@ -21,7 +21,7 @@ give it) and how it is tested. *Exported* counts the models of `tests/cases` wit
 PyTorch module or an ONNX file, *direct* those whose text was written by a script to reach what tracing does not; both are
 compared with PyTorch's results, those of ONNX files with ONNX Runtime's or ONNX's own. The element types are those of the tensors that went in or came out in these models.
 
-Types in one line are one layer. What holds for all of them, such as promotion, NaN and rounding, is in
+Types in one line are one layer; the last column joins their tests. What holds for all of them, such as promotion, NaN and rounding, is in
 [Numerics](numerics.md).
 ";
 

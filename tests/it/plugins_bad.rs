@@ -37,7 +37,7 @@ fn registry(defect: &str) -> Registry {
     registry
 }
 
-/// Tries all defects at the same time: they do little but wait.
+/// Tries all defects at the same time: once their plugins are compiled, they do little but wait.
 fn at_once(defects: &[&str], test: impl Fn(&str) + Sync) {
     std::thread::scope(|scope| {
         for defect in defects {

@@ -108,7 +108,7 @@ impl<T: Float> Factors<'_, T> {
     }
 }
 
-/// Types whose convolutions are compiled with this crate, as it is optimised, and not with every crate that calls one.
+/// Element types whose convolutions are compiled here, once and optimised, not again in each caller: `f32` and `f64`.
 pub trait Convolve: Float {
     /// As [`ConvPlan::run`], which calls it.
     #[doc(hidden)]

@@ -121,26 +121,38 @@ impl PoolShape {
         self.lens[2]
     }
 
+    /// What the functions of this module do.
     fn pool<T: Float>(
         &self,
-        pooling: Pooling<'_>,
+        operation: Operation<'_>,
         input: &[T],
         output: &mut [T],
         (scratch, limits): (&mut [T], &Limits),
     ) -> Result<(), LimitError> {
-        match pooling {
-            Pooling::Max => {
+        match operation {
+            Operation::Max => {
                 let larger = |best: T, x: T| if x > best || x.is_nan() { x } else { best };
                 self.fold_any(input, output, T::neg_infinity(), (scratch, limits), larger)
             }
-            Pooling::MaxWithIndices(indices) => find_largest(self, input, output, indices, limits),
-            Pooling::Mean(divisor) => {
+            Operation::MaxWithIndices(indices) => find_largest(self, input, output, indices, limits),
+            Operation::Mean(divisor) => {
                 self.fold_any(input, output, T::zero(), (scratch, limits), |sum, x| sum + x)?;
                 match divisor {
                     Divisor::Elements => self.divide(output, |span| span.count),
                     Divisor::ElementsAndPadding => self.divide(output, |span| span.covered),
                     Divisor::Fixed(number) => output.iter_mut().for_each(|sum| *sum /= T::of(number as f64)),
                 }
+                Ok(())
+            }
+            Operation::Norm { p: f64::INFINITY, .. } => {
+                let sizes: Vec<T> = input.iter().map(|x| x.abs()).collect();
+                self.pool(Operation::Max, &sizes, output, (scratch, limits))
+            }
+            Operation::Norm { p, places } => {
+                let powers: Vec<T> = input.iter().map(|&x| power(x, p)).collect();
+                let mean = Operation::Mean(Divisor::ElementsAndPadding);
+                self.pool(mean, &powers, output, (scratch, limits))?;
+                output.iter_mut().for_each(|mean| *mean = power(*mean * T::of(places as f64), 1.0 / p));
                 Ok(())
             }
         }
@@ -292,7 +304,7 @@ pub fn max_pool<T: Pool>(
     scratch: &mut [T],
     limits: &Limits,
 ) -> Result<(), LimitError> {
-    T::pool(shape, Pooling::Max, input, output, (scratch, limits))
+    T::pool(shape, Operation::Max, input, output, (scratch, limits))
 }
 
 /// As [`max_pool`], and the position of each largest element in its flattened plane: of equal elements the first, of
@@ -307,9 +319,10 @@ pub fn max_pool_with_indices<T: Pool>(
     indices: &mut [i64],
     limits: &Limits,
 ) -> Result<(), LimitError> {
-    T::pool(shape, Pooling::MaxWithIndices(indices), input, output, (&mut [], limits))
+    T::pool(shape, Operation::MaxWithIndices(indices), input, output, (&mut [], limits))
 }
 
+/// As [`max_pool_with_indices`].
 fn find_largest<T: Float>(
     shape: &PoolShape,
     input: &[T],
@@ -376,11 +389,11 @@ pub fn avg_pool<T: Pool>(
     scratch: &mut [T],
     limits: &Limits,
 ) -> Result<(), LimitError> {
-    T::pool(shape, Pooling::Mean(divisor), input, output, (scratch, limits))
+    T::pool(shape, Operation::Mean(divisor), input, output, (scratch, limits))
 }
 
-/// The p-norm of each window of `places` places; one that reaches past the end counts its missing places as if they
-/// held the mean.
+/// The p-norm of each window of `places` places, for p = ∞ the largest magnitude; a window that reaches past the end counts its
+/// missing places as if they held the mean.
 ///
 /// # Errors
 /// [`LimitError::DeadlineExceeded`].
@@ -395,10 +408,7 @@ pub fn lp_pool<T: Pool>(
     scratch: &mut [T],
     limits: &Limits,
 ) -> Result<(), LimitError> {
-    let powers: Vec<T> = input.iter().map(|&x| power(x, p)).collect();
-    avg_pool(shape, Divisor::ElementsAndPadding, &powers, output, scratch, limits)?;
-    output.iter_mut().for_each(|mean| *mean = power(*mean * T::of(places as f64), 1.0 / p));
-    Ok(())
+    T::pool(shape, Operation::Norm { p, places }, input, output, (scratch, limits))
 }
 
 /// `x.powf(exponent)`, without its price where the exponent is a usual one.
@@ -413,22 +423,29 @@ fn power<T: Float>(x: T, exponent: f64) -> T {
 
 /// What is computed of each window.
 #[doc(hidden)]
-pub enum Pooling<'a> {
+pub enum Operation<'a> {
     /// The largest element.
     Max,
     /// The largest element and its place, of which there is one for each output.
     MaxWithIndices(&'a mut [i64]),
     /// The mean.
     Mean(Divisor),
+    /// The norm.
+    Norm {
+        /// Its order.
+        p: f64,
+        /// Places of a whole window.
+        places: usize,
+    },
 }
 
-/// Types whose pooling is compiled with this crate, as it is optimised, and not with every crate that calls it.
+/// Element types whose pooling is compiled here, once and optimised, not again in each caller: `f32` and `f64`.
 pub trait Pool: Float {
     /// What the functions of this module call.
     #[doc(hidden)]
     fn pool(
         shape: &PoolShape,
-        pooling: Pooling<'_>,
+        operation: Operation<'_>,
         input: &[Self],
         output: &mut [Self],
         scratch_and_limits: (&mut [Self], &Limits),
@@ -438,24 +455,24 @@ pub trait Pool: Float {
 impl Pool for f32 {
     fn pool(
         shape: &PoolShape,
-        pooling: Pooling<'_>,
+        operation: Operation<'_>,
         input: &[Self],
         output: &mut [Self],
         scratch_and_limits: (&mut [Self], &Limits),
     ) -> Result<(), LimitError> {
-        shape.pool(pooling, input, output, scratch_and_limits)
+        shape.pool(operation, input, output, scratch_and_limits)
     }
 }
 
 impl Pool for f64 {
     fn pool(
         shape: &PoolShape,
-        pooling: Pooling<'_>,
+        operation: Operation<'_>,
         input: &[Self],
         output: &mut [Self],
         scratch_and_limits: (&mut [Self], &Limits),
     ) -> Result<(), LimitError> {
-        shape.pool(pooling, input, output, scratch_and_limits)
+        shape.pool(operation, input, output, scratch_and_limits)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::cuda::device::{CudaError, Result, Unit};
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use tempfile::TempDir;
@@ -46,12 +46,28 @@ pub(super) struct Compiler {
     version: String,
     is_checking: bool,
     is_debugged: bool,
-    /// The folder of what is compiled once.
-    prepared: Mutex<Option<Arc<TempDir>>>,
+    prepared: Arc<Prepared>,
 }
 
-/// The folders of all compilers of this process that are in use, by what they compile for.
-static PREPARED: Mutex<Vec<(String, Weak<TempDir>)>> = Mutex::new(Vec::new());
+/// The folder of what is compiled once, by the first who needs it: others wait.
+type Prepared = Mutex<Option<TempDir>>;
+
+/// The folders that compilers of this process share, by [`Compiler::target`] and program.
+static PREPARED: Mutex<Vec<(String, Weak<Prepared>)>> = Mutex::new(Vec::new());
+
+/// That of all compilers with this key.
+fn shared(key: String) -> Arc<Prepared> {
+    let mut all = PREPARED.lock().unwrap_or_else(PoisonError::into_inner);
+    all.retain(|(_, prepared)| prepared.strong_count() > 0);
+    if let Some(prepared) =
+        all.iter().find_map(|(other, prepared)| prepared.upgrade().filter(|_| *other == key))
+    {
+        return prepared;
+    }
+    let prepared = Arc::default();
+    all.push((key, Arc::downgrade(&prepared)));
+    prepared
+}
 
 impl Compiler {
     /// `$CXX`, or one of the usual names.
@@ -63,7 +79,9 @@ impl Compiler {
         match found {
             Some((program, version)) => {
                 let is_debugged = super::library::is_traced();
-                Ok(Self { program, version, is_checking, is_debugged, prepared: Mutex::default() })
+                let mut found = Self { program, version, is_checking, is_debugged, prepared: Arc::default() };
+                found.prepared = shared(format!("{} {:?}", found.target(), found.program));
+                Ok(found)
             }
             None => Err(CudaError::NoDevice {
                 wanted: super::Emulator::ID.to_owned(),
@@ -94,12 +112,12 @@ impl Compiler {
         let path = |name: &str| folder.path().join(name);
         std::fs::write(path("unit.cpp"), self.source(unit)?).map_err(io("write to"))?;
         let mut compile = self.watching();
-        compile.arg("-include").arg(prepared.path().join(HEADER));
+        compile.arg("-include").arg(prepared.join(HEADER));
         compile.arg("-c").arg(path("unit.cpp")).arg("-o").arg(path("unit.o"));
         run(compile, unit)?;
         // Linked without the sanitizers, whose calls are the checker's.
         let mut link = Command::new(&self.program);
-        link.arg("-shared").arg(path("unit.o")).arg(prepared.path().join(SUPPORT));
+        link.arg("-shared").arg(path("unit.o")).arg(prepared.join(SUPPORT));
         link.arg("-o").arg(path("unit.so"));
         run(link, unit)?;
         std::fs::read(path("unit.so")).map_err(io("read from"))
@@ -118,25 +136,14 @@ impl Compiler {
         command
     }
 
-    /// The folder of what is compiled once: the header, and what is linked to each source. Who comes meanwhile waits for it.
-    fn prepared(&self, unit: &Unit) -> Result<Arc<TempDir>> {
+    /// The folder of what is compiled once: the header, and what is linked to each source.
+    fn prepared(&self, unit: &Unit) -> Result<PathBuf> {
         let mut prepared = self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(folder) = &*prepared {
-            return Ok(Arc::clone(folder));
-        }
-        let mut folders = PREPARED.lock().unwrap_or_else(PoisonError::into_inner);
-        folders.retain(|(_, folder)| folder.strong_count() > 0);
-        let target = self.target();
-        let known = folders.iter().find_map(|(other, folder)| folder.upgrade().filter(|_| *other == target));
-        let folder = match known {
+        let folder = match prepared.take() {
             Some(folder) => folder,
-            None => {
-                let folder = Arc::new(self.prepare(unit)?);
-                folders.push((target, Arc::downgrade(&folder)));
-                folder
-            }
+            None => self.prepare(unit)?,
         };
-        Ok(Arc::clone(prepared.insert(folder)))
+        Ok(prepared.insert(folder).path().to_owned())
     }
 
     fn prepare(&self, unit: &Unit) -> Result<TempDir> {

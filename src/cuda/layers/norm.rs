@@ -8,8 +8,7 @@ use crate::cuda::device::{Argument, DeviceTensor, Grid, Unit};
 use crate::cuda::{CudaContext, CudaLayer, CudaLayers};
 use crate::op::{LayerError, TensorFormat, Weight};
 use crate::ops::normalization::channels::{
-    BatchNorm, ChannelNorm, GroupNorm, InstanceNorm, InstanceNorm1d, InstanceNorm2d, InstanceNorm3d,
-    Statistics,
+    BatchNorm, ChannelNorm, GroupNorm, InstanceNorm, InstanceNormNd, Statistics,
 };
 use crate::ops::normalization::last_axes::{LayerNorm, LocalResponseNorm, RmsNorm};
 use crate::tensor::{DType, Layout, Tensor};
@@ -281,4 +280,4 @@ macro_rules! of_channels {
     };
 }
 
-of_channels!(BatchNorm, InstanceNorm, InstanceNorm1d, InstanceNorm2d, InstanceNorm3d, GroupNorm);
+of_channels!(BatchNorm, InstanceNorm, InstanceNormNd, GroupNorm);

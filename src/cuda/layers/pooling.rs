@@ -8,7 +8,7 @@ use crate::kernels::naive::Divisor;
 use crate::kernels::window::Window;
 use crate::op::{LayerError, TensorFormat};
 use crate::ops::pooling::{
-    AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, LpPool, MaxPool, Pooled, Pooling, Reduction,
+    AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, LpPool, MaxPool, Pooled, Pooling, Reduction, Regions,
 };
 use crate::tensor::Layout;
 
@@ -84,7 +84,11 @@ impl<P: Pooling + 'static> CudaLayer for Pooled<P> {
         outputs: &[DeviceTensor<'_>],
         context: &mut CudaContext<'_>,
     ) -> Result<(), LayerError> {
-        let (windows, reduction) = self.operator.method()?;
+        let (regions, reduction) = self.operator.method()?;
+        let windows = match regions {
+            Regions::Sliding { windows, .. } => Some(windows),
+            Regions::Adaptive { .. } => None,
+        };
         let axes = self.operator.axes().get();
         run(axes, windows.as_deref(), reduction, &inputs[0], outputs, context)
     }

@@ -2,7 +2,7 @@
 
 use crate::kernels::Float;
 use crate::kernels::norm::{Affine, Norm};
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, TensorMeta, Weight};
+use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, SpatialAxes, TensorMeta, Weight};
 use crate::ops::support::float;
 use crate::ops::support::float::with_float;
 use crate::ops::support::views::with_first;
@@ -64,59 +64,35 @@ crate::operator! {
     validate |layer| { layer.norm().map(drop) }
 }
 
-macro_rules! instance_norms {
-    ($($(#[doc = $doc:literal])* $name:ident($axes:literal) for $op_type:literal;)*) => {$(
-        crate::operator! {
-            $(#[doc = $doc])*
-            pub struct $name for $op_type {
-                /// Number of channels; only compared with the input.
-                num_features: Option<usize> = None,
-                /// Added to the variance.
-                eps: f64 = 1e-5,
-                /// Whether there are weights.
-                affine: bool = false,
-                /// Whether mean and variance are the running ones, and not the sample's own.
-                track_running_stats: bool = false,
-                /// How fast running statistics change in training.
-                momentum: Option<f64> = None,
-                /// The mean of each channel.
-                running_mean: Option<Weight> = None,
-                /// The variance of each channel.
-                running_var: Option<Weight> = None,
-                /// A factor for each channel.
-                weight: Option<Weight> = None,
-                /// A summand for each channel.
-                bias: Option<Weight> = None,
-            }
-            validate |layer| {
-                weights::check_promised(layer.affine, layer.weight.as_ref())?;
-                layer.norm().map(drop)
-            }
-        }
-
-        impl $name {
-            pub(crate) fn norm(&self) -> Result<ChannelNorm<'_>, LayerError> {
-                Ok(ChannelNorm {
-                    place: Place::Before { axes: $axes },
-                    channels: self.num_features,
-                    statistics: if self.track_running_stats {
-                        stored(&self.running_mean, &self.running_var)?
-                    } else {
-                        Statistics::OfChannels
-                    },
-                    eps: self.eps,
-                    weight: self.weight.as_ref(),
-                    bias: self.bias.as_ref(),
-                })
-            }
-
-            fn weights(&self) -> [Option<&Weight>; 4] {
-                [&self.running_mean, &self.running_var, &self.weight, &self.bias].map(Option::as_ref)
-            }
-        }
-
-        channel_layer!($name);
-    )*};
+crate::operator! {
+    /// `torch.nn.InstanceNorm1d`, `2d`, `3d` when they are evaluated: [`InstanceNorm`] of N×C×D×H×W or C×D×H×W, with as many axes
+    /// as the type says.
+    pub struct InstanceNormNd for "nn.InstanceNorm1d", "nn.InstanceNorm2d", "nn.InstanceNorm3d" {
+        /// How many axes there are behind the channels.
+        axes: SpatialAxes,
+        /// Number of channels; only compared with the input.
+        num_features: Option<usize> = None,
+        /// Added to the variance.
+        eps: f64 = 1e-5,
+        /// Whether there are weights.
+        affine: bool = false,
+        /// Whether mean and variance are the running ones, and not the sample's own.
+        track_running_stats: bool = false,
+        /// How fast running statistics change in training.
+        momentum: Option<f64> = None,
+        /// The mean of each channel.
+        running_mean: Option<Weight> = None,
+        /// The variance of each channel.
+        running_var: Option<Weight> = None,
+        /// A factor for each channel.
+        weight: Option<Weight> = None,
+        /// A summand for each channel.
+        bias: Option<Weight> = None,
+    }
+    validate |layer| {
+        weights::check_promised(layer.affine, layer.weight.as_ref())?;
+        layer.norm().map(drop)
+    }
 }
 
 crate::operator! {
@@ -321,6 +297,27 @@ impl InstanceNorm {
     }
 }
 
+impl InstanceNormNd {
+    pub(crate) fn norm(&self) -> Result<ChannelNorm<'_>, LayerError> {
+        Ok(ChannelNorm {
+            place: Place::Before { axes: self.axes.get() },
+            channels: self.num_features,
+            statistics: if self.track_running_stats {
+                stored(&self.running_mean, &self.running_var)?
+            } else {
+                Statistics::OfChannels
+            },
+            eps: self.eps,
+            weight: self.weight.as_ref(),
+            bias: self.bias.as_ref(),
+        })
+    }
+
+    fn weights(&self) -> [Option<&Weight>; 4] {
+        [&self.running_mean, &self.running_var, &self.weight, &self.bias].map(Option::as_ref)
+    }
+}
+
 impl GroupNorm {
     pub(crate) fn norm(&self) -> Result<ChannelNorm<'_>, LayerError> {
         Ok(ChannelNorm {
@@ -385,20 +382,10 @@ macro_rules! channel_layer {
 
 channel_layer!(BatchNorm);
 channel_layer!(InstanceNorm);
+channel_layer!(InstanceNormNd);
 channel_layer!(GroupNorm);
 
-instance_norms! {
-    /// `torch.nn.InstanceNorm1d` when it is evaluated: [`InstanceNorm`] of N×C×L or C×L.
-    InstanceNorm1d(1) for "nn.InstanceNorm1d";
-
-    /// `torch.nn.InstanceNorm2d` when it is evaluated: [`InstanceNorm`] of N×C×H×W or C×H×W.
-    InstanceNorm2d(2) for "nn.InstanceNorm2d";
-
-    /// `torch.nn.InstanceNorm3d` when it is evaluated: [`InstanceNorm`] of N×C×D×H×W or C×D×H×W.
-    InstanceNorm3d(3) for "nn.InstanceNorm3d";
-}
-
-operators! { BatchNorm, InstanceNorm, InstanceNorm1d, InstanceNorm2d, InstanceNorm3d, GroupNorm }
+operators! { BatchNorm, InstanceNorm, InstanceNormNd, GroupNorm }
 
 #[cfg(test)]
 mod tests;

@@ -54,9 +54,10 @@ windows! {
     }
 }
 
+/// The number of axes of a window.
 fn axes_of(kernel: &[usize]) -> Result<SpatialAxes, LayerError> {
-    let wrong = || LayerError::invalid("kernel_shape", format!("{kernel:?}"), "1 to 3 axes are pooled");
-    SpatialAxes::new(kernel.len()).ok_or_else(wrong)
+    SpatialAxes::new(kernel.len())
+        .ok_or_else(|| LayerError::invalid("kernel_shape", format!("{kernel:?}"), "1 to 3 axes are pooled"))
 }
 
 /// Refuses windows that skip places.

@@ -160,7 +160,7 @@ impl Recipe {
         inputs: &[(Option<&str>, Source)],
         outputs: usize,
     ) -> Result<Source, LayerError> {
-        self.read(params, inputs, outputs, create::<L>)
+        self.read(params, inputs, outputs, L::TYPES.first().copied().unwrap_or_default(), create::<L>)
     }
 
     fn read(
@@ -168,13 +168,15 @@ impl Recipe {
         params: &[(&str, &str)],
         inputs: &[(Option<&str>, Source)],
         outputs: usize,
+        op_type: &str,
         create: fn(&mut OperatorReader<'_>) -> Result<Box<dyn CpuLayer>, LayerError>,
     ) -> Result<Source, LayerError> {
         let params: BTreeMap<String, RuntimeParameter> =
             params.iter().map(|(key, raw)| ((*key).to_owned(), RuntimeParameter::parse(raw))).collect();
         let names: Vec<Option<String>> = inputs.iter().map(|(name, _)| name.map(str::to_owned)).collect();
         let attrs = BTreeMap::new();
-        let mut reader = OperatorReader::new(&params, &attrs, &names, outputs).with_name(&self.name);
+        let mut reader =
+            OperatorReader::new(&params, &attrs, &names, outputs).with_name(&self.name).with_op_type(op_type);
         let layer = create(&mut reader)?;
         self.add(layer, &inputs.iter().map(|(_, source)| *source).collect::<Vec<_>>())
     }

@@ -1,59 +1,21 @@
 //! Pooling to a given size: as many parts along each axis as are asked for, however long the axis is.
 
-use super::pool::{Pooled, Pooling, Reduction, leading_axes};
+use super::pooled::{Pooled, Pooling, Reduction, Regions};
 use crate::kernels::naive::Divisor;
-use crate::kernels::window::Window;
-use crate::op::{LayerError, SpatialAxes, TensorMeta};
+use crate::op::{LayerError, SpatialAxes};
 use crate::ops::support::arguments::Argument;
 use crate::ops::support::choices::{PerAxis, per_axis};
-use crate::ops::support::float;
-use crate::tensor::Dim;
-use std::ops::RangeInclusive;
-
-/// The sizes of the output: those of `output_size`, and the input's where that is 0 (PNNX's way to write `None`).
-fn output_dims(
-    inputs: &[TensorMeta],
-    axes: SpatialAxes,
-    output_size: &Argument<PerAxis>,
-) -> Result<Vec<Dim>, LayerError> {
-    let input = &inputs[0];
-    float::check("the input", input)?;
-    let leading = leading_axes(input, axes)?;
-    let (batch, lens) = input.dims().split_at(leading);
-    let sizes = match output_size {
-        Argument::Value(size) => {
-            let sizes = sizes(axes, size)?.into_iter().zip(lens);
-            sizes.map(|(size, len)| if size == 0 { len.clone() } else { Dim::from(size) }).collect()
-        }
-        Argument::Input(_) => match output_size.dims(inputs)?.as_slice() {
-            [size] => vec![size.clone(); axes.get()],
-            sizes if sizes.len() == axes.get() => sizes.to_vec(),
-            sizes => {
-                return Err(LayerError::shape(
-                    "`output_size`",
-                    format!("1 or {} numbers", axes.get()),
-                    sizes.len(),
-                ));
-            }
-        },
-    };
-    Ok(batch.iter().cloned().chain(sizes).collect())
-}
-
-fn sizes(axes: SpatialAxes, output_size: &PerAxis) -> Result<Vec<usize>, LayerError> {
-    per_axis("output_size", output_size.values(), axes.get())
-}
 
 fn check(axes: SpatialAxes, output_size: &Argument<PerAxis>) -> Result<(), LayerError> {
     match output_size {
-        Argument::Value(size) => sizes(axes, size).map(drop),
+        Argument::Value(size) => per_axis("output_size", size.values(), axes.get()).map(drop),
         Argument::Input(_) => Ok(()),
     }
 }
 
 crate::operator! {
     /// `torch.nn.AdaptiveAvgPool1d`, `AdaptiveAvgPool2d`, `AdaptiveAvgPool3d`: the mean of each part, N×C×D×H×W →
-    /// N×C×`output_size` (with as many axes as the type says, and with or without N).
+    /// N×C×`output_size` (1, 2 or 3 spatial axes, by the type; N is optional).
     pub struct AdaptiveAvgPool for "nn.AdaptiveAvgPool1d", "F.adaptive_avg_pool1d", "nn.AdaptiveAvgPool2d",
         "F.adaptive_avg_pool2d", "nn.AdaptiveAvgPool3d", "F.adaptive_avg_pool3d" {
         /// How many axes are pooled.
@@ -66,7 +28,7 @@ crate::operator! {
 
 crate::operator! {
     /// `torch.nn.AdaptiveMaxPool1d`, `AdaptiveMaxPool2d`, `AdaptiveMaxPool3d`: the largest element of each part, N×C×D×H×W →
-    /// N×C×`output_size` (with as many axes as the type says, and with or without N).
+    /// N×C×`output_size` (1, 2 or 3 spatial axes, by the type; N is optional).
     pub struct AdaptiveMaxPool for "nn.AdaptiveMaxPool1d", "F.adaptive_max_pool1d", "nn.AdaptiveMaxPool2d",
         "F.adaptive_max_pool2d", "nn.AdaptiveMaxPool3d", "F.adaptive_max_pool3d" {
         /// How many axes are pooled.
@@ -79,34 +41,13 @@ crate::operator! {
     validate |layer| { check(layer.axes, &layer.output_size) }
 }
 
-impl AdaptiveAvgPool {
-    fn reduction(&self) -> Reduction {
-        Reduction::Mean(Divisor::Elements)
-    }
-}
-
-impl AdaptiveMaxPool {
-    fn reduction(&self) -> Reduction {
-        Reduction::Max { indices: self.return_indices }
-    }
-}
-
 impl Pooling for AdaptiveAvgPool {
     fn axes(&self) -> SpatialAxes {
         self.axes
     }
 
-    fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = 1 + self.output_size.num_inputs();
-        count..=count
-    }
-
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-        Ok(self.reduction().metas(&inputs[0], output_dims(inputs, self.axes, &self.output_size)?))
-    }
-
-    fn method(&self) -> Result<(Option<Vec<Window>>, Reduction), LayerError> {
-        Ok((None, self.reduction()))
+    fn method(&self) -> Result<(Regions<'_>, Reduction), LayerError> {
+        Ok((Regions::Adaptive { output_size: &self.output_size }, Reduction::Mean(Divisor::Elements)))
     }
 }
 
@@ -115,17 +56,9 @@ impl Pooling for AdaptiveMaxPool {
         self.axes
     }
 
-    fn num_inputs(&self) -> RangeInclusive<usize> {
-        let count = 1 + self.output_size.num_inputs();
-        count..=count
-    }
-
-    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-        Ok(self.reduction().metas(&inputs[0], output_dims(inputs, self.axes, &self.output_size)?))
-    }
-
-    fn method(&self) -> Result<(Option<Vec<Window>>, Reduction), LayerError> {
-        Ok((None, self.reduction()))
+    fn method(&self) -> Result<(Regions<'_>, Reduction), LayerError> {
+        let reduction = Reduction::Max { indices: self.return_indices };
+        Ok((Regions::Adaptive { output_size: &self.output_size }, reduction))
     }
 }
 
@@ -133,9 +66,9 @@ operators! { Pooled<AdaptiveAvgPool>, Pooled<AdaptiveMaxPool> }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::op::TensorMeta;
     use crate::ops::support::testing::{assert_close, operator, waves};
-    use crate::tensor::DType;
+    use crate::tensor::{DType, Dim};
 
     #[test]
     fn means_are_those_of_pytorch() {

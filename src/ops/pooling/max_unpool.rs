@@ -11,8 +11,8 @@ use crate::tensor::{DType, Dim, TensorError, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
 
 crate::operator! {
-    /// `torch.nn.MaxUnpool1d`, `MaxUnpool2d`, `MaxUnpool3d`: max pooling undone, N×C×D×H×W → N×C×D′×H′×W′ (with as many axes as
-    /// the type says, and with or without N). What was no maximum is 0.
+    /// `torch.nn.MaxUnpool1d`, `MaxUnpool2d`, `MaxUnpool3d`: max pooling undone, N×C×D×H×W → N×C×D′×H′×W′ (1, 2 or 3 spatial
+    /// axes, by the type; N is optional). All other elements are 0.
     pub struct MaxUnpool for "nn.MaxUnpool1d", "F.max_unpool1d", "nn.MaxUnpool2d", "F.max_unpool2d", "nn.MaxUnpool3d",
         "F.max_unpool3d" {
         /// How many axes were pooled.

@@ -1,14 +1,16 @@
-//! Pooling, and windows laid out.
+//! Pooling, its inverse, and `fold` and `unfold`.
 
 mod adaptive_pool;
 mod fold;
 mod max_unpool;
 mod pool;
+mod pooled;
 
 pub use adaptive_pool::{AdaptiveAvgPool, AdaptiveMaxPool};
 pub use fold::{Fold, Unfold};
 pub use max_unpool::{MaxUnpool, MaxUnpoolTo};
-pub use pool::{AvgPool, LpPool, MaxPool, Pooled, Pooling, Reduction};
-pub(super) use pool::{configure, supports};
+pub use pool::{AvgPool, LpPool, MaxPool};
+pub use pooled::{Pooled, Pooling, Reduction, Regions};
+pub(super) use pooled::{configure, supports};
 
 operators! { of adaptive_pool, fold, max_unpool, pool }

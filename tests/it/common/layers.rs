@@ -52,7 +52,7 @@ struct Accumulate;
 struct Touchy;
 
 /// The length of a vector for which [`Touchy`] has no time left when memory is planned.
-pub(crate) const SLOW: usize = 21;
+pub(crate) const TIMES_OUT: usize = 21;
 
 /// What [`Touchy`] panics in, by the length of its input.
 pub(crate) const TOUCHY: [(usize, &str); 5] =
@@ -137,7 +137,7 @@ impl Layer for Touchy {
     fn parts(&self, inputs: &[TensorMeta], _: &Layout) -> Result<Option<Vec<Layout>>, LayerError> {
         let len = inputs[0].dims()[0].fixed();
         Self::touch("parts", len);
-        if len == i64::try_from(SLOW).ok() {
+        if len == i64::try_from(TIMES_OUT).ok() {
             return Err(LimitError::DeadlineExceeded.into());
         }
         Ok(None)

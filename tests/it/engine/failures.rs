@@ -148,10 +148,10 @@ fn a_run_that_takes_too_long_ends() {
 }
 
 #[test]
-fn time_that_ends_while_memory_is_planned_is_told_as_that() {
+fn a_deadline_that_passes_while_memory_is_planned_is_a_timeout() {
     let plan = plan(&with("test.Touchy", 1));
     let mut context = plan.context().unwrap();
-    let error = context.run(&[floats(&[1.0; SLOW])]).unwrap_err();
+    let error = context.run(&[floats(&[1.0; TIMES_OUT])]).unwrap_err();
     assert!(matches!(&error, EngineError::TimedOut { place } if place.name == "layer"), "{error}");
     assert!(context.run(&[floats(&[1.0; 3])]).is_ok());
 }

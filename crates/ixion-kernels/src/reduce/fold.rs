@@ -326,7 +326,7 @@ mod tests {
         ) {
             let operation = OPERATIONS[operation];
             let lens = if by_columns { [folded, kept] } else { [kept, folded] };
-            // Every so many places of a row there is an element of the matrix.
+            // Only every `step`-th element of a stored row belongs to the matrix.
             let stored = [lens[0], lens[1] * step];
             let values: Vec<f64> = (0..stored[0] * stored[1]).map(|i| number(i, seed, specials)).collect();
             let layout = Layout::contiguous(Shape::new(&stored).unwrap()).slice(1, 0, stored[1], step).unwrap();
@@ -334,9 +334,8 @@ mod tests {
             let at = |row: usize, column: usize| values[row * stored[1] + column * step];
             let row = |k: usize| (0..folded).map(move |f| if by_columns { at(f, k) } else { at(k, f) });
             let want: Vec<f64> = (0..kept).map(|k| naively(operation, &row(k).collect::<Vec<_>>())).collect();
-            let len = folded;
             prop_assert_eq!(walk.outputs(), kept);
-            let tensor = Tensor::from_vec(values.clone(), &stored).unwrap();
+            let tensor = Tensor::from_vec(values, &stored).unwrap();
             let of = |dtype| tensor.cast(dtype).unwrap();
             use ixion_tensor::DType;
             let (single, half, bf) = (of(DType::F32), of(DType::F16), of(DType::Bf16));
@@ -347,7 +346,7 @@ mod tests {
                 Floats::Bf16(bf.slice().unwrap()),
             ] {
                 let (mut results, mut beside) = (vec![7.0; walk.outputs()], vec![8.0; walk.outputs()]);
-                operation.floats(&walk, elements, len, &mut results, &mut beside);
+                operation.floats(&walk, elements, folded, &mut results, &mut beside);
                 for (got, want) in results.iter().zip(&want) {
                     let near = got == want || (got - want).abs() <= 1e-6 * want.abs().max(1.0);
                     prop_assert!(near || (got.is_nan() && want.is_nan()), "{operation:?}: {got}, not {want}");

@@ -1,6 +1,6 @@
-use super::*;
+use crate::op::TensorMeta;
 use crate::ops::support::testing::{assert_close, operator, waves};
-use crate::tensor::Tensor;
+use crate::tensor::{DType, Dim, Tensor};
 
 #[test]
 fn largest_elements_and_their_places_are_those_of_pytorch() {
