@@ -27,7 +27,7 @@ pub use layer::{CloneCpuLayer, Cost, CpuLayer, ForwardContext, Layer, PACKED, Ta
 pub use meta::TensorMeta;
 pub use plugin::{PluginName, lookup};
 pub use reader::{Field, FieldValue, FromParameter, OperatorReader, State};
-pub(crate) use reader::{INPUT_KIND, NO_KEY};
+pub(crate) use reader::{INPUT_KIND, NO_KEY, SEED_KEY};
 pub(crate) use registry::Entry;
 pub use registry::{Creator, Device, DeviceLayer, FromOperator, Registry, RegistryError};
 #[cfg(feature = "gpu")]

@@ -191,6 +191,9 @@ pub(crate) const INPUT_KIND: &str = "an input";
 /// The kind of a field that no key of a file sets, as the number of outputs: it is not published.
 pub(crate) const NO_KEY: &str = "";
 
+/// The key of the field that operators of random results have.
+pub(crate) const SEED_KEY: &str = "seed";
+
 /// One field of an operator: what a registry publishes of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Field {

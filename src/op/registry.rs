@@ -1,6 +1,6 @@
 //! From the type of an operator to the layer that runs it.
 
-use super::reader::{Field, NO_KEY};
+use super::reader::{Field, NO_KEY, SEED_KEY};
 use super::{CpuLayer, LayerError, OperatorReader, catch_panic};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -76,6 +76,8 @@ pub struct Creator<L: ?Sized = dyn CpuLayer> {
     pub doc: String,
     /// The parameters, weights and named inputs.
     pub fields: Vec<Field>,
+    /// Whether the results are random, so that two such operators of a graph have different ones: it has a field `seed`.
+    pub is_random: bool,
     /// Its [name](super::PluginName), where it is a plugin: set when it is put into a registry.
     pub plugin: Option<Arc<str>>,
     pub(super) create: Create<L>,
@@ -88,6 +90,7 @@ impl<L: ?Sized> Clone for Creator<L> {
             version: self.version.clone(),
             doc: self.doc.clone(),
             fields: self.fields.clone(),
+            is_random: self.is_random,
             plugin: self.plugin.clone(),
             create: Arc::clone(&self.create),
         }
@@ -114,7 +117,8 @@ impl<L: ?Sized> Creator<L> {
     }
 
     fn calling(namespace: String, version: String, create: Create<L>) -> Self {
-        Self { namespace, version, doc: String::new(), fields: Vec::new(), plugin: None, create }
+        let (doc, fields) = (String::new(), Vec::new());
+        Self { namespace, version, doc, fields, is_random: false, plugin: None, create }
     }
 
     /// The same with what is published of the operator. The order of the fields is that of the arguments of an operator of
@@ -122,8 +126,9 @@ impl<L: ?Sized> Creator<L> {
     #[must_use]
     pub fn described(self, doc: impl Into<String>, fields: impl Into<Vec<Field>>) -> Self {
         let mut fields = fields.into();
+        let is_random = fields.iter().any(|field| field.key == SEED_KEY);
         fields.retain(|field| field.kind != NO_KEY);
-        Self { doc: without_links(&doc.into()), fields, ..self }
+        Self { doc: without_links(&doc.into()), fields, is_random, ..self }
     }
 
     /// Makes a layer; every key of the operator must be read by it.

@@ -165,6 +165,18 @@ mod tests {
     }
 
     #[test]
+    fn random_operators_are_those_with_a_seed() {
+        let registry = super::registry();
+        let is_random = |op_type: &&str| registry.get(op_type).unwrap().is_random;
+        let random =
+            ["torch.randn", "torch.rand_like", "aten::normal", "aten::rrelu", "RandomNormal", "Multinomial"];
+        assert!(random.iter().all(is_random));
+        assert!(!["torch.zeros", "torch.empty", "nn.RReLU", "nn.Dropout"].iter().any(is_random));
+        let named_so = registry.iter().filter(|(op_type, _)| op_type.to_lowercase().contains("rand"));
+        assert!(named_so.into_iter().all(|(_, creator)| creator.is_random));
+    }
+
+    #[test]
     fn every_operator_and_field_is_documented() {
         for (op_type, creator) in super::registry().iter() {
             assert!(!creator.doc.trim().is_empty(), "{op_type} has no doc comment");

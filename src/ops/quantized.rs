@@ -23,7 +23,7 @@ use crate::tensor::{DType, Element, Layout, TensorView, TensorViewMut};
 pub use conversion::{DeQuantize, IntRepr, QuantizePerChannel, QuantizePerTensor};
 pub use fake::{FakeQuantize, FakeQuantizePerChannel};
 pub use join::QuantizedCat;
-pub use products::{QuantizedConv2d, QuantizedConvReLU2d, QuantizedLinear, QuantizedLinearReLU};
+pub use products::{FusedRelu, QuantizedConv, QuantizedLinear};
 
 /// Runs an expression with `$Q` bound to the type of a tensor's whole numbers.
 macro_rules! with_whole {

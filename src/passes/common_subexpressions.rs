@@ -139,7 +139,9 @@ mod tests {
              torch.randn_like d 1 1 0 4
              my.Own e 1 1 0 5
              my.Own f 1 1 0 6
-             pnnx.Output out 6 0 1 2 3 4 5 6",
+             RandomNormal g 0 1 7 shape=(2)
+             RandomNormal h 0 1 8 shape=(2)
+             pnnx.Output out 8 0 1 2 3 4 5 6 7 8",
         );
         assert_eq!(run(&CommonSubexpressions, &mut graph), Outcome::default());
     }

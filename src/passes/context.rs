@@ -8,36 +8,6 @@ use crate::pnnx::{Graph, OperatorId};
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashSet};
 
-/// Operators whose results depend on their names, or on nothing at all.
-const RANDOM: [&str; 26] = [
-    "Bernoulli",
-    "RandomNormalLike",
-    "RandomUniformLike",
-    "aten::normal",
-    "torch.randn",
-    "torch.randn_like",
-    "torch.normal",
-    "torch.rand_like",
-    "aten::rand_like",
-    "torch.empty",
-    "torch.empty_like",
-    "Tensor.new_empty",
-    "F.rrelu",
-    "aten::rand",
-    "aten::randint",
-    "aten::randint_like",
-    "aten::randperm",
-    "aten::bernoulli",
-    "aten::multinomial",
-    "aten::uniform",
-    "aten::exponential",
-    "aten::cauchy",
-    "aten::log_normal",
-    "aten::geometric",
-    "aten::poisson",
-    "aten::rrelu",
-];
-
 /// What a run of passes works with: what is known of the model's inputs, the limits, and the facts that follow.
 ///
 /// ```
@@ -106,8 +76,9 @@ impl PassContext {
     /// Whether an operator gives the same results for the same inputs, every time: one of Ixion's own that makes no
     /// random numbers. Of a plugin nobody knows.
     pub fn is_pure(&self, op_type: &str) -> bool {
-        let built_in = |creator: &Creator| creator.namespace == Creator::<dyn CpuLayer>::BUILT_IN;
-        !RANDOM.contains(&op_type) && self.registry.known(op_type).is_some_and(built_in)
+        self.registry.known(op_type).is_some_and(|creator| {
+            creator.namespace == Creator::<dyn CpuLayer>::BUILT_IN && !creator.is_random
+        })
     }
 
     /// Element types and dimensions of all operands; computed at the first call after a change.

@@ -4,8 +4,8 @@ pub mod draws;
 mod whole;
 
 use crate::op::{
-    CpuLayer, Creator, Field, FieldValue, ForwardContext, Layer, LayerError, OperatorReader, Registry,
-    RegistryError, TensorMeta,
+    CpuLayer, Creator, Field, FieldValue, ForwardContext, Layer, LayerError, NO_KEY, OperatorReader,
+    Registry, RegistryError, SEED_KEY, TensorMeta,
 };
 use crate::ops::arithmetic::binary::{creator, first, required};
 use crate::ops::creation::filled::Size;
@@ -29,7 +29,7 @@ impl Seed {
 }
 
 impl FieldValue for Seed {
-    const KIND: &'static str = crate::op::NO_KEY;
+    const KIND: &'static str = NO_KEY;
 
     fn read(reader: &mut OperatorReader<'_>, _: &'static str) -> Result<Option<Self>, LayerError> {
         Ok(Some(Self(crc32fast::hash(reader.name().as_bytes()))))
@@ -302,13 +302,14 @@ fn normal() -> Creator {
             Some("None"),
             "Accepted as `None` only: a generator cannot be said in a file.",
         ),
+        field(SEED_KEY, NO_KEY, None, "Where the numbers start."),
     ];
     let create = |reader: &mut OperatorReader<'_>| -> Result<Box<dyn CpuLayer>, LayerError> {
         let factors = [first(reader)?, required(reader, "std")?];
         if let Some(generator) = Option::<String>::read(reader, "generator")?.flatten() {
             return Err(invalid("generator", &generator, "only None can be run"));
         }
-        Ok(Box::new(NormalOf { factors, seed: Seed::require(reader, "seed")? }))
+        Ok(Box::new(NormalOf { factors, seed: Seed::require(reader, SEED_KEY)? }))
     };
     creator("`torch.normal`: numbers of normal distributions.".to_owned(), &fields, create)
 }

@@ -6,86 +6,106 @@ use crate::kernels::conv::ConvShape;
 use crate::kernels::quantization::{Quantization, Requantization};
 use crate::kernels::quantized::{ByColumn, ByRow, Rows, Strips, Whole, WholeConv, centered, product};
 use crate::kernels::window::Window;
-use crate::op::{CpuLayer, ForwardContext, Layer, LayerError, RuntimeAttribute, TensorMeta, Weight};
+use crate::op::{
+    CpuLayer, FieldValue, ForwardContext, Layer, LayerError, NO_KEY, OperatorReader, RuntimeAttribute,
+    TensorMeta, Weight,
+};
 use crate::ops::layout::padding::PaddingMode;
 use crate::ops::support::choices::{PerAxis, per_axis};
 use crate::ops::support::ready::Ready;
 use crate::tensor::{DType, Dim, TensorView, TensorViewMut};
 
-/// Declares the forms of an operator without and with ReLU, which have the same keys.
-macro_rules! forms {
-    ($(
-        $(#[doc = $doc:literal])*
-        $name:ident for $op_type:literal, relu: $relu:literal, $shapes:ident of $weights:ty { $($fields:tt)* }
-    )*) => {$(
-        crate::operator! {
-            $(#[doc = $doc])*
-            pub struct $name for $op_type {
-                $($fields)*
-                /// O×… weights of i8.
-                weight: Weight,
-                /// The scale of each output's weights.
-                scales as "weight.q_per_channel_scales": Weight,
-                /// The zero point of each output's weights.
-                zero_points as "weight.q_per_channel_zero_points": Weight,
-                /// One real number for each output, added at the end.
-                bias: Option<Weight> = None,
-                /// What one step of the output stands for.
-                scale: f64,
-                /// The number of the output that stands for zero.
-                zero_point: i64,
-                /// What one step of the input stands for, put here when a model is built.
-                input_scale: f64,
-                /// The number of the input that stands for zero, put here when a model is built.
-                input_zero_point: i64,
-                /// The weights as they are multiplied, for inputs of the type of the last run.
-                ready: Ready<(DType, $weights)>,
-            }
-            validate |layer| { layer.factors().validate()?; layer.check() }
-        }
+/// Whether ReLU follows the product: the operator's type says so, and no key of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FusedRelu(pub bool);
 
-        impl $name {
-            fn factors(&self) -> Factors<'_> {
-                Factors {
-                    weight: &self.weight,
-                    scales: &self.scales,
-                    zero_points: &self.zero_points,
-                    bias: self.bias.as_ref(),
-                    output: (self.scale, self.zero_point),
-                    input: (self.input_scale, self.input_zero_point),
-                    relu: $relu,
-                }
-            }
-        }
+impl FieldValue for FusedRelu {
+    const KIND: &'static str = NO_KEY;
 
-        impl Layer for $name {
-            fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
-                check_bytes("the input", &inputs[0])?;
-                self.factors().quantizations(inputs[0].dtype())?;
-                self.shapes(&inputs[0])
-            }
+    fn read(reader: &mut OperatorReader<'_>, _: &'static str) -> Result<Option<Self>, LayerError> {
+        match reader.op_type() {
+            "" => Err(LayerError::Unsupported("the reader was given no operator type".to_owned())),
+            op_type => Ok(Some(Self(op_type.contains("ReLU")))),
         }
+    }
+}
 
-        impl CpuLayer for $name {
-            fn forward(
-                &mut self,
-                inputs: &[TensorView<'_>],
-                outputs: &mut [TensorViewMut<'_>],
-                context: &mut ForwardContext<'_>,
-            ) -> Result<(), LayerError> {
-                let mut ready = self.ready.take();
-                let weights = ready.of(inputs[0].dtype(), |&dtype| self.prepare(dtype));
-                let (input, output) = (&inputs[0], &mut outputs[0]);
-                let result = weights.and_then(|weights| {
-                    with_whole!(input.dtype(), Q => self.run::<Q>(input, weights, output, context.limits()))
-                });
-                self.ready = ready;
-                result
-            }
-        }
+crate::operator! {
+    /// `torch.ao.nn.quantized.Conv2d`: cross-correlation of a quantised N×C×H×W with quantised weights O×(C/groups)×h×w. The sum of
+    /// products, and the bias, times input scale · weight scale / output scale, rounded half to even, from the zero point on,
+    /// saturated. `torch.ao.nn.intrinsic.quantized.ConvReLU2d`: the same, and what stands for less than zero becomes zero.
+    pub struct QuantizedConv for "nn.quantized.Conv2d", "nn.intrinsic.quantized.ConvReLU2d" {
+        /// Number of input channels; only compared with the weights.
+        in_channels: Option<usize> = None,
+        /// Number of output channels; only compared with the weights.
+        out_channels: Option<usize> = None,
+        /// Lengths of the window; only compared with the weights.
+        kernel_size: Option<PerAxis> = None,
+        /// Distance between one position of the window and the next.
+        stride: PerAxis = PerAxis::all(1),
+        /// Places added around the input, which stand for zero.
+        padding: PerAxis = PerAxis::all(0),
+        /// Distance between the places that the window looks at.
+        dilation: PerAxis = PerAxis::all(1),
+        /// Number of groups; each sees its own share of the channels.
+        groups: usize = 1,
+        /// What lies outside of the input; only zeros.
+        padding_mode: PaddingMode = PaddingMode::Zeros,
+        /// O×… weights of i8.
+        weight: Weight,
+        /// The scale of each output's weights.
+        scales as "weight.q_per_channel_scales": Weight,
+        /// The zero point of each output's weights.
+        zero_points as "weight.q_per_channel_zero_points": Weight,
+        /// One real number for each output, added at the end.
+        bias: Option<Weight> = None,
+        /// What one step of the output stands for.
+        scale: f64,
+        /// The number of the output that stands for zero.
+        zero_point: i64,
+        /// What one step of the input stands for, put here when a model is built.
+        input_scale: f64,
+        /// The number of the input that stands for zero, put here when a model is built.
+        input_zero_point: i64,
+        /// Whether what stands for less than zero becomes zero.
+        relu: FusedRelu,
+        /// The weights as they are multiplied, for inputs of the type of the last run.
+        ready: Ready<(DType, (Rows, ByRow))>,
+    }
+    validate |layer| { layer.factors().validate()?; layer.check() }
+}
 
-        $shapes!($name);
-    )*};
+crate::operator! {
+    /// `torch.ao.nn.quantized.Linear`: a quantised …×I times the transpose of quantised weights O×I, rounded as
+    /// `nn.quantized.Conv2d` does. `torch.ao.nn.intrinsic.quantized.LinearReLU`: the same, and what stands for less than zero
+    /// becomes zero.
+    pub struct QuantizedLinear for "nn.quantized.Linear", "nn.intrinsic.quantized.LinearReLU" {
+        /// I; only compared with the weights.
+        in_features: Option<usize> = None,
+        /// O; only compared with the weights.
+        out_features: Option<usize> = None,
+        /// O×… weights of i8.
+        weight: Weight,
+        /// The scale of each output's weights.
+        scales as "weight.q_per_channel_scales": Weight,
+        /// The zero point of each output's weights.
+        zero_points as "weight.q_per_channel_zero_points": Weight,
+        /// One real number for each output, added at the end.
+        bias: Option<Weight> = None,
+        /// What one step of the output stands for.
+        scale: f64,
+        /// The number of the output that stands for zero.
+        zero_point: i64,
+        /// What one step of the input stands for, put here when a model is built.
+        input_scale: f64,
+        /// The number of the input that stands for zero, put here when a model is built.
+        input_zero_point: i64,
+        /// Whether what stands for less than zero becomes zero.
+        relu: FusedRelu,
+        /// The weights as they are multiplied, for inputs of the type of the last run.
+        ready: Ready<(DType, (Strips, ByColumn))>,
+    }
+    validate |layer| { layer.factors().validate()?; layer.check() }
 }
 
 /// What both operators multiply with.
@@ -179,53 +199,82 @@ impl Factors<'_> {
     }
 }
 
-/// Shapes and arithmetic of a convolution.
-macro_rules! convolution {
-    ($name:ident) => {
-        impl $name {
-            fn convolution(&self) -> Convolution<'_> {
-                Convolution {
-                    weight: &self.weight,
-                    says: [self.in_channels, self.out_channels],
-                    kernel_size: self.kernel_size.as_ref(),
-                    distances: [&self.stride, &self.padding, &self.dilation],
-                    groups: self.groups,
-                }
-            }
-
-            fn check(&self) -> Result<(), LayerError> {
-                if self.padding_mode != PaddingMode::Zeros {
-                    let reason = "quantised tensors are padded with zeros only";
-                    return Err(LayerError::invalid(
-                        "padding_mode",
-                        format!("{:?}", self.padding_mode),
-                        reason,
-                    ));
-                }
-                self.convolution().windows().map(drop)
-            }
-
-            fn shapes(&self, input: &TensorMeta) -> Result<Vec<TensorMeta>, LayerError> {
-                self.convolution().infer(input)
-            }
-
-            fn prepare(&self, dtype: DType) -> Result<(Rows, ByRow), LayerError> {
-                let (rows, outputs) = self.factors().prepare(dtype)?;
-                Ok((rows, ByRow(outputs)))
-            }
-
-            fn run<Q: Whole>(
-                &self,
-                input: &TensorView<'_>,
-                weights: &(Rows, ByRow),
-                output: &mut TensorViewMut<'_>,
-                limits: &Limits,
-            ) -> Result<(), LayerError> {
-                let zero_point = self.input_zero_point as i32;
-                self.convolution().run::<Q>(input, zero_point, weights, output, limits)
-            }
+impl QuantizedConv {
+    fn factors(&self) -> Factors<'_> {
+        Factors {
+            weight: &self.weight,
+            scales: &self.scales,
+            zero_points: &self.zero_points,
+            bias: self.bias.as_ref(),
+            output: (self.scale, self.zero_point),
+            input: (self.input_scale, self.input_zero_point),
+            relu: self.relu.0,
         }
-    };
+    }
+
+    fn convolution(&self) -> Convolution<'_> {
+        Convolution {
+            weight: &self.weight,
+            says: [self.in_channels, self.out_channels],
+            kernel_size: self.kernel_size.as_ref(),
+            distances: [&self.stride, &self.padding, &self.dilation],
+            groups: self.groups,
+        }
+    }
+
+    fn check(&self) -> Result<(), LayerError> {
+        if self.padding_mode != PaddingMode::Zeros {
+            let reason = "quantised tensors are padded with zeros only";
+            return Err(LayerError::invalid("padding_mode", format!("{:?}", self.padding_mode), reason));
+        }
+        self.convolution().windows().map(drop)
+    }
+
+    fn shapes(&self, input: &TensorMeta) -> Result<Vec<TensorMeta>, LayerError> {
+        self.convolution().infer(input)
+    }
+
+    fn prepare(&self, dtype: DType) -> Result<(Rows, ByRow), LayerError> {
+        let (rows, outputs) = self.factors().prepare(dtype)?;
+        Ok((rows, ByRow(outputs)))
+    }
+
+    fn run<Q: Whole>(
+        &self,
+        input: &TensorView<'_>,
+        weights: &(Rows, ByRow),
+        output: &mut TensorViewMut<'_>,
+        limits: &Limits,
+    ) -> Result<(), LayerError> {
+        let zero_point = self.input_zero_point as i32;
+        self.convolution().run::<Q>(input, zero_point, weights, output, limits)
+    }
+}
+
+impl Layer for QuantizedConv {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        check_bytes("the input", &inputs[0])?;
+        self.factors().quantizations(inputs[0].dtype())?;
+        self.shapes(&inputs[0])
+    }
+}
+
+impl CpuLayer for QuantizedConv {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        context: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        let mut ready = self.ready.take();
+        let weights = ready.of(inputs[0].dtype(), |&dtype| self.prepare(dtype));
+        let (input, output) = (&inputs[0], &mut outputs[0]);
+        let result = weights.and_then(|weights| {
+            with_whole!(input.dtype(), Q => self.run::<Q>(input, weights, output, context.limits()))
+        });
+        self.ready = ready;
+        result
+    }
 }
 
 /// A convolution of pictures.
@@ -341,55 +390,86 @@ impl Convolution<'_> {
     }
 }
 
-/// Shapes and arithmetic of a linear map.
-macro_rules! linear {
-    ($name:ident) => {
-        impl $name {
-            fn check(&self) -> Result<(), LayerError> {
-                let [outputs, features] = matrix(&self.weight)?;
-                let says = [
-                    ("out_features", self.out_features, outputs),
-                    ("in_features", self.in_features, features),
-                ];
-                for (key, said, is) in says {
-                    if let Some(said) = said.filter(|&said| said != is) {
-                        return Err(LayerError::invalid(key, said, format!("the weights have {is}")));
-                    }
-                }
-                Ok(())
-            }
+impl QuantizedLinear {
+    fn factors(&self) -> Factors<'_> {
+        Factors {
+            weight: &self.weight,
+            scales: &self.scales,
+            zero_points: &self.zero_points,
+            bias: self.bias.as_ref(),
+            output: (self.scale, self.zero_point),
+            input: (self.input_scale, self.input_zero_point),
+            relu: self.relu.0,
+        }
+    }
 
-            fn shapes(&self, input: &TensorMeta) -> Result<Vec<TensorMeta>, LayerError> {
-                let [outputs, features] = matrix(&self.weight)?;
-                match input.dims().split_last() {
-                    Some((last, rest)) if !last.differs(&Dim::from(features)) => {
-                        Ok(vec![input.with_dims(rest.iter().cloned().chain([Dim::from(outputs)]))])
-                    }
-                    _ => Err(LayerError::shape("the last axis of the input", features, input)),
-                }
-            }
-
-            fn prepare(&self, dtype: DType) -> Result<(Strips, ByColumn), LayerError> {
-                let (rows, outputs) = self.factors().prepare(dtype)?;
-                Ok((Strips::of_rows(&rows), ByColumn(outputs)))
-            }
-
-            fn run<Q: Whole>(
-                &self,
-                input: &TensorView<'_>,
-                weights: &(Strips, ByColumn),
-                output: &mut TensorViewMut<'_>,
-                limits: &Limits,
-            ) -> Result<(), LayerError> {
-                let [_, features] = matrix(&self.weight)?;
-                let values = centered(&input.to_vec::<Q>()?, self.input_zero_point as i32);
-                let dims = input.shape().dims();
-                let count = dims[..dims.len().saturating_sub(1)].iter().product();
-                let (rows, (strips, outcome)) = (Rows::new(&values, [count, features]), weights);
-                write::<Q>(output, |output| Ok(product(&rows, strips, outcome, output, limits)?))
+    fn check(&self) -> Result<(), LayerError> {
+        let [outputs, features] = matrix(&self.weight)?;
+        let says =
+            [("out_features", self.out_features, outputs), ("in_features", self.in_features, features)];
+        for (key, said, is) in says {
+            if let Some(said) = said.filter(|&said| said != is) {
+                return Err(LayerError::invalid(key, said, format!("the weights have {is}")));
             }
         }
-    };
+        Ok(())
+    }
+
+    fn shapes(&self, input: &TensorMeta) -> Result<Vec<TensorMeta>, LayerError> {
+        let [outputs, features] = matrix(&self.weight)?;
+        match input.dims().split_last() {
+            Some((last, rest)) if !last.differs(&Dim::from(features)) => {
+                Ok(vec![input.with_dims(rest.iter().cloned().chain([Dim::from(outputs)]))])
+            }
+            _ => Err(LayerError::shape("the last axis of the input", features, input)),
+        }
+    }
+
+    fn prepare(&self, dtype: DType) -> Result<(Strips, ByColumn), LayerError> {
+        let (rows, outputs) = self.factors().prepare(dtype)?;
+        Ok((Strips::of_rows(&rows), ByColumn(outputs)))
+    }
+
+    fn run<Q: Whole>(
+        &self,
+        input: &TensorView<'_>,
+        weights: &(Strips, ByColumn),
+        output: &mut TensorViewMut<'_>,
+        limits: &Limits,
+    ) -> Result<(), LayerError> {
+        let [_, features] = matrix(&self.weight)?;
+        let values = centered(&input.to_vec::<Q>()?, self.input_zero_point as i32);
+        let dims = input.shape().dims();
+        let count = dims[..dims.len().saturating_sub(1)].iter().product();
+        let (rows, (strips, outcome)) = (Rows::new(&values, [count, features]), weights);
+        write::<Q>(output, |output| Ok(product(&rows, strips, outcome, output, limits)?))
+    }
+}
+
+impl Layer for QuantizedLinear {
+    fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>, LayerError> {
+        check_bytes("the input", &inputs[0])?;
+        self.factors().quantizations(inputs[0].dtype())?;
+        self.shapes(&inputs[0])
+    }
+}
+
+impl CpuLayer for QuantizedLinear {
+    fn forward(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+        context: &mut ForwardContext<'_>,
+    ) -> Result<(), LayerError> {
+        let mut ready = self.ready.take();
+        let weights = ready.of(inputs[0].dtype(), |&dtype| self.prepare(dtype));
+        let (input, output) = (&inputs[0], &mut outputs[0]);
+        let result = weights.and_then(|weights| {
+            with_whole!(input.dtype(), Q => self.run::<Q>(input, weights, output, context.limits()))
+        });
+        self.ready = ready;
+        result
+    }
 }
 
 fn matrix(weight: &Weight) -> Result<[usize; 2], LayerError> {
@@ -398,63 +478,7 @@ fn matrix(weight: &Weight) -> Result<[usize; 2], LayerError> {
     shape.try_into().map_err(|_| wrong())
 }
 
-/// Declares convolutions.
-macro_rules! convolutions {
-    ($($(#[doc = $doc:literal])* $name:ident for $op_type:literal, relu: $relu:literal;)*) => {
-        forms! {$(
-            $(#[doc = $doc])*
-            $name for $op_type, relu: $relu, convolution of (Rows, ByRow) {
-                /// Number of input channels; only compared with the weights.
-                in_channels: Option<usize> = None,
-                /// Number of output channels; only compared with the weights.
-                out_channels: Option<usize> = None,
-                /// Lengths of the window; only compared with the weights.
-                kernel_size: Option<PerAxis> = None,
-                /// Distance between one position of the window and the next.
-                stride: PerAxis = PerAxis::all(1),
-                /// Places added around the input, which stand for zero.
-                padding: PerAxis = PerAxis::all(0),
-                /// Distance between the places that the window looks at.
-                dilation: PerAxis = PerAxis::all(1),
-                /// Number of groups; each sees its own share of the channels.
-                groups: usize = 1,
-                /// What lies outside of the input; only zeros.
-                padding_mode: PaddingMode = PaddingMode::Zeros,
-            }
-        )*}
-    };
-}
-
-convolutions! {
-    /// `torch.ao.nn.quantized.Conv2d`: cross-correlation of a quantised N×C×H×W with quantised weights O×(C/groups)×h×w.
-    /// The sum of products, and the bias, times input scale · weight scale / output scale, rounded half to even, from the
-    /// zero point on, saturated.
-    QuantizedConv2d for "nn.quantized.Conv2d", relu: false;
-    /// `torch.ao.nn.intrinsic.quantized.ConvReLU2d`: as `nn.quantized.Conv2d`, and what stands for less than zero becomes
-    /// zero.
-    QuantizedConvReLU2d for "nn.intrinsic.quantized.ConvReLU2d", relu: true;
-}
-
-forms! {
-    /// `torch.ao.nn.quantized.Linear`: a quantised …×I times the transpose of quantised weights O×I, rounded as
-    /// `nn.quantized.Conv2d` does.
-    QuantizedLinear for "nn.quantized.Linear", relu: false, linear of (Strips, ByColumn) {
-        /// I; only compared with the weights.
-        in_features: Option<usize> = None,
-        /// O; only compared with the weights.
-        out_features: Option<usize> = None,
-    }
-    /// `torch.ao.nn.intrinsic.quantized.LinearReLU`: as `nn.quantized.Linear`, and what stands for less than zero becomes
-    /// zero.
-    QuantizedLinearReLU for "nn.intrinsic.quantized.LinearReLU", relu: true, linear of (Strips, ByColumn) {
-        /// I; only compared with the weights.
-        in_features: Option<usize> = None,
-        /// O; only compared with the weights.
-        out_features: Option<usize> = None,
-    }
-}
-
-operators! { QuantizedConv2d, QuantizedConvReLU2d, QuantizedLinear, QuantizedLinearReLU }
+operators! { QuantizedConv, QuantizedLinear }
 
 #[cfg(test)]
 mod tests;
