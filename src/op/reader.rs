@@ -53,7 +53,7 @@ impl<'a> OperatorReader<'a> {
         Self { name, ..self }
     }
 
-    /// The operator's name; empty where nobody gave one.
+    /// The operator's name; empty if it was not given.
     pub fn name(&self) -> &'a str {
         self.name
     }
@@ -64,7 +64,7 @@ impl<'a> OperatorReader<'a> {
         Self { op_type, ..self }
     }
 
-    /// The operator's type; empty where nobody gave one.
+    /// The operator's type; empty if it was not given.
     pub fn op_type(&self) -> &'a str {
         self.op_type
     }
@@ -191,7 +191,7 @@ pub(crate) const INPUT_KIND: &str = "an input";
 /// The kind of a field that no key of a file sets, as the number of outputs: it is not published.
 pub(crate) const NO_KEY: &str = "";
 
-/// The key of the field that operators of random results have.
+/// The key of the field that operators with random results have.
 pub(crate) const SEED_KEY: &str = "seed";
 
 /// One field of an operator: what a registry publishes of it.

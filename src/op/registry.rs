@@ -76,7 +76,7 @@ pub struct Creator<L: ?Sized = dyn CpuLayer> {
     pub doc: String,
     /// The parameters, weights and named inputs.
     pub fields: Vec<Field>,
-    /// Whether the results are random, so that two such operators of a graph have different ones: it has a field `seed`.
+    /// Whether the results are random, as those of operators with a field `seed` are: no two operators share them.
     pub is_random: bool,
     /// Its [name](super::PluginName), where it is a plugin: set when it is put into a registry.
     pub plugin: Option<Arc<str>>,

@@ -2,8 +2,8 @@
 //!
 //! Operators are grouped by family, in a folder or a file each. An operator is a struct that [`operator!`](crate::operator)
 //! declares with its parameters and weights; [`Layer`](crate::op::Layer) gives its shape rule and [`CpuLayer`] its arithmetic,
-//! usually a call of a kernel from [`kernels`](crate::kernels). Each file lists its operators
-//! in a table, `operators!`, and each family its files.
+//! usually a call of a kernel from [`kernels`](crate::kernels). Each file lists its operators in a table, `operators!`, and
+//! each family its files.
 //!
 //! # Adding an operator
 //!

@@ -121,7 +121,7 @@ impl PoolShape {
         self.lens[2]
     }
 
-    /// What the functions of this module do.
+    /// Pools all planes of the input.
     fn pool<T: Float>(
         &self,
         operation: Operation<'_>,

@@ -49,13 +49,13 @@ pub(super) struct Compiler {
     prepared: Arc<Prepared>,
 }
 
-/// The folder of what is compiled once, by the first who needs it: others wait.
+/// The folder of what is compiled once, by the first that needs it; the others wait.
 type Prepared = Mutex<Option<TempDir>>;
 
 /// The folders that compilers of this process share, by [`Compiler::target`] and program.
 static PREPARED: Mutex<Vec<(String, Weak<Prepared>)>> = Mutex::new(Vec::new());
 
-/// That of all compilers with this key.
+/// The folder that all compilers with this key share.
 fn shared(key: String) -> Arc<Prepared> {
     let mut all = PREPARED.lock().unwrap_or_else(PoisonError::into_inner);
     all.retain(|(_, prepared)| prepared.strong_count() > 0);

@@ -57,11 +57,11 @@ pub enum Reduction {
     },
     /// The mean.
     Mean(Divisor),
-    /// The norm of this order, over windows of so many places.
+    /// The p-norm of a window.
     Norm {
-        /// The order.
+        /// The order of the norm.
         p: f64,
-        /// Places of a whole window.
+        /// The number of places of a whole window.
         places: usize,
     },
 }
@@ -259,11 +259,7 @@ fn adaptive_dims(
             [size] => vec![size.clone(); count],
             sizes if sizes.len() == count => sizes.to_vec(),
             sizes => {
-                return Err(LayerError::shape(
-                    "`output_size`",
-                    format!("1 or {} numbers", count),
-                    sizes.len(),
-                ));
+                return Err(LayerError::shape("`output_size`", format!("1 or {count} numbers"), sizes.len()));
             }
         },
     };
